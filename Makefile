@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 CONFIG ?= default
 
-.PHONY: help run test test-slow test-clusters test-lowest test-pythons check fuzz faults browser docs docs-test install-test bench bench-scale evidence arena ui lock audit clean
+.PHONY: help run test test-slow test-clusters test-lowest test-pythons check mutants fuzz faults browser docs docs-test install-test bench bench-scale evidence arena lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
@@ -17,7 +17,6 @@ $(VENV)/installed: requirements.lock pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
-	DO_NOT_TRACK=1 PREFECT_HOME=$(CURDIR)/$(VENV)/share/swarmselect $(BIN)/python -P flows/server_process.py --template
 	touch $@
 
 run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
@@ -29,17 +28,14 @@ test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it co
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the browser, the pages, the installation
-	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or faults or browser or docs or install" \
-		--ignore=tests/test_clusters.py
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or faults or browser or docs or install"
 
-# Ray and what comes with it are too large for everybody's environment.
-CLUSTER_TESTS := $(addprefix tests/test_,clusters.py workers.py compare_flow.py deploy.py)
-
-test-clusters: $(VENV)/installed  ## Searches and comparisons on Dask and Ray clusters
+# Prefect's task runners of clusters are too large for everybody's environment.
+test-clusters: $(VENV)/installed  ## Comparisons on Dask and Ray clusters
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/clusters
 	$(BIN)/uv pip install --quiet --python build/clusters -r requirements.lock
 	$(BIN)/uv pip install --quiet --python build/clusters --constraints requirements.lock -e ".[clusters]"
-	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or ray" $(CLUSTER_TESTS)
+	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or task_runners" tests/test_compare_flow.py
 
 # Tests that need the library and nothing around it.
 LIBRARY := $(addprefix tests/test_,folds.py picks.py scoring.py search.py selector.py sequential.py space.py)
@@ -60,14 +56,16 @@ test-pythons: $(VENV)/installed  ## The library on other versions of Python, whe
 		build/python-$$version/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY); \
 	done
 
-check: $(VENV)/installed  ## Lint, types, layers, prose, generated pages
+check: $(VENV)/installed  ## Lint, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/lint_prose.py
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python benchmarks/write_page.py --check
+
+mutants: $(VENV)/installed  ## Whether tests notice changes of the code, in a sample (an hour; continues if interrupted)
+	$(BIN)/python -m tests.mutants
 
 fuzz: $(VENV)/installed  ## 5,000 random problems: fast paths against fitted models
 	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/test_fuzz_exact.py tests/test_fuzz_boosted.py
@@ -105,7 +103,6 @@ evidence: $(VENV)/installed  ## The studies behind docs/evidence (hours; DATA=fo
 	$(BIN)/python studies/bees.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python studies/musk.py $(if $(DATA),--data $(DATA))
 	$(BIN)/python studies/pays.py $(if $(DATA),--data $(DATA))
-	$(if $(DATA),$(BIN)/python studies/false_selections.py --data $(DATA))
 	$(if $(DATA),$(BIN)/python studies/nested.py --data $(DATA))
 
 # Peers have an environment of their own, as some of them hold packages back.
@@ -118,9 +115,6 @@ build/arena/installed: benchmarks/arena/requirements.txt pyproject.toml
 arena: build/arena/installed  ## Selectors of other packages on many data sets (hours; DATA=folder with more of them)
 	PYTHONPATH=$(CURDIR) build/arena/bin/python benchmarks/arena/run.py $(if $(DATA),--data $(DATA))
 	PYTHONPATH=$(CURDIR) build/arena/bin/python benchmarks/arena/tables.py
-
-ui: $(VENV)/installed  ## Open the MLflow UI on http://127.0.0.1:5000
-	$(BIN)/swarm ui
 
 lock:  ## Resolve the dependencies anew (needs uv)
 	uv pip compile pyproject.toml --extra dev --universal --generate-hashes --no-strip-extras --no-emit-index-url \

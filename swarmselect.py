@@ -10,7 +10,6 @@ _PACKAGES = ("conf", "flows", "tasks", "swarm")
 _EXTRAS = {
     "dask": "dask",
     "distributed": "dask",
-    "ray": "ray",
     "psycopg": "postgres",
     "matplotlib": "report",
     "jinja2": "report",

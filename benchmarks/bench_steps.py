@@ -48,14 +48,10 @@ REFERENCE = "multiswarm"
 VARIANTS = {
     REFERENCE: ("multiswarm", {"step": "bpso", "init": "clusters"}),
     "recombine": ("multiswarm", {"step": "recombine", "init": "clusters"}),
-    "sticky": ("multiswarm", {"step": "sticky", "init": "clusters"}),
-    "v_shaped": ("multiswarm", {"step": "v_shaped", "init": "clusters"}),
     "ranked start": ("multiswarm", {"step": "bpso", "init": "ranked"}),
     "recombine, ranked start": ("multiswarm", {"step": "recombine", "init": "ranked"}),
     "bpso": ("bpso", {}),
     "bpso, recombine": ("bpso", {"step": "recombine"}),
-    "bpso, sticky": ("bpso", {"step": "sticky"}),
-    "bpso, v_shaped": ("bpso", {"step": "v_shaped"}),
     "ranked": ("ranked", {}),
 }
 MODELS = {
@@ -170,7 +166,7 @@ class Sums:
         return found
 
     def evaluate(
-        self, masks: np.ndarray, incumbents: np.ndarray, fold_order: np.ndarray, race: object = None
+        self, masks: np.ndarray, incumbents: np.ndarray, fold_order: np.ndarray
     ) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]

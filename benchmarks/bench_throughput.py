@@ -28,7 +28,7 @@ from prefect.testing.utilities import prefect_test_harness
 from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
-from flows.compare_runner import as_they_finish, connected, one_server, task_runner
+from flows.compare_runner import as_they_finish, one_server, reachable_cluster, task_runner
 from swarm import Problem, prepare_hints
 from swarm.search.budget import Budget
 from swarm.search.plan import SearchPlan
@@ -57,7 +57,7 @@ def main() -> None:
             if kind == "dask" and find_spec("prefect_dask") is None:
                 print(f"{name:>12}{kind:>10}  not installed")
                 continue
-            with threadpool_limits(1), connected(kind, 2, None):
+            with threadpool_limits(1), reachable_cluster(kind, None):
                 rounds = compared.with_options(task_runner=task_runner(kind, 2))(
                     name, options.rounds
                 )

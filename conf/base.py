@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, JsonValue
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    JsonValue,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from swarm.redaction import holds_secret
 
-
-def _unwrapped(schema: dict[str, Any]) -> None:
-    """Join the lines of the descriptions of keys."""
-    for key in schema.get("properties", {}).values():
-        if "description" in key:
-            key["description"] = " ".join(key["description"].split())
+# A key, dotted if it is in a section below, and the end of a sentence about it.
+Contradiction = tuple[str, str]
 
 
 class Section(BaseModel):
@@ -28,13 +34,26 @@ class Section(BaseModel):
         frozen=True,
         strict=True,
         use_attribute_docstrings=True,
-        json_schema_extra=_unwrapped,
     )
 
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the keys that do not agree with others; the key "" is the section itself."""
+        return iter(())
 
-def sentence(text: str) -> PydanticCustomError:
-    """Return a validation error with the complete message for the user."""
-    return PydanticCustomError("sentence", "{text}", {"text": text})
+    @model_validator(mode="after")
+    def _agrees(self) -> Self:
+        """Raise all contradictions at once, each at its key."""
+        errors = [
+            InitErrorDetails(
+                type=PydanticCustomError("contradiction", "{text}", {"text": text}),
+                loc=tuple(filter(None, key.split("."))),
+                input=None,
+            )
+            for key, text in self.contradictions()
+        ]
+        if errors:
+            raise ValidationError.from_exception_data(type(self).__name__, errors)
+        return self
 
 
 def _without_secret(value: str) -> str:
@@ -55,13 +74,20 @@ NotNegative = Annotated[FiniteFloat, Field(ge=0)]
 Text = Annotated[str, Field(min_length=1)]
 Column = Text
 FindingCode = Text
-# The import path of a class, and a package or module that it may be imported from.
 ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
-Prefix = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*\.?$")]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]
 # The name of runs, registered models and files; hence no slashes or spaces.
-Name = Annotated[str, Field(max_length=100, pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$")]
+Name = Annotated[
+    str,
+    Field(
+        max_length=100,
+        pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
+        description="Name of the run and of a registered model: letters, digits, dots, underscores"
+        " and hyphens",
+    ),
+]
+Description = Annotated[str | None, Field(description="Purpose of the run, stored with it")]
 Scoring = Annotated[
     Text | None,
     Field(
@@ -76,5 +102,4 @@ PosLabel = Annotated[
         " the rarer class"
     ),
 ]
-Values = Annotated[list[JsonValue], Field(min_length=1)]
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]

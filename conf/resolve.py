@@ -16,34 +16,7 @@ def fold_kind(config: SelectConfig, estimator: Any) -> str:
 
     from swarm.problem.models import is_a
 
-    return kind_of_folds(config, classes=not is_a(is_regressor, estimator))
-
-
-def kind_of_folds(config: SelectConfig, *, classes: bool) -> str:
-    """Return the kind of the folds, with ``auto`` resolved for targets with or without classes."""
-    data = config.data
-    if config.folds.kind != "auto":
-        return config.folds.kind
-    if config.split.kind == "time":
-        return "time"
-    if data.horizon is not None:
-        return "purged"
-    if data.group is not None:
-        # Several labels have no classes to stratify by.
-        return "stratified_group" if classes and not isinstance(data.target, list) else "group"
-    return "stratified" if classes else "random"
-
-
-def fold_windows(config: SelectConfig) -> TimeWindows:
-    """Return gap, window, embargo and horizon of the folds."""
-    folds = config.folds
-    return TimeWindows(
-        gap=folds.gap,
-        max_train_size=folds.max_train_size,
-        test_size=folds.test_size,
-        embargo=folds.embargo,
-        horizon=_horizon(config),
-    )
+    return config.kind_of_folds(classes=not is_a(is_regressor, estimator))
 
 
 def outer_windows(config: SelectConfig, kind: str) -> TimeWindows:
@@ -52,7 +25,7 @@ def outer_windows(config: SelectConfig, kind: str) -> TimeWindows:
     Those of the split if it is in time, as outer test rows take the place of test rows, else those
     of the folds.
     """
-    horizon = _horizon(config)
+    horizon = config.horizon
     if kind == "purged":
         return TimeWindows(embargo=config.folds.embargo, horizon=horizon)
     if kind != "time":
@@ -68,12 +41,12 @@ def split_options(config: SelectConfig) -> dict[str, Any]:
         "kind": split.kind,
         "test_size": split.test_size,
         "seed": config.split_seed,
-        "windows": TimeWindows(split.gap, split.max_train_size, horizon=_horizon(config)),
+        "windows": TimeWindows(split.gap, split.max_train_size, horizon=config.horizon),
     }
 
 
 def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
-    """Return what :func:`tasks.preparation.prepare` has to know of a problem."""
+    """Return what :func:`tasks.preparation.pose` has to know of a problem."""
     folds = config.folds
     return {
         "scoring": config.scoring,
@@ -83,18 +56,9 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
             "n_folds": folds.n_folds,
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
-            "repeats": folds.repeats,
-            "windows": fold_windows(config),
+            "windows": config.fold_windows,
         },
         "space": config.space.model_dump(),
         "importance": config.evaluation.importance,
-        "n_clusters": config.prepare.n_clusters,
-        "categorical_support": config.data.categorical_support,
         "weights_in_score": config.data.weights_in_score,
     }
-
-
-def _horizon(config: SelectConfig) -> int:
-    """Return the horizon in rows; 0 if there is none, or it is in a column."""
-    horizon = config.data.horizon
-    return horizon if isinstance(horizon, int) else 0

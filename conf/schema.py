@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Annotated, Literal
 
-from pydantic import Field, FiniteFloat, field_validator, model_validator
+from pydantic import Field, FiniteFloat, ValidationError, field_validator
 
 from conf.base import (
-    ClassPath,
+    Contradiction,
+    Description,
     FindingCode,
     Fraction,
     Location,
@@ -18,16 +19,13 @@ from conf.base import (
     Params,
     PositiveCount,
     PosLabel,
-    Prefix,
     Scoring,
     Section,
     Seed,
     Text,
     Workers,
-    sentence,
 )
 from conf.sections import (
-    ArchiveSection,
     BudgetSection,
     ConfirmSection,
     DataSection,
@@ -36,17 +34,14 @@ from conf.sections import (
     FoldsSection,
     HoldoutSection,
     ModelSection,
-    PrefilterSection,
     PrepareSection,
     ProxySection,
-    RetriesSection,
-    Schedule,
     SpaceSection,
     SplitSection,
     StrategySection,
-    TrackingSection,
-    WarmSection,
 )
+from conf.stores import ArchiveSection, ScheduleSection, TrackingSection
+from swarm.problem.time_folds import TimeWindows
 
 # Names become parts of file names, metric names and run names.
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
@@ -54,6 +49,7 @@ _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
 _OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
 
 Label = bool | int | str
+Subset = Annotated[list[Text], Field(min_length=1)]
 Threshold = Annotated[FiniteFloat, Field(gt=0)]
 
 
@@ -61,57 +57,101 @@ class SelectConfig(Section):
     """The configuration of one run; only `name` and `data` are required."""
 
     name: Name
-    """Name of the run and of the registered model: letters, digits, dots, underscores and
-    hyphens"""
-    description: str | None = None
-    """Purpose of the run, stored with the run"""
+    description: Description = None
     seed: Seed = 0
     """Seed of everything that has no seed of its own"""
     data: DataSection
-    """The table and the roles of its columns"""
     split: SplitSection = SplitSection()
-    """The test rows, which no search sees"""
     model: ModelSection = ModelSection()
-    """Model that evaluates the subsets"""
     scoring: Scoring = None
     pos_label: PosLabel = None
     folds: FoldsSection = FoldsSection()
-    """Folds of the cross-validation"""
     space: SpaceSection = SpaceSection()
-    """Constraints on the subsets"""
     prepare: PrepareSection = PrepareSection()
-    """Preparation of the search"""
     strategy: StrategySection = StrategySection()
-    """Search algorithm"""
-    warm: WarmSection | None = None
-    """Saved subsets that the strategy evaluates first; null starts without"""
+    warm: list[Subset] | Location | None = None
+    """Subsets of columns that the strategy evaluates first: a list, the best first, the path or
+    fsspec URL of a features.json, or the id of a run in the tracking store; null starts without"""
     budget: BudgetSection = BudgetSection()
-    """When the search ends"""
     evaluation: EvaluationSection = EvaluationSection()
-    """How subsets are evaluated"""
     proxy: ProxySection | None = None
-    """Cheaper model that guides the search; the best subsets are evaluated on the full model; null
-    searches on the full model"""
-    prefilter: PrefilterSection | None = PrefilterSection(when="auto")
+    prefilter: Literal["auto", "always"] | None = "auto"
     """Rank all units by the importances of the model, and search the first ones, as many as have
-    the lowest cost on fresh folds; by default for tables of more than 5,000 columns; null searches
-    all"""
+    the lowest cost on fresh folds, but at least 20: always, or by auto for tables of more than
+    5,000 columns; null searches all, which a strategy that compares pairs of columns refuses above
+    5,000"""
     confirm: ConfirmSection | None = ConfirmSection()
-    """Evaluation of the best subsets on fresh folds, which selects among them; null takes the
-    lowest cost on the folds of the search"""
     ensemble: EnsembleSection = EnsembleSection()
-    """Ensemble of models of the best subsets"""
     test: HoldoutSection = HoldoutSection()
-    """How the result is evaluated on the test rows"""
     tracking: TrackingSection = TrackingSection()
-    """MLflow tracking store"""
     archive: ArchiveSection = ArchiveSection()
-    """Cache of evaluations"""
-    retries: RetriesSection = RetriesSection()
-    """Retries of an epoch"""
     mute: list[FindingCode] = []
     """Codes of findings that are not reported, such as SWM112"""
-    schedule: Schedule = None
+    schedule: ScheduleSection | None = None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield columns with two roles, kinds without their column, and windows of other kinds."""
+        yield from self._columns_with_two_roles()
+        data, split, folds = self.data, self.split, self.folds
+        needs = {"group": "group", "stratified_group": "group", "time": "time", "purged": "time"}
+        for key, kind, role in (
+            ("split.kind", split.kind, {**needs, "column": "part"}.get(split.kind)),
+            ("folds.kind", folds.kind, needs.get(folds.kind)),
+        ):
+            if role is not None and getattr(data, role) is None:
+                yield key, f"{kind!r} needs data.{role}, which is null; set it to a column"
+        # Kinds of folds with and without classes have the same windows.
+        misfit = self.fold_windows.misfit(self.kind_of_folds(classes=True))
+        if misfit is not None:
+            name, _, text = misfit.partition(" ")
+            yield f"folds.{name}", text
+        for key, value in (("gap", split.gap), ("max_train_size", split.max_train_size)):
+            if value and split.kind != "time":
+                text = f"{value} is for split kind 'time', got kind {split.kind!r}"
+                yield f"split.{key}", f"{text}; set split.kind to 'time', or leave it out"
+
+    def _columns_with_two_roles(self) -> Iterator[Contradiction]:
+        data = self.data
+        targets = [data.target] if isinstance(data.target, str) else data.target or []
+        roles = dict.fromkeys(targets, "data.target")
+        ahead = data.horizon if isinstance(data.horizon, str) else None
+        named = {"data.group": data.group, "data.time": data.time, "data.weight": data.weight}
+        named |= {"data.part": data.part, "data.horizon": ahead, "folds.column": self.folds.column}
+        for key, name in named.items():
+            if name in roles:
+                yield key, f"{name!r} is also {roles[name]}; remove it from one of them"
+            elif name is not None:
+                roles[name] = key
+        for key, columns in (("data.drop", data.drop), ("data.categorical", data.categorical)):
+            for name in columns:
+                if name in roles:
+                    yield key, f"has {name!r}, which is also {roles[name]}; remove it from one"
+
+    def kind_of_folds(self, *, classes: bool) -> str:
+        """Return the kind of the folds, ``auto`` resolved for targets with or without classes."""
+        if self.folds.kind != "auto":
+            return self.folds.kind
+        if self.split.kind == "time":
+            return "time"
+        if self.data.horizon is not None:
+            return "purged"
+        if self.data.group is not None:
+            # Several labels have no classes to stratify by.
+            several = isinstance(self.data.target, list)
+            return "stratified_group" if classes and not several else "group"
+        return "stratified" if classes else "random"
+
+    @property
+    def horizon(self) -> int:
+        """Rows that the target looks ahead; 0 if there are none, or they are in a column."""
+        return self.data.horizon if isinstance(self.data.horizon, int) else 0
+
+    @property
+    def fold_windows(self) -> TimeWindows:
+        """Gap, window, embargo and horizon of the folds."""
+        folds = self.folds
+        sizes = folds.gap, folds.max_train_size, folds.test_size, folds.embargo
+        return TimeWindows(*sizes, self.horizon)
 
     @property
     def split_seed(self) -> int:
@@ -127,8 +167,6 @@ class SelectConfig(Section):
 class ChampionSection(Section):
     """The champion, and when a challenger replaces it."""
 
-    name: Text | None = None
-    """Name in the model registry; null uses the name of the run"""
     metric: Text | None = None
     """Metric or scorer on the test rows that decides; null uses the scorer of the search"""
     margin: NotNegative = 0.0
@@ -136,14 +174,10 @@ class ChampionSection(Section):
     confidence: Fraction = 0.95
     """Share of bootstrap resamples in which the gain must exceed the margin"""
     approve: bool = False
-    """Ask before a challenger that won replaces the champion: a deployed run pauses and shows the
-    comparison in a form, a command asks on the terminal"""
-    approve_seconds: Annotated[int, Field(ge=1, le=82_800)] = 43_200
-    """Seconds to wait for an approval; after them the champion is kept"""
+    """Ask before a challenger that won replaces the champion: a deployed run pauses for at most
+    twelve hours and shows the comparison in a form, a command asks on the terminal"""
     publish: Location | None = None
     """Path or fsspec URL of the published features.json; null publishes none"""
-    wait_seconds: NotNegative = 0.0
-    """Seconds to wait for another refresh of the same champion; 0 fails at once"""
     on_missing: Literal["stop", "replace"] = "stop"
     """If the champion cannot be compared, as the table lacks its columns, or has other types or
     another target: stop, or replace it by the challenger"""
@@ -164,63 +198,31 @@ class RefreshConfig(SelectConfig):
     """A select run whose result becomes the champion if it is better."""
 
     champion: ChampionSection
-    """The champion, and when a challenger replaces it"""
     drift: DriftSection = DriftSection()
-    """Thresholds for the drift of the champion's columns"""
-
-    @property
-    def champion_name(self) -> str:
-        """Name in the model registry."""
-        return self.champion.name or self.name
 
 
 class DatasetSection(Section):
     """One data set; a section set here replaces the top-level section as a whole."""
 
     data: DataSection
-    """Where the table comes from, and what its columns are"""
     split: SplitSection | None = None
-    """Test rows; null uses the top-level section"""
     model: ModelSection | None = None
-    """Model that evaluates the subsets; null uses the top-level section"""
     scoring: Text | None = None
     """Scorer whose cost is minimised; null uses the top-level one"""
     pos_label: Label | None = None
     """Positive label; null uses the top-level one"""
     folds: FoldsSection | None = None
-    """Folds of the cross-validation; null uses the top-level section"""
     space: SpaceSection | None = None
-    """Constraints on the subsets; null uses the top-level section"""
     prepare: PrepareSection | None = None
-    """Preparation of the searches; null uses the top-level section"""
 
 
 class ComparedStrategySection(Section):
-    """One of the compared strategies, or a feature selector compared with them."""
+    """One of the compared strategies."""
 
     name: Text | None = None
     """Name of a registered strategy; null uses the label"""
-    selector: ClassPath | None = None
-    """Import path of a feature selector that follows scikit-learn, compared in place of a strategy,
-    under sklearn, lightgbm, swarm or a prefix in allow"""
     params: Params = {}
-    """Parameters of the strategy or the selector; others keep their defaults"""
-    estimator: ModelSection | None = None
-    """Model inside the selector; null uses the model of the data set"""
-    allow: list[Prefix] = []
-    """Additional packages or modules from which the selector may be imported"""
-
-    @model_validator(mode="after")
-    def _is_one_of_both(self) -> Self:
-        if self.selector is not None and self.name is not None:
-            raise sentence(
-                f"name {self.name!r} is a strategy and selector {self.selector!r} is compared in"
-                " place of one; remove one of them"
-            )
-        for key in ("estimator", "allow"):
-            if self.selector is None and getattr(self, key):
-                raise sentence(f"{key} belongs to a selector, which is null; set selector")
-        return self
+    """Parameters of the strategy; others keep their defaults"""
 
 
 class CompareBudgetSection(BudgetSection):
@@ -254,48 +256,31 @@ class CompareConfig(Section):
     """The configuration of one comparison."""
 
     name: Name
-    """Name of the comparison: letters, digits, dots, underscores and hyphens"""
-    description: str | None = None
-    """Purpose of the comparison, stored with the run"""
+    description: Description = None
     datasets: dict[str, DatasetSection]
-    """Data sets by name"""
     strategies: dict[str, ComparedStrategySection]
-    """Strategies by label"""
     seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = 3
     """Seeds of the searches: a list, or a number n for 0 to n - 1"""
     reference: str | None = None
     """Label of the strategy that all others are tested against; null tests all pairs"""
     resample: bool = False
     """Whether each seed has its own test rows: seed s draws them by split.seed + s"""
-    alpha: Fraction = 0.05
-    """Significance level of the tests"""
     split: SplitSection | None = None
-    """Test rows, for a test cost; null searches on all rows"""
+    """The test rows, for a test cost; null searches on all rows"""
     model: ModelSection = ModelSection()
-    """Model that evaluates the subsets"""
     scoring: Scoring = None
     pos_label: PosLabel = None
     folds: FoldsSection = FoldsSection()
-    """Folds of the cross-validation, the same for all searches"""
     space: SpaceSection = SpaceSection()
-    """Constraints on the subsets"""
     prepare: PrepareSection = PrepareSection()
-    """Preparation of the searches"""
     budget: CompareBudgetSection = CompareBudgetSection()
-    """When each search ends"""
     evaluation: CompareEvaluationSection = CompareEvaluationSection()
-    """How subsets are evaluated"""
     runner: RunnerSection = RunnerSection()
-    """Task runner of the searches"""
     tracking: TrackingSection = TrackingSection()
-    """MLflow tracking store"""
     archive: ArchiveSection = ArchiveSection()
-    """Cache of evaluations, shared by all searches"""
-    retries: RetriesSection = RetriesSection()
-    """Retries of a search"""
     mute: list[FindingCode] = []
     """Codes of findings that are not reported, such as SWM112"""
-    schedule: Schedule = None
+    schedule: ScheduleSection | None = None
 
     @field_validator("strategies", mode="before")
     @classmethod
@@ -304,47 +289,45 @@ class CompareConfig(Section):
             return value
         return {label: {} if section is None else section for label, section in value.items()}
 
-    @model_validator(mode="after")
-    def _can_be_told_apart(self) -> Self:
-        for key, names in (("datasets", self.datasets), ("strategies", self.strategies)):
-            _refuse_names(key, list(names))
-        if isinstance(self.seeds, list):
-            repeated = [seed for seed in self.seeds if self.seeds.count(seed) > 1]
-            if repeated:
-                raise sentence(
-                    f"seeds contains {repeated[0]} twice, so that one search would count twice;"
-                    " remove one of them"
-                )
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield invalid labels, repeated seeds, unknown references, and refused data sets."""
+        misnamed = [*_misnamed("datasets", self.datasets)]
+        misnamed += _misnamed("strategies", self.strategies)
+        yield from misnamed
+        for seed in {seed for seed in self.seed_list if self.seed_list.count(seed) > 1}:
+            yield "seeds", f"contains {seed} twice, which would count one search twice; remove one"
         if self.reference is not None and self.reference not in self.strategies:
-            raise sentence(
-                f"reference must be a label of strategies, {', '.join(self.strategies)},"
-                f" got {self.reference!r}"
-            )
-        return self
+            labels = ", ".join(self.strategies)
+            yield "reference", f"must be a label of strategies, {labels}, got {self.reference!r}"
+        kind, address = self.runner.kind, self.runner.address
+        if address is not None and kind not in ("dask", "ray"):
+            instead = "set runner.kind, or remove the address"
+            yield "runner.address", f"{address!r} is for dask and ray, got {kind!r}; {instead}"
+        for name in self.datasets if not misnamed else ():
+            yield from self._clashing(name)
+
+    def _clashing(self, dataset: str) -> Iterator[Contradiction]:
+        """Yield what a search on a data set would refuse."""
+        try:
+            self.as_select(dataset, next(iter(self.strategies)))
+        except ValidationError as error:
+            for each in error.errors(include_url=False):
+                key = ".".join(map(str, each["loc"]))
+                yield f"datasets.{dataset}", f"cannot be searched: {key} {each['msg']}"
+        split = self.own_split(dataset)
+        kind = "null" if split is None else split.kind
+        if self.resample and kind in ("null", "time", "column"):
+            text = f"needs a split that a seed can change, got {kind!r} for {dataset!r}"
+            yield "resample", f"{text}; set split.kind to 'random', 'stratified' or 'group'"
 
     @property
     def seed_list(self) -> list[int]:
         """Seeds of the searches as a list."""
         return list(self.seeds) if isinstance(self.seeds, list) else list(range(self.seeds))
 
-    def is_selector(self, label: str) -> bool:
-        """Whether a label is that of a feature selector rather than of a strategy."""
-        return self.strategies[label].selector is not None
-
-    @property
-    def is_judged_on_test(self) -> bool:
-        """Whether ranks and tests are about the test rows: they are with selectors or resamples.
-
-        A search minimises its cross-validated cost and a selector need not, so that this cost
-        would favour searches.
-        """
-        return self.resample or any(self.is_selector(label) for label in self.strategies)
-
     def strategy(self, label: str) -> StrategySection:
-        """Return the strategy behind a label; for a selector the one without a search."""
+        """Return the strategy behind a label."""
         rival = self.strategies[label]
-        if rival.selector is not None:
-            return StrategySection(name="full")
         return StrategySection(name=rival.name or label, params=rival.params)
 
     def shift(self, seed: int) -> int:
@@ -376,7 +359,6 @@ class CompareConfig(Section):
             evaluation=self.evaluation,
             tracking=self.tracking,
             archive=self.archive,
-            retries=self.retries,
             # Strategies are compared by what they find on the same folds.
             confirm=None,
             **{
@@ -387,18 +369,15 @@ class CompareConfig(Section):
         )
 
 
-def _refuse_names(key: str, names: list[str]) -> None:
-    if not names:
-        raise sentence(f"{key} must have at least one entry, got none; add one")
+def _misnamed(key: str, names: Iterable[str]) -> Iterator[Contradiction]:
+    """Yield names after which no files, or not two different ones, can be named."""
     seen: dict[str, str] = {}
     for name in names:
         if not _NAME.match(name):
-            raise sentence(
-                f"{key} must have names of at most 40 letters, digits, '.', '_' or '-' that begin"
-                f" with a letter or digit, as files are named after them, got {name!r}"
-            )
+            text = f"has the name {name!r}, but files are named after it: begin with a letter or"
+            yield key, f"{text} digit, and use at most 40 letters, digits, '.', '_' or '-'"
         # Some file systems ignore case.
-        if (other := seen.setdefault(name.lower(), name)) != name:
-            raise sentence(
-                f"{key} has {other!r} and {name!r}, which would name one file; rename one"
-            )
+        elif (other := seen.setdefault(name.lower(), name)) != name:
+            yield key, f"has {other!r} and {name!r}, which would name one file; rename one"
+    if not seen:
+        yield key, "must have at least one entry with a name"

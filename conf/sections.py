@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from collections.abc import Iterator
+from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, FiniteFloat, field_validator, model_validator
+from pydantic import Field, FiniteFloat
 
 from conf.base import (
     ClassPath,
     Column,
+    Contradiction,
     Count,
     Fraction,
     Importance,
@@ -16,15 +18,11 @@ from conf.base import (
     NotNegative,
     Params,
     PositiveCount,
-    Prefix,
     Section,
     Seed,
     Text,
-    Values,
     Workers,
-    sentence,
 )
-from swarm.errors import nearest
 
 
 class CsvSection(Section):
@@ -69,14 +67,10 @@ class DataSection(Section):
     categorical: list[Column] = []
     """Columns passed to the model as categories"""
     dates: dict[Column, str | None] = {}
-    """Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601. Each is replaced by
-    the features NAME_year, NAME_month, NAME_day and NAME_weekday, and NAME_hour if the format has
-    hours"""
+    """Columns of dates and their format, such as %d.%m.%Y; null for ISO 8601, ISO8601 for the same
+    with hours. Each is replaced by the features NAME_year, NAME_month, NAME_day and NAME_weekday,
+    and NAME_hour if the format has hours; times with an offset are converted to UTC"""
     csv: CsvSection = CsvSection()
-    """How a CSV file is written"""
-    categorical_support: bool = False
-    """Whether the model supports categories although neither its tags nor its parameters declare
-    it; not needed for LightGBM, CatBoost and XGBoost"""
     group: Column | None = None
     """Column of group ids, for rows that belong together; never a feature"""
     time: Column | None = None
@@ -94,38 +88,25 @@ class DataSection(Section):
     part: Column | None = None
     """Column with train or test for each row; never a feature"""
 
-    @model_validator(mode="after")
-    def _horizon_has_times(self) -> Self:
-        if self.horizon is not None and self.time is None:
-            raise sentence(
-                f"data.horizon {self.horizon!r} needs the order of the rows; set data.time"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _score_has_weights(self) -> Self:
-        if self.weights_in_score and self.weight is None:
-            raise sentence("data.weights_in_score needs sample weights; set data.weight")
-        return self
-
-    @model_validator(mode="after")
-    def _source_has_what_it_needs(self) -> Self:
-        if self.source == "uci":
-            if self.id is None and self.name is None:
-                raise sentence("data.source 'uci' needs a data set; set data.id or data.name")
-            return self
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield what the source needs, and roles that need others."""
         needed = {
             "bundled": ("name",),
             "file": ("path", "target"),
+            "uci": () if self.name else ("id",),
             "sql": ("url", "query", "target"),
         }[self.source]
         missing = [f"data.{key}" for key in needed if getattr(self, key) is None]
         if missing:
-            raise sentence(
-                f"data.source {self.source!r} needs {' and '.join(missing)};"
-                f" set {'it' if len(missing) == 1 else 'them'}"
-            )
-        return self
+            named = "data.id or data.name" if self.source == "uci" else " and ".join(missing)
+            them = "it" if len(missing) == 1 else "them"
+            yield "source", f"{self.source!r} needs {named}; set {them}"
+        if self.source != "file" and self.csv != CsvSection():
+            yield "csv", f"is for source file, got source {self.source!r}; remove it"
+        if self.horizon is not None and self.time is None:
+            yield "horizon", f"{self.horizon!r} needs the order of the rows; set data.time"
+        if self.weights_in_score and self.weight is None:
+            yield "weights_in_score", "needs sample weights; set data.weight"
 
 
 class SplitSection(Section):
@@ -148,23 +129,26 @@ class SplitSection(Section):
 class StepSection(Section):
     """A transformer before the model, fitted on the training rows of each fold."""
 
-    transformer: ClassPath
-    """Import path of an imputer, encoder or scaler of scikit-learn, such as
-    sklearn.impute.SimpleImputer"""
+    transformer: Literal[
+        "sklearn.impute.SimpleImputer",
+        "sklearn.impute.KNNImputer",
+        "sklearn.preprocessing.OneHotEncoder",
+        "sklearn.preprocessing.OrdinalEncoder",
+        "sklearn.preprocessing.TargetEncoder",
+        "sklearn.preprocessing.KBinsDiscretizer",
+        "sklearn.preprocessing.StandardScaler",
+        "sklearn.preprocessing.MinMaxScaler",
+        "sklearn.preprocessing.MaxAbsScaler",
+        "sklearn.preprocessing.RobustScaler",
+        "sklearn.preprocessing.PowerTransformer",
+        "sklearn.preprocessing.QuantileTransformer",
+    ]
+    """Import path of an imputer, encoder or scaler of scikit-learn"""
     params: Params = {}
     """Arguments of the transformer"""
     columns: Literal["numbers", "categories"] | None = None
     """Columns that it transforms: numbers or categories; null is categories for encoders, and
     numbers for others"""
-
-
-class EarlyStoppingSection(Section):
-    """When a boosted model has enough trees."""
-
-    rounds: PositiveCount = 20
-    """Number of trees without an improvement after which training ends"""
-    share: Fraction = 0.2
-    """Share of the training rows of each model that are held out to measure it"""
 
 
 class ModelSection(Section):
@@ -175,21 +159,18 @@ class ModelSection(Section):
     swarm or a prefix in model.allow"""
     params: Params = {}
     """Arguments of the estimator"""
-    search: dict[str, Values] = {}
-    """Values of arguments of the estimator, a list each, such as num_leaves: [8, 31], in place of
-    those in model.params; one combination is chosen before the search, with subsets that are
-    searched in rounds for all of them (a sample of more than 32), in about half of the budget"""
     steps: list[StepSection] = []
     """Imputers, encoders and scalers before the model, in this order, fitted on the training rows
     of each fold, so that models take missing values and categories"""
-    early_stopping: EarlyStoppingSection | None = None
-    """End the training of a boosted model on rows that it holds out, in the folds and in the
-    ensemble alike; its number of trees is then the maximum; null trains all"""
+    early_stopping: PositiveCount | None = None
+    """Number of trees without an improvement on a fifth of the training rows, which a boosted model
+    holds out, after which its training ends, in the folds and in the ensemble alike; its number of
+    trees is then the maximum; null trains all"""
     scaling: Literal["none", "standard", "minmax"] = "none"
     """Scaling of the features, fitted on the training rows of each fold: none, standard (mean 0,
     standard deviation 1) or minmax (range 0 to 1); recommended for models that depend on distances;
     after the steps"""
-    allow: list[Prefix] = []
+    allow: list[Text] = []
     """Additional packages or modules from which the estimator may be imported"""
 
 
@@ -205,12 +186,6 @@ class FoldsSection(Section):
     purged (on both sides) need data.time, column needs folds.column"""
     n_folds: Annotated[int, Field(ge=2)] = 5
     """Number of folds"""
-    repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    """Number of fold partitions; the cost of a subset is its mean over the folds of all, but only
-    subsets that may be the best are evaluated on more than the first"""
-    rotate: Count = 0
-    """With repeats: search on one partition at a time and change it every so many epochs, then
-    evaluate the best subsets of each on all; 0 uses all partitions together"""
     shuffle: bool = True
     """Whether to shuffle the rows before the division"""
     seed: Seed | None = None
@@ -228,28 +203,10 @@ class FoldsSection(Section):
     embargo: Count = 0
     """Rows left out after the test rows and their targets, for kind purged"""
 
-    @model_validator(mode="after")
-    def _partitions_can_be_drawn(self) -> Self:
-        if self.repeats > 1 and (self.kind in ("time", "purged", "column") or not self.shuffle):
-            given = f"kind {self.kind!r}" if self.shuffle else "shuffle false"
-            raise sentence(
-                f"folds.repeats {self.repeats} needs folds that depend on a seed, got {given};"
-                " set folds.repeats to 1, or use folds of another kind"
-            )
-        if self.rotate and self.repeats == 1:
-            raise sentence(
-                f"folds.rotate {self.rotate} changes the fold partition, but there is only one;"
-                " set folds.repeats to 2 or more, or folds.rotate to 0"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _column_is_there(self) -> Self:
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the column that the kind needs."""
         if self.kind == "column" and self.column is None:
-            raise sentence(
-                "folds.kind 'column' needs folds.column; set it to the column with the folds"
-            )
-        return self
+            yield "column", "must name the column with the folds for kind 'column', got null"
 
 
 class SpaceSection(Section):
@@ -266,22 +223,18 @@ class SpaceSection(Section):
     max_size: PositiveCount | None = None
     """Maximum number of units in a subset; null for no limit"""
 
-    costs: dict[Column, NotNegative] = {}
-    """What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
-    others; of subsets that are equally good the cheapest wins, where it is the smallest without
-    costs"""
-    cost_weight: NotNegative = 0.0
-    """How much worse a subset may be for each unit of cost that it saves: the search minimises the
-    cross-validated cost plus this times the cost of the features"""
-
-    @model_validator(mode="after")
-    def _sizes_are_in_order(self) -> Self:
-        if self.max_size is not None and self.max_size < self.min_size:
-            raise sentence(
-                f"space.max_size must be at least space.min_size {self.min_size},"
-                f" got {self.max_size}"
-            )
-        return self
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield sizes in the wrong order, and columns that are fixed and forbidden."""
+        least = self.min_size
+        if self.max_size is not None and self.max_size < least:
+            yield "max_size", f"must be at least space.min_size {least}, got {self.max_size}"
+        fixed, forbidden = (
+            {column: name for name in names for column in self.groups.get(name, [name])}
+            for names in (self.fixed, self.forbidden)
+        )
+        for column in [column for column in fixed if column in forbidden]:
+            by = " and ".join(dict.fromkeys((repr(fixed[column]), repr(forbidden[column]))))
+            yield "forbidden", f"and space.fixed both cover {column!r}, by {by}; remove one of them"
 
 
 class PrepareSection(Section):
@@ -317,23 +270,12 @@ class BudgetSection(Section):
     """Maximum duration of the search in seconds"""
     patience: PositiveCount | None = None
     """Early stopping: end after this many epochs without a better cost"""
-    noise_floor: PositiveCount | None = None
-    """Early stopping: end when the gain of the best subset over this many epochs is within its
-    standard error over the folds"""
-    rows: PositiveCount | Literal["auto"] | None = None
-    """Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times the
-    rows, and so on, and only those that survive on all; auto takes 10,000 from 100,000 training
-    rows on; null evaluates all on all rows"""
 
-    @model_validator(mode="after")
-    def _has_a_limit(self) -> Self:
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the section if nothing ends a search."""
         limits = ("epochs", "evaluations", "distinct", "fits", "seconds")
         if all(getattr(self, key) is None for key in limits):
-            raise sentence(
-                "budget must limit epochs, evaluations, distinct, fits or seconds, got null for"
-                " all of them; set one, such as budget.epochs to 30"
-            )
-        return self
+            yield "", f"must limit one of {', '.join(limits)}, got null for all; set budget.epochs"
 
 
 class EvaluationSection(Section):
@@ -342,74 +284,55 @@ class EvaluationSection(Section):
     importance: Importance = "auto"
     """Source of feature importances: the fold models, a refit on all training rows, permutation,
     mutual information or none; auto uses the fold models if they have importances"""
-    pruning: bool = True
-    """Skip the remaining folds of a subset that cannot win; the result is unchanged"""
-    racing: Annotated[float, Field(gt=0, lt=0.5)] | None = None
-    """Discard a subset once its probability of winning, given the folds so far, is below this;
-    faster, but may discard a subset that would have won; null disables racing"""
-    exact: bool = True
-    """Use a fast path that computes costs without fitting models, where there is one (such as for
-    nearest neighbours and Gaussian naive Bayes); the costs are the same"""
-    device: Literal["cpu", "cuda"] = "cpu"
-    """Where fast paths compute matrix products; cuda needs PyTorch or CuPy and the extra gpu; the
-    costs are the same"""
-    asynchronous: bool = False
-    """Give a worker that is idle the next subset without waiting for the epoch; the result depends
-    on the order of answers, which the archive records for a replay"""
     n_jobs: Workers = -1
     """Number of workers; -1 for one per core"""
-    backend: Literal["loky", "threading", "sequential", "dask", "ray"] = "loky"
-    """Workers: processes, threads, none, or those of a Dask or Ray cluster"""
+    backend: Literal["loky", "threading", "sequential", "dask"] = "loky"
+    """Workers: processes, threads, none, or those of a Dask cluster"""
     address: Location | None = None
-    """Address of the Dask or Ray scheduler; null starts n_jobs local processes"""
+    """Address of the Dask scheduler; null starts n_jobs local processes"""
     timeout_seconds: Annotated[FiniteFloat, Field(gt=0, le=604_800)] | None = None
     """Timeout of one fit in seconds; a fit that exceeds it counts as failed and its worker is
     replaced; needs the backend loky; null for no timeout"""
 
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield keys that are for another backend."""
+        instead = f"got evaluation.backend {self.backend!r}; set that, or leave this out"
+        if self.address is not None and self.backend != "dask":
+            yield "address", f"{self.address!r} is for the backend 'dask', {instead}"
+        if self.timeout_seconds is not None and self.backend != "loky":
+            yield (
+                "timeout_seconds",
+                f"{self.timeout_seconds:g} is for the backend 'loky', {instead}",
+            )
+
 
 class ProxySection(Section):
-    """A cheaper model that guides the search."""
+    """A cheaper model, or a part of the rows, that guides the search; null searches without.
 
-    params: Params
+    The best subsets are evaluated on the full model and all rows.
+    """
+
+    params: Params = {}
     """Arguments of the estimator that differ from model.params, such as fewer trees"""
+    rows: Fraction | None = None
+    """Share of the training rows, stratified, and by whole groups with data.group; null for all"""
     best: PositiveCount = 16
-    """Number of best subsets that are evaluated on the full model"""
+    """Number of best subsets that are evaluated on the full model and all rows"""
     probes: Count = 12
-    """Number of subsets, good and bad, that are evaluated on both models to measure their rank
+    """Number of subsets, good and bad, that are evaluated on both to measure their rank
     correlation"""
 
-
-class WarmSection(Section):
-    """Saved subsets that a search starts from."""
-
-    subsets: list[Annotated[list[Column], Field(min_length=1)]] = []
-    """Subsets of columns, the best first"""
-    file: Location | None = None
-    """Path or fsspec URL of a features.json, published by a refresh or of a run"""
-    run: Text | None = None
-    """Id of a run in the tracking store, whose subsets are used"""
-
-    @model_validator(mode="after")
-    def _has_subsets(self) -> Self:
-        if not self.subsets and self.file is None and self.run is None:
-            raise sentence(
-                "warm has no subsets to start from; set warm.subsets, warm.file or warm.run, or"
-                " warm to null"
-            )
-        return self
-
-
-class PrefilterSection(Section):
-    """Units that are left out before the search."""
-
-    when: Literal["always", "auto"] = "always"
-    """Which tables are cut: always, or auto, from 5,001 columns on"""
-    least: PositiveCount = 20
-    """Smallest number of units to keep"""
+    def contradictions(self) -> Iterator[Contradiction]:
+        """Yield the section if its search would be that of the full model."""
+        if not self.params and self.rows is None:
+            yield "", "needs params or rows to be cheaper than the full model; set one of them"
 
 
 class ConfirmSection(Section):
-    """Evaluation of the best subsets on folds that the search did not use."""
+    """Evaluation of the best subsets on fresh folds, which selects among them.
+
+    Null takes the lowest cost on the folds of the search.
+    """
 
     best: PositiveCount = 20
     """Number of best subsets that are evaluated on fresh folds"""
@@ -421,12 +344,6 @@ class ConfirmSection(Section):
     by more than margin"""
     margin: NotNegative = 0.005
     """Difference in cost that does not matter"""
-    confidence: Annotated[FiniteFloat, Field(gt=0.5, lt=1)] = 0.95
-    """Confidence with which a subset is within the margin, and level of the interval of the gain
-    over all features"""
-    min_gain: NotNegative = 0.0
-    """With the goal score: standard errors by which the result has to beat all features on fresh
-    folds; otherwise all features are the result. 0: no condition"""
 
 
 class EnsembleSection(Section):
@@ -450,107 +367,4 @@ class HoldoutSection(Section):
     """Metrics on the test rows: names of metrics or scikit-learn scorers; null uses the defaults of
     the task; that of the search always comes first"""
     bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """Number of bootstrap resamples of each confidence interval"""
-    confidence: Fraction = 0.95
-    """Level of the confidence intervals"""
-    random_subsets: Annotated[int, Field(ge=1, le=1000)] = 5
-    """Number of ensembles of random subsets of the same sizes, as a baseline"""
-    explain: bool = True
-    """Whether the report explains the model of the chosen features, by up to 32 more models on the
-    test rows"""
-
-
-class TrackingSection(Section):
-    """The MLflow tracking store."""
-
-    # pydantic's metaclass already defines `register`.
-    model_config = ConfigDict(serialize_by_alias=True)
-
-    uri: Location = "sqlite:///mlruns/mlflow.db"
-    """MLflow tracking URI; ${NAME} is replaced by an environment variable when used"""
-    artifacts: Location = "mlruns/artifacts"
-    """Folder or URL for the artifacts of a new experiment"""
-    experiment: Text = "swarm"
-    """MLflow experiment"""
-    spool: Text = "mlruns/spool"
-    """Ignored: earlier versions kept a queue here"""
-    register_model: bool | Literal["auto"] = Field(default=False, alias="register")
-    """Register the ensemble under the name of the run; auto does so unless all features are better;
-    a refresh always registers its own"""
-    system_metrics: bool = False
-    """Log the use of processor, memory, disk and network of this machine every ten seconds;
-    MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING=true does so for every run"""
-
-    @property
-    def register(self) -> bool:
-        """Whether the ensemble may be registered: the key ``tracking.register``."""
-        return self.register_model is not False
-
-    @property
-    def registers_always(self) -> bool:
-        """Whether the ensemble is registered even if all features are better."""
-        return self.register_model is True
-
-
-class ArchiveSection(Section):
-    """The cache of evaluations."""
-
-    url: Location = "sqlite:///mlruns/archive.db"
-    """SQLAlchemy URL of the archive; ${NAME} is replaced by an environment variable when used"""
-
-
-class RetriesSection(Section):
-    """Retries of an epoch."""
-
-    attempts: Annotated[int, Field(ge=1, le=100)] = 3
-    """Attempts per epoch before the run fails"""
-    delay_seconds: Annotated[FiniteFloat, Field(ge=0, le=3600)] = 1.0
-    """Seconds between attempts"""
-
-
-class ScheduleSection(Section):
-    """When ``swarm serve`` runs this configuration."""
-
-    cron: Text
-    """Cron expression: minute, hour, day of month, month and day of week; '0 4 * * 1' is every
-    Monday at 4"""
-    timezone: Text = "UTC"
-    """Time zone of the cron expression, such as Europe/Berlin"""
-
-    @field_validator("cron")
-    @classmethod
-    def _can_be_scheduled(cls, value: str) -> str:
-        # Imported here, as it is slow and only schedules need it.
-        from prefect.client.schemas.schedules import CronSchedule
-
-        try:
-            # A sixth field would be seconds, and @reboot is not a time.
-            if len(value.split()) != 5:
-                raise ValueError(value)
-            CronSchedule(cron=value)
-        except ValueError:
-            raise sentence(
-                "schedule.cron must be five fields (minute, hour, day of month, month, day of"
-                f" week) such as '0 4 * * 1' for Mondays at 4, got {value!r}"
-            ) from None
-        return value
-
-    @field_validator("timezone")
-    @classmethod
-    def _is_on_the_map(cls, value: str) -> str:
-        from zoneinfo import available_timezones
-
-        known = available_timezones()
-        if value not in known:
-            hint = nearest(value, sorted(known)) or "; set it to UTC"
-            raise sentence(
-                "schedule.timezone must be a name of the time zone database, such as"
-                f" Europe/Berlin, got {value!r}{hint}"
-            )
-        return value
-
-
-Schedule = Annotated[
-    ScheduleSection | None,
-    Field(description="When `swarm serve` runs this configuration; null for no schedule"),
-]
+    """Number of bootstrap resamples of each 95 % confidence interval"""

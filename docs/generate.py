@@ -17,7 +17,7 @@ import typer
 import yaml
 from docstring_parser import DocstringStyle, parse
 
-from conf.load import CompareConfig, RefreshConfig, SelectConfig, json_schema
+from conf.schema import CompareConfig, RefreshConfig, SelectConfig
 from flows.cli import app
 from swarm.findings import KINDS
 from swarm.strategies.catalogue import StrategyEntry, catalogue, make, registry
@@ -42,14 +42,13 @@ def pages() -> dict[str, str]:
 
 
 def _configuration() -> str:
-    select = json_schema(SelectConfig)
-    refresh, compare = json_schema(RefreshConfig), json_schema(CompareConfig)
+    select = SelectConfig.model_json_schema()
+    refresh, compare = RefreshConfig.model_json_schema(), CompareConfig.model_json_schema()
     known = set(select["properties"])
     parts = [
         "# Configuration\n",
-        "All keys, generated from the schema. `swarm config show CONFIG` prints a configuration"
-        " with all defaults, `swarm config check CONFIG` validates one,"
-        " and `swarm config schema` prints the JSON schema for editors.\n",
+        "All keys, generated from the schema. `swarm config CONFIG` prints a configuration with all"
+        " defaults, and with `--schema` the JSON schema for editors.\n",
         "Precedence of values: `--set KEY=VALUE`, the environment"
         " (`SWARM_BUDGET__EPOCHS=5` sets `budget.epochs`), the file, the default. `${NAME}` in an"
         " address is replaced by an environment variable when it is used, and never"
@@ -103,7 +102,7 @@ def _sections(
         name = f"{prefix}{key}" + (".NAME" if "additionalProperties" in entry else "")
         yield f"{'#' * level} `{name}`\n"
         needed = " Required." if key in schema.get("required", []) else ""
-        yield f"{_cell(entry['description'])}.{needed}\n"
+        yield f"{_cell(entry.get('description', inner['description']))}.{needed}\n"
         if name == "datasets.NAME":
             shared = [each for each in inner["properties"] if each != "data"]
             yield f"`data`, and {_listed(shared)} in place of those at the top.\n"
@@ -356,6 +355,9 @@ def _findings() -> str:
         " data use training rows only.\n",
         "To leave one out: `--mute SWM112` (repeatable), `mute: [SWM112]` in the configuration, or"
         ' `SubsetSelector(model, mute=["SWM112"])`. Errors cannot be muted.\n',
+        "In a configuration columns are dropped by `data.drop`, declared by `data.categorical` and"
+        " `data.dates`, and groups of rows by `data.group`; in Python by what pandas has, and by"
+        " `groups` of `fit`.\n",
         "| code | severity | title |\n|---|---|---|\n" + "\n".join(rows) + "\n",
     ]
     for kind in KINDS.values():

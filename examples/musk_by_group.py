@@ -59,7 +59,7 @@ def main() -> None:
         cv=StratifiedGroupKFold(3),
         epochs=given.epochs,
         # Fewer and larger steps rank subsets similarly; the full model decides.
-        proxy={"n_estimators": 15, "learning_rate": 0.25, "max_bin": 63},
+        proxy={"params": {"n_estimators": 15, "learning_rate": 0.25, "max_bin": 63}},
         n_jobs=2,
         verbose=1,
     )

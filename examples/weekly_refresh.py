@@ -52,7 +52,8 @@ def main() -> None:
         os.environ.setdefault(name, "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    from conf.load import load_refresh
+    from conf.load import load_as
+    from conf.schema import RefreshConfig
     from flows.cli_stored import champion, rollback
     from flows.prefect_server import start_prefect
     from flows.refresh import refresh
@@ -70,7 +71,7 @@ def main() -> None:
             ("2026-03-30", 16, 1),  # customers have changed: promotion
         ):
             snapshot(snapshots, day, weeks, moved_in)
-            done = refresh(load_refresh(str(file)), verbosity=0)
+            done = refresh(load_as(RefreshConfig, str(file)), verbosity=0)
             used = ", ".join(swarm.load_features(str(folder / "features.json")))
             print(
                 f"{day}  {done.decision}: {done.why}\n            version {done.champion.version}"

@@ -6,39 +6,46 @@ later ones can report as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from joblib import cpu_count
 
 from conf.check import problems_of
 from conf.estimator import build_estimator
-from conf.load import AnyConfig, CompareConfig, load_leniently
+from conf.load import AnyConfig, load_leniently
 from conf.resolve import fold_kind, problem_options, split_options
-from conf.schema import SelectConfig
+from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
-from swarm.errors import ConfigError, InputError
+from swarm.errors import ConfigError, EvaluationError, InputError
+from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
-from swarm.fastpaths import require_device
 from swarm.findings import Finding, found, unmuted
 from swarm.findings.columns import (
-    date_format,
-    group_columns,
-    is_free_text,
     is_sorted,
     is_text,
-    signed_number,
+    text_kind,
     text_values,
 )
+from swarm.findings.groups import group_columns
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, some, target_findings
+from swarm.problem.dtypes import with_model_dtypes
+from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_columns, check_task
+from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
+from swarm.search.budget import Budget
+from swarm.search.plan import SearchPlan
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared, check_test_metrics, prepare
+from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
 from tasks.sources._assemble import assemble, check_features, date_columns, parsed_dates
 from tasks.sources._raw import Raw, name_list, unknown_column
@@ -55,40 +62,36 @@ _MOST_ALIKE = 5
 
 
 def all_findings(
-    path: str, overrides: Sequence[str] = (), mute: Sequence[str] = ()
+    path: str,
+    overrides: Sequence[str] = (),
+    mute: Sequence[str] = (),  # codes that are left out, besides those of the configuration
+    # called with a line on the time of the search, unless an error prevents it
+    on_time: Callable[[str], None] | None = None,
 ) -> tuple[AnyConfig | None, tuple[Finding, ...]]:
-    """Check a configuration file and the data that it names.
+    """Check a configuration file and its data; return it, and the findings, errors first.
 
-    Parameters
-    ----------
-    path, overrides
-        See :func:`conf.load.load`.
-    mute : sequence of str
-        Codes that are left out, besides those of the configuration.
-
-    Returns
-    -------
-    config : SelectConfig, RefreshConfig, CompareConfig or None
-        None if the file is too incomplete to be checked further.
-    findings : tuple of Finding
-        Errors first, then by code.
+    The configuration is None if the file is too incomplete to be checked further.
     """
     check_mute(mute)
     config, problems = load_leniently(path, overrides)
     told = [_refused("SWM001", text) for text in problems]
     if config is None:
         return None, tuple(told)
-    told += findings_of(config)
+    told += findings_of(config, on_time)
     kept = unmuted(told, {*config.mute, *mute} - {"SWM001", "SWM002", "SWM117"})
     order = ("error", "warning", "note")
     return config, tuple(sorted(kept, key=lambda each: order.index(each.severity)))
 
 
-def findings_of(config: AnyConfig) -> list[Finding]:
+def findings_of(
+    config: AnyConfig,
+    on_time: Callable[[str], None] | None = None,
+    raw: Raw | None = None,  # the table of the configuration, if it was read already
+) -> list[Finding]:
     """Check a configuration that obeys its schema, and the data that it names."""
     told = [_refused("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
-        return [*told, *_of_data(_usable(config))]
+        return [*told, *_of_data(_usable(config), on_time=on_time, raw=raw)]
     first = next(iter(config.strategies))
     for name in config.datasets:
         select = config.as_select(name, first)
@@ -114,56 +117,53 @@ def _refused(code: str, text: str) -> Finding:
     return found(code, text, remedy="")
 
 
-def _of_data(config: SelectConfig, split_rows: bool = True) -> list[Finding]:
+def _of_data(
+    config: SelectConfig,
+    split_rows: bool = True,
+    on_time: Callable[[str], None] | None = None,
+    raw: Raw | None = None,
+) -> list[Finding]:
+    """Prepare the data as a run does, but without the columns that fail, which are reported."""
     told: list[Finding] = []
-
-    def attempt(action: Callable[[], Any]) -> Any:
-        """Return the result of a step, or report why it failed and return None."""
-        try:
-            return action()
-        except InputError as error:
-            told.append(_refused("SWM002", str(error)))
-            return None
-
     data = config.data
-    given = {key: getattr(data, key) for key in ("name", "id", "path", "url", "query")}
-    raw = attempt(lambda: read_raw(data.source, csv=data.csv.model_dump(), **given))
-    if raw is None:
-        return told
     try:
         estimator = build_estimator(config.model)
     except ConfigError:  # reported with the other keys
         estimator = None
-    table = attempt(lambda: _table(config, raw, estimator, told))
-    if table is None:
-        return told
+    try:
+        given = {key: getattr(data, key) for key in ("name", "id", "path", "url", "query")}
+        raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **given)
+        table = _table(config, raw, estimator, told)
+    except InputError as error:
+        return [*told, _refused("SWM002", str(error))]
     told += _of_dropped(config, raw)
-    if estimator is not None:
-        n_told = len(told)
-        attempt(lambda: check_task(estimator, table.target, task_of(table.target, estimator)))
-        estimator = estimator if len(told) == n_told else None
-    train, test = table, None
-    if split_rows:
-        options = split_options(config)
-        rows = attempt(lambda: split(table, estimator=estimator, **options))
-        if rows is not None:
-            told += rows.findings
-            told += horizon_findings(table, rows, options["windows"].horizon)
+    train, test, posed = table, None, None
+    roles = {"group": table.groups, "time": table.time, "weight": table.weight, "part": table.part}
+    has_roles = all(held is not None or getattr(data, role) is None for role, held in roles.items())
+    try:
+        if estimator is not None:
+            check_task(estimator, table.target, task_of(table.target, estimator))
+        if split_rows and has_roles:
+            options = split_options(config)
+            rows = split(table, estimator=estimator, **options)
+            told += [*rows.findings, *horizon_findings(table, rows, options["windows"].horizon)]
+            folds = "" if estimator is None else fold_kind(config, estimator)
+            told += time_findings(table, config.split.kind, folds)
             train, test = table.take(rows.train), table.take(rows.test)
-        folds = "" if estimator is None else fold_kind(config, estimator)
-        told += time_findings(table, config.split.kind, folds)
-    prepared = None
-    if estimator is not None:
-        train = _with_usable_columns(config, train, estimator, told)
-        prepared = attempt(lambda: _prepared(_with_known_roles(config, train), train, estimator))
-    if prepared is None:
-        return [*told, *_of_rows(config, train)]
-    attempt(lambda: require_device(prepared.problem, config.evaluation.device))
-    attempt(lambda: _probed(prepared))
-    if test is not None:
-        metrics = config.test.metrics
-        attempt(lambda: check_test_metrics(prepared.problem, train, test, metrics))
-    return [*told, *prepared.findings]
+        if estimator is not None:
+            checks = partial(check_columns, estimator=estimator)
+            refused = _refused_columns(train.features, checks, told)
+            train = replace(train, features=train.features.drop(columns=refused))
+        if estimator is not None and has_roles:
+            posed, hints = _posed(config, train, estimator)
+            _probed(posed.problem)
+            if test is not None:
+                check_test_metrics(posed.problem, train, test, config.test.metrics)
+            if on_time is not None and all(each.severity != "error" for each in told):
+                on_time(_time_of_search(config, posed, hints))
+    except (InputError, EvaluationError) as error:
+        told.append(_refused("SWM002", str(error)))
+    return [*told, *(_of_rows(config, train) if posed is None else posed.findings)]
 
 
 def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) -> Table:
@@ -191,7 +191,8 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
             del dates[name]
             drop.append(name)
     apart = {*drop, *(n for n in roles.values() if n), *name_list(data.target), *raw.target}
-    features = frame.drop(columns=[n for n in {*apart, *raw.aside, *dates} if n in columns])
+    others = [name for name in {*apart, *raw.aside, *dates} if name in columns]
+    features = with_model_dtypes(frame.drop(columns=others))
     categories = {*categorical, *raw.categorical}
     if estimator is None or config.model.scaling != "none" or not hasattr(estimator, "steps"):
         texts = {
@@ -208,10 +209,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
             told.append(found("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts)))
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
-    try:
-        check_features(left)
-    except InputError:
-        drop += _without(left, check_features, told)
+    drop += _refused_columns(left, check_features, told)
     if roles["time"] is None:
         roles["horizon"] = None
     return assemble(
@@ -227,89 +225,97 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
 
 def _looks(column: pd.Series) -> str:
     """Describe the values of a text column."""
-    form = date_format(column)
-    if form is not None:
-        return f"dates, {form}"
-    distinct, number = len(set(text_values(column))), signed_number(column)
-    if number is not None:
-        return f"numbers as text, {number!r}"
-    return "free text" if is_free_text(column) else f"{distinct:,} different values"
+    kind, example = text_kind(column)
+    distinct = f"{len(set(text_values(column))):,} different values"
+    looks = {"date": f"dates, {example}", "number": f"numbers as text, {example!r}"}
+    return {**looks, "prose": "free text", "category": distinct}[kind]
 
 
-def _without(
+def _refused_columns(
     features: pd.DataFrame, checks: Callable[[pd.DataFrame], None], told: list[Finding]
 ) -> list[str]:
     """Return the columns that a check refuses, and report the first few of them."""
-    refused = []
-    for name in features.columns:
-        try:
-            checks(features[[name]])
-        except InputError as error:
-            refused.append(str(name))
-            if len(refused) <= _MOST_ALIKE:
-                told.append(_refused("SWM002", str(error)))
+    refused: list[str] = []
+    try:
+        checks(features)
+    except InputError:
+        for name in features.columns:
+            try:
+                checks(features[[name]])
+            except InputError as error:
+                refused.append(str(name))
+                if len(refused) <= _MOST_ALIKE:
+                    told.append(_refused("SWM002", str(error)))
     if len(refused) > _MOST_ALIKE:
         rest = refused[_MOST_ALIKE:]
         told.append(_refused("SWM002", f"{some(rest)} cannot be features either"))
     return refused
 
 
-def _with_usable_columns(
-    config: SelectConfig, train: Table, estimator: Any, told: list[Finding]
-) -> Table:
-    """Return the table without the columns that the model does not support."""
-
-    def checks(features: pd.DataFrame) -> None:
-        check_columns(features, estimator, config.data.categorical_support)
-
-    try:
-        checks(train.features)
-    except InputError:
-        refused = _without(train.features, checks, told)
-        left = train.features.drop(columns=refused)
-        return replace(train, features=left) if len(left.columns) else train
-    return train
-
-
-def _with_known_roles(config: SelectConfig, train: Table) -> SelectConfig:
-    """Return the configuration without the roles that the table lacks, which are reported.
-
-    Automatic folds follow from these roles.
-    """
-    if config.folds.kind != "auto":
-        return config
-    data, split = config.data, config.split
-    if train.groups is None:
-        data = data.model_copy(update={"group": None})
-    if isinstance(data.horizon, str) and train.label_end is None:
-        data = data.model_copy(update={"horizon": None})
-    if train.time is None:
-        data = data.model_copy(update={"horizon": None})
-        split = split.model_copy(update={"kind": "random"})
-    return config.model_copy(update={"data": data, "split": split})
-
-
-def _prepared(config: SelectConfig, train: Table, estimator: Any) -> Prepared:
-    """Build the problem, and the first proposal of the strategy unless it takes long."""
+def _posed(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hints]:
+    """Build the problem, and the first state of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
-    quick = train.features.shape[1] <= _MOST_UNITS
-    prepared = prepare(
-        train,
-        estimator,
-        **problem_options(config, estimator),
-        seed=config.seed,
-        needs=strategy.needs if quick else (),
-    )
+    posed = pose(train, estimator, **problem_options(config, estimator), seed=config.seed)
+    quick = _has_hints(train)
+    needs = strategy.needs if quick else ()
+    hints = compute_hints(posed.problem, needs, n_clusters=config.prepare.n_clusters)
     if quick:
         generator = np.random.default_rng([config.seed, 0])
-        strategy.start(prepared.problem.space, prepared.hints, generator)
-    return prepared
+        strategy.start(posed.problem.space, hints, generator)
+    return posed, hints
 
 
-def _probed(prepared: Prepared) -> None:
-    problem = prepared.problem
+def _has_hints(data: Table | Problem) -> bool:
+    """Whether a table is narrow enough to compute its hints in a check."""
+    return data.features.shape[1] <= _MOST_UNITS
+
+
+def _probed(problem: Problem) -> None:
     small = problem.features.size <= _PROBED_CELLS
     probe(problem, None, None if small else _PROBE_SECONDS)
+
+
+def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
+    """Time one fit on half of the units, and multiply it by the fits of the search."""
+    problem, workers = posed.problem, config.evaluation.n_jobs
+    space, n_workers = problem.space, cpu_count() if workers == -1 else workers
+    mask = space.fixed | (np.cumsum(~space.forbidden) <= max(1, space.n_units // 2))
+    mask &= ~space.forbidden
+    small = problem.features.size <= _PROBED_CELLS
+    timeout = None if small else _PROBE_SECONDS
+    with CrossValidation(problem, timeout=timeout) as evaluator:
+        if not evaluator.fits_models:
+            return "search: costs are computed without fitting models"
+        failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
+        seconds = evaluator.known.lookup(mask[None, :])[0].seconds
+    if failed.any():
+        return f"search: one fit takes more than {_PROBE_SECONDS:.0f} s"
+    fits = _most_fits(config, hints, evaluator)
+    measured = f"one fit of half of the units takes {seconds:.2g} s"
+    if fits is None:
+        return f"search: {measured}, and budget.seconds ends it"
+    ahead = timedelta(seconds=math.ceil(fits * seconds / n_workers))
+    several = "1 worker" if n_workers == 1 else f"{n_workers} workers"
+    return f"search: at most {fits:,} fits; {measured}: {ahead} on {several}"
+
+
+def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -> int | None:
+    """Return the fits of the search and its confirmation without pruning; None if unlimited."""
+    problem, budget = evaluator.problem, config.budget
+    strategy, n_folds = make(config.strategy.name, config.strategy.params), problem.n_folds
+    _, most = strategy.evaluations_in(problem.space)
+    limits = [each for each in (most, budget.evaluations, budget.distinct) if each is not None]
+    if budget.epochs is not None and not strategy.ends_by_itself:
+        plan = SearchPlan(problem, strategy, hints, Budget(epochs=1), config.seed)
+        if not _has_hints(problem):
+            # The first units of a wide table are as many masks.
+            plan = plan.on_units(plan.first_units(max(_MOST_UNITS, problem.space.min_size)))
+        limits.append(budget.epochs * len(plan.search(evaluator).first_masks()))
+    fits = [each * n_folds for each in limits] + ([budget.fits] if budget.fits else [])
+    if not fits:
+        return None
+    confirm = config.confirm
+    return min(fits) + (0 if confirm is None else (confirm.best + 2) * confirm.repeats * n_folds)
 
 
 def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:
@@ -328,10 +334,11 @@ def _of_dropped(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
     """Yield the findings of columns that are no features: possible groups, and order of time."""
     data, frame = config.data, raw.frame
     if data.group is None:
-        for name in group_columns(frame[[n for n in data.drop if n in frame.columns]]):
-            distinct = int(frame[name].nunique())
-            text = f"{name!r}, which is dropped, has {distinct:,} values in {len(frame):,} rows"
-            yield found("SWM106", text, [name])
+        apart = {*name_list(data.target), *raw.target}
+        features = frame.drop(columns=[name for name in frame.columns if str(name) in apart])
+        for group in group_columns(features, skip=set(map(str, frame.columns)) - set(data.drop)):
+            if group.is_likely:
+                yield found("SWM106", f"{group}; the column is dropped", [group.name])
     if data.time is not None or config.split.kind in ("time", "column", "group"):
         return
     for name, moments in date_columns(frame, data.dates):

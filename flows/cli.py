@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
+import shlex
 import sys
-import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from flows.cli_flows import compare, nested, refresh, resume, select, stability
-from flows.cli_options import Config, Mute, Set, echo_json, loaded
-from flows.cli_servers import down, serve, ui, up
+from flows.cli_options import Config, Mute, Set, echo_json
+from flows.cli_servers import down, serve, up
 from flows.cli_stored import champion, features, report, rollback, runs
 from flows.prefect_server import lost_connection
 from flows.terminal import echo, show_warnings_once
@@ -25,10 +24,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-config_app = typer.Typer(help="Show and validate configurations.", no_args_is_help=True)
-app.add_typer(config_app, name="config")
 
-_MOST_DROPPED = 10
+_MOST_LINES = 10
 
 
 def _print_version(wanted: bool) -> None:
@@ -88,15 +85,21 @@ def init(
         f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} "
         f"column{'s' * (profile.n_features != 1)} to choose from, {len(profile.dropped):,} dropped"
     )
-    reasons = list(profile.dropped.items())
-    echo(*(f"dropped {name}: {why}" for name, why in reasons[:_MOST_DROPPED]), indent=8)
-    if len(reasons) > _MOST_DROPPED:
-        echo(f"and {len(reasons) - _MOST_DROPPED:,} more in {file}")
+    dropped = [f"dropped {name}: {why}" for name, why in profile.dropped.items()]
+    for lines in (dropped, [f"read {name}: {note}" for name, note in profile.notes.items()]):
+        echo(*lines[:_MOST_LINES], indent=8)
+        if len(lines) > _MOST_LINES:
+            echo(f"and {len(lines) - _MOST_LINES:,} more in {file}")
+    if profile.group is not None:
+        echo(f"group {profile.group.name}: {profile.group}", indent=8)
+    if profile.time is not None:
+        echo(f"time {profile.time}: the rows are in order of these dates", indent=8)
     echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+    quoted = shlex.quote(str(file))
     if any(each.severity == "error" for each in told):
-        echo(f"{file} cannot be run: correct its errors, then swarm check {file}")
+        echo(f"{file} cannot be run: correct its errors, then swarm check {quoted}")
         raise typer.Exit(2)
-    echo(f"next: read {file}, then swarm check {file}; swarm select {file}")
+    echo(f"next: read {file}, then swarm check {quoted}; swarm select {quoted}")
 
 
 def check(
@@ -111,47 +114,21 @@ def check(
     """
     from flows.checking import all_findings
 
-    _, told = all_findings(config, set_ or (), mute or ())
+    times: list[str] = []
+    _, told = all_findings(config, set_ or (), mute or (), times.append)
     severities = [each.severity for each in told]
     counts = {name: severities.count(name) for name in ("error", "warning", "note")}
     if as_json:
         findings = [each.as_dict() for each in told]
-        echo_json({"config": config, "counts": counts, "findings": findings})
+        time = times[0] if times else None
+        echo_json({"config": config, "counts": counts, "findings": findings, "time": time})
     else:
         echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
         some = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
         typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
+        echo(*times)
     if counts["error"]:
         raise typer.Exit(1)
-
-
-def plan(
-    config: Config,
-    set_: Set = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the plan as JSON.")] = False,
-) -> None:
-    """Time a few subsets and estimate the time of all stages of a run. Nothing is stored.
-
-    Models are trained in this process, on one thread; neither the archive nor MLflow is used. All
-    estimates are ranges.
-
-    Example: swarm plan default
-    """
-    from conf.check import check as check_config
-
-    checked = loaded("select", config, set_)
-    began = time.perf_counter()
-    check_config(checked)
-    from flows.planning import LABEL, as_dict, lines, plan_search
-    from flows.progress import say
-
-    importing = time.perf_counter() - began
-    tell = say if sys.stderr.isatty() else lambda text: None
-    found = plan_search(checked, tell, importing)
-    if as_json:
-        echo_json(as_dict(found))
-    else:
-        echo(*lines(found), indent=LABEL)
 
 
 def strategies(
@@ -168,51 +145,33 @@ def strategies(
     print_strategies(name)
 
 
+def config(
+    config: Config,
+    set_: Set = None,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of its kind, for editors.")
+    ] = False,
+) -> None:
+    """Print a configuration with all defaults, and which keys differ from them.
+
+    Example: swarm config default
+    """
+    from conf.load import as_yaml, flatten, load
+
+    shown = load(config, set_ or ())
+    if schema:
+        echo_json(shown.model_json_schema())
+        return
+    changed = ", ".join(flatten(shown, without_defaults=True))
+    typer.echo(f"# Other than the defaults: {changed}\n{as_yaml(shown).rstrip()}")
+
+
 # In the order in which the help lists them.
 for _command in (
-    *(select, compare, init, check, refresh, champion, rollback, serve, report, runs, plan),
-    *(nested, stability, up, down, ui, strategies, resume, features),
+    *(select, compare, init, check, refresh, champion, rollback, serve, report, runs),
+    *(nested, stability, up, down, strategies, resume, features, config),
 ):
     app.command()(_command)
-
-
-@config_app.command("show")
-def config_show(config: Config, set_: Set = None) -> None:
-    """Print a configuration with all defaults.
-
-    Example: swarm config show default
-    """
-    from conf.load import as_yaml, load
-
-    typer.echo(as_yaml(load(config, set_ or ())).rstrip())
-
-
-@config_app.command("check")
-def config_check(config: Config, set_: Set = None) -> None:
-    """Validate a configuration without reading data.
-
-    Example: swarm config check my.yaml
-    """
-    from conf.check import check as check_config
-    from conf.load import load
-
-    check_config(load(config, set_ or ()))
-    typer.echo(f"{config} is fine")
-
-
-@config_app.command("schema")
-def config_schema(
-    config: Annotated[str, typer.Argument(help="A configuration of the kind that is wanted.")] = (
-        "default"
-    ),
-) -> None:
-    """Print the JSON schema of a configuration, for editors.
-
-    Example: swarm config schema default > schema.json
-    """
-    from conf.load import json_schema, load
-
-    typer.echo(json.dumps(json_schema(type(load(config))), indent=2))
 
 
 def main() -> None:

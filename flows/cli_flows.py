@@ -22,7 +22,6 @@ from flows.cli_options import (
     interruptible,
     loaded,
     starting,
-    warm_setting,
 )
 from swarm.errors import ConfigError
 
@@ -50,7 +49,7 @@ def select(
 
     Example: swarm select default --set budget.epochs=20
     """
-    settings = [*(set_ or ()), *warm_setting(warm)]
+    settings = [*(set_ or ()), *([] if warm is None else [f"warm={json.dumps(warm)}"])]
     _select(lambda: loaded("select", config, settings), mute, None, _level(verbose, quiet), as_json)
 
 
@@ -69,13 +68,13 @@ def resume(
     """
 
     def load() -> SelectConfig:
-        from conf.later_keys import earlier_values
-        from conf.load import RefreshConfig, from_yaml, only_select, parse
+        from conf.load import from_yaml, of_kind
+        from conf.schema import RefreshConfig, SelectConfig
 
         text = artifact_of(run_id, "config.yaml", tracking_uri)
         origin = f"the configuration of run {run_id}"
-        changes = [*earlier_values(parse(text, origin)), *(set_ or ())]
-        config = only_select(from_yaml(text, origin, changes, {}), origin, "CONFIG")
+        read = from_yaml(text, origin, set_ or (), {})
+        config = of_kind(SelectConfig, read, origin, "CONFIG")
         if isinstance(config, RefreshConfig):
             raise ConfigError(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
@@ -221,28 +220,6 @@ def stability(
     noise: Annotated[
         float, typer.Option(help="Features in at most this share of searches are noise.")
     ] = 0.2,
-    probes: Annotated[
-        int,
-        typer.Option(
-            help="Shuffled copies of features added as noise; how often they are selected estimates"
-            " the false selections. As many as features are best."
-        ),
-    ] = 0,
-    false_selections: Annotated[
-        float,
-        typer.Option(
-            help="Largest acceptable expected number of false selections among the stable features;"
-            " needs samples of half of the rows."
-        ),
-    ] = 1.0,
-    from_archive: Annotated[
-        bool,
-        typer.Option(
-            "--archive",
-            help="Search nothing: print what the evaluations in the archive say about each feature."
-            " No substitute for samples of the rows.",
-        ),
-    ] = False,
     as_json: AsJson = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
@@ -253,42 +230,19 @@ def stability(
 
     Example: swarm stability default --seeds 5 --resamples 20
     """
-    if from_archive:
-        _archived(loaded("select", config, set_), as_json)
-        return
     verbosity = _level(verbose, quiet)
     with starting(lambda: loaded("select", config, set_), verbosity, mute) as checked:
         from flows import summary
         from flows.stability import Repetitions
         from flows.stability import stability as flow
 
-        plan = Repetitions(
-            seeds, resamples, share, core, noise, probes=probes, false_selections=false_selections
-        )
+        plan = Repetitions(seeds, resamples, share, core, noise)
     with interruptible("run the same command to continue"):
         assessed = flow(checked, plan, verbosity)
     if as_json:
         echo_json(assessed.as_dict())
     else:
         summary.print_stability(assessed, checked)
-
-
-def _archived(config: SelectConfig, as_json: bool) -> None:
-    """Print the evidence from the archive; nothing is trained or stored."""
-    from conf.check import check
-
-    check(config)
-    from flows import summary
-    from flows.stability import archived_evidence_of
-
-    found = archived_evidence_of(config)
-    if not as_json:
-        summary.print_archived(found)
-        return
-    figures = {
-        name: getattr(found, name) for name in ("n_subsets", "n_complete", "n_winners", "level")
-    }
-    echo_json({**figures, "features": json.loads(found.table.to_json(orient="records"))})
 
 
 def _level(verbose: int, quiet: bool) -> int:

@@ -6,19 +6,20 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from flows.prefect_server import launch_prefect
-from flows.terminal import echo, enable_logs, hide_warnings
+from flows.prefect_server import starting_prefect
+from flows.terminal import echo, enable_logs, hide_warnings, store_option
 from swarm.errors import InputError
 from swarm.findings.registry import check_mute
+from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
     from conf.load import AnyConfig
-    from conf.sections import TrackingSection
+    from conf.stores import TrackingSection
 
 C = TypeVar("C", bound="AnyConfig")
 
@@ -69,18 +70,15 @@ def loaded(
     kind: Literal["select", "compare", "refresh"], path: str, settings: Sequence[str] | None
 ) -> Any:
     """Load a configuration of a kind."""
-    from conf import load
+    from conf import load, schema
 
-    return getattr(load, f"load_{kind}")(path, settings or ())
+    return load.load_as(getattr(schema, f"{kind.title()}Config"), path, settings or ())
 
 
 def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
     """Return a configuration with the codes of the command line added to its own.
 
-    Raises
-    ------
-    ConfigError
-        If there is no such code, or it is that of an error.
+    A code that does not exist, or is that of an error, is a ConfigError.
     """
     given = codes or ()
     check_mute(given)
@@ -92,15 +90,16 @@ def starting(
     load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
 ) -> Iterator[C]:
     """Load and check a configuration, then import in the block what is slow, as Prefect starts."""
-    with launch_prefect() as server:
-        from conf.check import check
+    from conf.check import check
 
-        config = with_mute(load(), mute)
-        check(config)
-        if verbosity:
-            _tell_ignored_uri(config.tracking)
-        with server.starting(verbosity):
-            yield config
+    config = with_mute(load(), mute)
+    check(config)
+    if verbosity:
+        _tell_ignored_uri(config.tracking)
+    with starting_prefect(verbosity):
+        # Every flow needs MLflow, which is slow to import.
+        load_mlflow()
+        yield config
 
 
 @contextmanager
@@ -119,14 +118,6 @@ def echo_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def warm_setting(warm: str | None) -> list[str]:
-    """Return the setting of the configuration for ``--warm``, a file or the id of a run."""
-    if warm is None:
-        return []
-    is_file = warm.endswith(".json") or "/" in warm or Path(warm).exists()
-    return [f"warm={json.dumps({'file' if is_file else 'run': warm})}"]
-
-
 def has_runs(uri: str | None) -> bool:
     """Whether a tracking store may have runs: an SQLite file that does not exist has none."""
     return _may_exist(_tracking_section(uri))
@@ -140,13 +131,11 @@ def _may_exist(section: TrackingSection) -> bool:
     return not is_sqlite(address) or sqlite_file(address).exists()
 
 
-def tracking_of(uri: str | None, *, create: bool = False) -> Any:
+def tracking_of(uri: str | None, *, create: bool = False, by_id: bool = False) -> Any:
     """Open a tracking store; default: that of the configuration `default`.
 
-    Raises
-    ------
-    InputError
-        If it is an SQLite file that does not exist, unless it may be created.
+    An SQLite file that does not exist is an InputError, unless it may be created. To read runs by
+    their ids, no experiment is created.
     """
     from tasks.tracking import open_tracking
 
@@ -158,7 +147,9 @@ def tracking_of(uri: str | None, *, create: bool = False) -> Any:
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
             "your runs, or pass --tracking-uri"
         )
-    return open_tracking(section.uri, section.experiment, section.artifacts)
+    experiment = None if by_id else section.experiment
+    opened = open_tracking(section.uri, experiment, section.artifacts)
+    return replace(opened, option=store_option(section.uri))
 
 
 def _tell_ignored_uri(section: TrackingSection) -> None:
@@ -173,20 +164,16 @@ def _tell_ignored_uri(section: TrackingSection) -> None:
 
 
 def _tracking_section(uri: str | None) -> TrackingSection:
-    from conf.load import load_select
+    from conf.load import load_as
+    from conf.schema import SelectConfig
 
     given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    return load_select("default", given).tracking
+    return load_as(SelectConfig, "default", given).tracking
 
 
 def artifact_of(run_id: str, path: str, uri: str | None) -> str:
-    """Read a text artifact of a run; from an SQLite store without importing MLflow."""
-    from tasks.tracking.store import local_artifact
-
-    found = local_artifact(_tracking_section(uri).uri, run_id, path)
-    if found is not None:
-        return found
-    store = tracking_of(uri)
+    """Read a text artifact of a run."""
+    store = tracking_of(uri, by_id=True)
     store.run(run_id)  # InputError if there is no such run
     text: str = store.download(run_id, path).read_text(encoding="utf-8")
     return text

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from flows.cli_options import AsJson, RunId, Uri, artifact_of, echo_json, has_ru
 from flows.prefect_server import prefect_is_there
 from flows.terminal import echo
 from swarm.errors import InputError
+
+if TYPE_CHECKING:
+    from tasks.tracking import Tracking
 
 KINDS = ("select", "refresh", "compare", "stability", "nested", "search")
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
@@ -129,7 +132,7 @@ def _print(found: list[Any]) -> None:
 
 def _cost(metrics: dict[str, float]) -> str:
     """State the cost on fresh folds: the lowest one of the search may be another subset's."""
-    for name, said in (("confirm/cost", "cost on fresh folds"), ("cost/best", "cost")):
+    for name, said in (("fresh/cost", "cost on fresh folds"), ("cost/best", "cost")):
         if name in metrics:
             return f", {said} {metrics[name]:.4f}"
     return ""
@@ -149,19 +152,35 @@ def features(
     of_champion: Annotated[
         bool, typer.Option("--champion", help="RUN_ID is the name of a champion.")
     ] = False,
+    model_inputs: Annotated[
+        bool,
+        typer.Option(
+            "--model-inputs",
+            help="Print the columns that the model needs instead: those of all subsets of the"
+            " ensemble.",
+        ),
+    ] = False,
     tracking_uri: Uri = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the selected features of a run, one per line.
+    """Print the selected features of a run (the columns to keep), one per line.
 
-    Example: swarm features RUN_ID --json
+    The model of the run may need more columns, which --model-inputs prints.
+
+    Example: swarm features RUN_ID --model-inputs
     """
     if of_champion:
         from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
     text = artifact_of(run_id, "features.json", tracking_uri)
-    typer.echo(text.rstrip() if as_json else "\n".join(json.loads(text)["features"]))
+    if as_json:
+        typer.echo(text.rstrip())
+        return
+    names = json.loads(text).get("model_inputs" if model_inputs else "features")
+    if names is None:
+        raise InputError(f"the run {run_id} has no model; omit --model-inputs")
+    typer.echo("\n".join(names))
 
 
 def report(
@@ -175,12 +194,6 @@ def report(
         ),
     ] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open it in the browser.")] = False,
-    stored: Annotated[
-        bool,
-        typer.Option(
-            "--stored", help="Use the page stored with the run instead of rendering it again."
-        ),
-    ] = False,
     tracking_uri: Uri = None,
 ) -> None:
     """Write the report of a run or a comparison as one HTML file.
@@ -193,21 +206,18 @@ def report(
     if not file.parent.is_dir():
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
-    from tasks.stored_report import page_of
 
-    page = page_of(tracking_of(tracking_uri), run_id, stored=stored)
+    page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
     # Permissions of a new file.
     mask = os.umask(0)
     os.umask(mask)
     try:
-        write_atomically(file, page.html, 0o666 & ~mask)
+        write_atomically(file, page, 0o666 & ~mask)
     except OSError as error:
         raise InputError(
             f"cannot write {file} ({error.strerror or error}); pass another --out"
         ) from None
-    typer.echo(f"{file} ({page.how})")
-    if page.why:
-        typer.echo(f"not rendered again: {page.why}", err=True)
+    typer.echo(str(file))
     if open_:
         import webbrowser
 
@@ -215,8 +225,27 @@ def report(
             typer.echo("no browser found to open it", err=True)
 
 
+def _page_of(tracking: Tracking, run_id: str) -> str:
+    """Return the page of a run or a comparison; InputError if there is none."""
+    run = tracking.run(run_id)
+    for page in ("report.html", "comparison.html"):
+        if tracking.find_artifact(run.info.run_id, page):
+            return tracking.download(run.info.run_id, page).read_text(encoding="utf-8")
+    start = f"the run {run.info.run_id} has no report"
+    resume = f"`swarm resume {run.info.run_id}{tracking.option}`"
+    parent, kind = run.data.tags.get("mlflow.parentRunId"), run.data.tags.get("kind")
+    if parent and kind != "compare":
+        raise InputError(f"{start}: it is a child of the run {parent}; use that run id")
+    if run.info.status == "RUNNING":
+        raise InputError(f"{start} yet: it is still running or was killed; wait, or {resume}")
+    if kind == "compare":
+        resume = "repeat the `swarm compare` command to resume it"
+        raise InputError(f"{start}: it ended as {run.info.status}; {resume}")
+    raise InputError(f"{start}: it ended as {run.info.status}; {resume} completes it")
+
+
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
-    """Show the current version of a champion: since when, why, and its features.
+    """Show the current version of a champion: since when, why, its features and model inputs.
 
     Example: swarm champion churn --json
     """
@@ -228,18 +257,20 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     if as_json:
         rest = asdict(found)
         told = {"name": rest.pop("name"), "version": rest.pop("version"), "model": found.uri}
-        echo_json({**told, "run": rest.pop("run_id"), **rest, "features": answer["features"]})
+        columns = {key: answer[key] for key in ("features", "model_inputs")}
+        echo_json({**told, "run": rest.pop("run_id"), **rest, **columns})
         return
     over = f", in place of version {found.over}" if found.over else ""
     back = f", in place of version {found.instead_of}" if found.instead_of else ""
-    names = ", ".join(answer["features"])
+    names, inputs = (", ".join(answer[key]) for key in ("features", "model_inputs"))
     echo(
         f"{found.name} version {found.version} since {found.since or 'unknown'}{over}",
         *([f"restored  {found.restored}{back}"] if found.restored else []),
         f"why       {found.why or 'the alias was set by hand'}",
         f"run       {found.run_id}",
         f"published {found.published or 'nowhere'}",
-        f"features  {len(answer['features'])} of {answer['n_available']}: {names}",
+        f"features  {answer['n_features']} of {answer['n_available']} columns to keep: {names}",
+        f"inputs    {answer['n_model_inputs']} columns that the model needs: {inputs}",
         indent=10,
     )
 
@@ -255,8 +286,8 @@ def rollback(
 
     Example: swarm rollback churn --to 3
     """
-    from tasks.refresh.champion import Champions, publish_features
-    from tasks.refresh.decision import emit_change
+    from tasks.refresh.champion import Champions
+    from tasks.refresh.decision import complete_change
 
     champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
@@ -264,10 +295,8 @@ def rollback(
     if before == now:
         typer.echo(f"{name}: version {now.version} is already the champion")
     else:
-        typer.echo(f"{name}: version {before.version} -> version {now.version}")
-    publish_features(champions, now, now.published)
+        old = f"version {before.version}" if before else "no champion"
+        typer.echo(f"{name}: {old} -> version {now.version}")
+    complete_change(champions, now, events=prefect_is_there())
     if now.published:
         typer.echo(f"features published to {now.published}")
-    if now.restored and prefect_is_there():
-        why = f"rolled back from version {now.instead_of}"
-        emit_change(name, now.version, now.run_id, "rolled_back", why)

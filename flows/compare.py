@@ -6,8 +6,7 @@ import hashlib
 import json
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -19,35 +18,24 @@ from prefect.futures import PrefectFuture
 from threadpoolctl import threadpool_limits
 
 from conf.check import check
-from conf.estimator import build_estimator, build_selector
-from conf.later_keys import without_later_keys
 from conf.load import as_yaml
-from conf.resolve import fold_kind
 from conf.schema import CompareConfig
+from flows.compare_data import ComparedData, Findings
 from flows.compare_runner import (
     as_they_finish,
-    connected,
     connection_check,
     one_server,
+    reachable_cluster,
     task_runner,
 )
-from flows.configured import (
-    PreparedData,
-    archive_url,
-    fetched,
-    plan_as_configured,
-    prepare_as_configured,
-    probe_as_configured,
-)
+from flows.configured import plan_as_configured
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import Display, cell_display, say, show_stage, tell, warnings_of
-from flows.stages import Stage
-from flows.tracking import logged_parameters, tracking_as_configured, wait_for_log
-from swarm.errors import EvaluationError, InputError
-from swarm.findings import Finding, codes_of, unmuted
+from flows.progress import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.tracking import describe_run, logged_parameters, tracking_as_configured
+from swarm.errors import EvaluationError
+from swarm.findings import codes_of
 from swarm.report.comparison import ComparisonData, sentences
 from swarm.storage.archive import Archive
-from swarm.strategies.catalogue import make
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
 from swarm.validation.metrics import cost_label
@@ -62,46 +50,27 @@ from tasks.comparison import (
 from tasks.search_cell import (
     Cell,
     CellResult,
-    ConfiguredSelector,
-    cost_of_all,
-    cost_on_test_rows,
     run_cell,
-    run_selector,
 )
-from tasks.steps import positive_of
 from tasks.tracking import Tracking
-from tasks.tracking.run_log import RunLog, describe_run, failure
+from tasks.tracking.run_log import RunLog, failure
 
 # Keys that define where and how a comparison runs, without effect on its results.
-_ELSEWHERE = ("description", "runner", "tracking", "archive", "retries", "mute", "schedule")
+_ELSEWHERE = ("description", "runner", "tracking", "archive", "mute", "schedule")
 
 
 @dataclass(frozen=True)
 class ComparisonRun:
-    """Result of a comparison.
+    """Result of a comparison."""
 
-    Attributes
-    ----------
-    run_id : str
-        The parent run.
-    comparison : Comparison
-    cells : DataFrame
-        One row per search.
-    everything : mapping of data set to (cost, size)
-        The baseline: all features. The cost is the mean over the resamples.
-    test_everything : mapping of data set to float
-        Cost of all features on the test rows; empty if nothing is judged on them.
-    read_back : int
-        Searches that were already finished.
-    findings : mapping of data set to tuple of Finding
-    """
-
-    run_id: str
+    run_id: str  # the parent run
     comparison: Comparison
-    cells: pd.DataFrame
+    cells: pd.DataFrame  # one row per search
+    # cost (mean over the resamples) and number of all features, by data set
     everything: Mapping[str, tuple[float, int]]
-    read_back: int
-    findings: Findings
+    read_back: int  # searches that were already finished
+    findings: Findings  # by data set
+    # Cost of all features on the test rows, by data set; empty if nothing is judged on them.
     test_everything: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -117,10 +86,7 @@ class ComparisonRun:
 class FailedSearches(EvaluationError):
     """Some searches of a comparison failed, after all others were finished.
 
-    Attributes
-    ----------
-    compared : ComparisonRun or None
-        The comparison of the strategies without a failed search; None if there is none.
+    `compared` is the comparison of the strategies without a failed search, None if there is none.
     """
 
     def __init__(self, message: str, compared: ComparisonRun | None) -> None:
@@ -151,7 +117,7 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
     with (
         warnings.catch_warnings(),
         threadpool_limits(limits=1),
-        connected(config.runner.kind, config.runner.workers, config.runner.address),
+        reachable_cluster(config.runner.kind, config.runner.address),
         tempfile.TemporaryDirectory(prefix="swarm-compare-") as folder,
     ):
         # Warning filters are global to a process, so threads cannot set their own.
@@ -165,8 +131,8 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
     text = f"reading and preparing {len(config.datasets)} data set"
     text += "s" * (len(config.datasets) != 1)
-    with show_stage(Stage.PREPARE, verbosity, text=text):
-        prepared = _Prepared.of(config)
+    with show_stage(text, verbosity):
+        prepared = ComparedData.of(config)
         Archive(prepared.url).close()
         tracking = tracking_as_configured(config.tracking)
         prepared.probe()
@@ -176,7 +142,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         for name, own in prepared.findings.items():
             for each in own:
                 tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
-        with show_stage(Stage.SEARCH, verbosity, text="evaluating all features"):
+        with show_stage("evaluating all features", verbosity):
             everything = prepared.everything()
         cells = [
             Cell(dataset, label, seed)
@@ -193,7 +159,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
         read_back = len(found)
         left = [cell for cell in cells if cell not in found]
-        say(f"{Stage.SEARCH.line}: {len(left)} searches", verbosity)
+        say(f"searching: {len(left)} searches", verbosity)
         with cell_display(len(cells), len(found), verbosity) as shown, one_server():
             fresh, failed = _searched(prepared, left, runs, shown, stop)
             found |= fresh
@@ -207,9 +173,10 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         ]
         run = None
         if results:
-            with show_stage(Stage.REPORT, verbosity):
+            with show_stage("writing the report", verbosity):
                 run = _concluded(prepared, results, everything, log, read_back, bool(lost))
-        wait_for_log(log, verbosity)
+        with show_stage("sending the rest to MLflow", verbosity):
+            log.settle()
         if failed:
             cell, reason = next(iter(failed.items()))
             sections = ", ".join(f"strategies.{label}" for label in sorted(lost))
@@ -224,162 +191,13 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     return run
 
 
-# The findings of each data set.
-Findings = Mapping[str, tuple[Finding, ...]]
-# A data set, and the shift of the seed of its split: 0 if all seeds share their rows.
-_Key = tuple[str, int]
-
-
-@dataclass(frozen=True, eq=False)
-class _Prepared:
-    """The data sets of a comparison, and what of them is the same for all searches."""
-
-    config: CompareConfig
-    data: Mapping[_Key, PreparedData]
-    findings: Findings
-    url: str
-
-    @classmethod
-    def of(cls, config: CompareConfig) -> _Prepared:
-        """Fetch and prepare every data set, so that bad input is reported before any search.
-
-        Of each code, the findings have the first one of a data set, whatever its resamples.
-        """
-        first, needs = next(iter(config.strategies)), _needs(config)
-        prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
-        for name in config.datasets:
-            with _named(name):
-                table = fetched(config.as_select(name, first))
-                split = config.own_split(name) is not None
-                for seed in config.seed_list:
-                    key = name, config.shift(seed)
-                    if key in prepared:
-                        continue
-                    select = config.as_select(name, first, seed)
-                    data = prepare_as_configured(select, table, needs=needs, seed=0, split=split)
-                    fresh = {each.code: each for each in data.findings}
-                    prepared[key], told[name] = data, {**fresh, **told.get(name, {})}
-        findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
-        return cls(config, prepared, findings, archive_url(config.archive))
-
-    @property
-    def by_dataset(self) -> dict[str, list[PreparedData]]:
-        """The resamples of each data set."""
-        return {
-            name: [data for (dataset, _), data in self.data.items() if dataset == name]
-            for name in self.config.datasets
-        }
-
-    def key(self, cell: Cell) -> _Key:
-        """Return the key of the data of a search."""
-        return cell.dataset, self.config.shift(cell.seed)
-
-    def probe(self) -> None:
-        """Probe the model of every data set before a run is opened."""
-        first = next(iter(self.config.strategies))
-        with closing(Archive(self.url)) as archive:
-            for (name, _), data in self.data.items():
-                with _named(name):
-                    select = self.config.as_select(name, first)
-                    probe_as_configured(select, data, plan_as_configured(select, data), archive)
-
-    def everything(self) -> dict[str, tuple[float, int]]:
-        """Return the mean cost of all features of each data set, and their number."""
-        return {
-            name: (
-                _mean([cost_of_all(data.problem, self.url) for data in own]),
-                own[0].problem.space.n_columns,
-            )
-            for name, own in self.by_dataset.items()
-        }
-
-    def test_everything(self) -> dict[str, float]:
-        """Return the mean cost of all features on the test rows of each data set that has some."""
-        costs: dict[str, list[float]] = {}
-        for (name, _), data in self.data.items():
-            if data.test is not None:
-                columns = data.problem.space.subset(~data.problem.space.forbidden)
-                cost = cost_on_test_rows(data.problem, columns, data.test)
-                costs.setdefault(name, []).append(cost)
-        return {name: _mean(own) for name, own in costs.items()}
-
-    def row_counts(self) -> dict[str, tuple[float, float]]:
-        """Return the mean number of training and test rows of each data set."""
-        return {
-            name: (
-                _mean([len(data.train.features) for data in own]),
-                _mean([len(data.test.features) for data in own if data.test is not None]),
-            )
-            for name, own in self.by_dataset.items()
-        }
-
-    def positive(self) -> dict[str, str]:
-        """Return the positive class of each data set with two classes."""
-        found = {name: positive_of(own[-1].problem) for name, own in self.by_dataset.items()}
-        return {name: str(label) for name, label in found.items() if label is not None}
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
-
-
-@contextmanager
-def _named(dataset: str) -> Iterator[None]:
-    """Name the data set in errors about its input."""
-    try:
-        yield
-    except InputError as error:
-        raise type(error)(f"data set {dataset!r}: {error}") from None
-
-
-def _needs(config: CompareConfig) -> tuple[str, ...]:
-    """Return the names of all hints that the strategies need."""
-    rivals = [
-        config.strategy(label) for label in config.strategies if not config.is_selector(label)
-    ]
-    needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
-    return tuple(dict.fromkeys(needs))
-
-
 def _fingerprint(config: CompareConfig) -> str:
     """Hash what is compared, but not where and on how many workers it runs."""
     dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
-    for key in ("n_jobs", "backend", "address", "exact", "device"):
+    for key in ("n_jobs", "backend", "address"):
         dumped["evaluation"].pop(key, None)
-    # An unfinished comparison of a version without these keys and values is continued.
-    for section in (dumped, *dumped["datasets"].values()):
-        folds = section["folds"]
-        if folds is not None and folds["kind"] == "auto":
-            folds["kind"] = "stratified"
-    dumped = without_later_keys(dumped)
-    for name, section in dumped["datasets"].items():
-        dumped["datasets"][name] = without_later_keys(section)
-    # Earlier versions had the folds of other kinds here.
-    by_role = {
-        name: kind
-        for name, kind in _automatic_kinds(config).items()
-        if kind not in ("stratified", "random")
-    }
-    if by_role:
-        dumped["automatic_folds"] = by_role
-    for section in dumped["strategies"].values():
-        section["estimator"] = without_later_keys({"model": section["estimator"]})["model"]
-        if section["selector"] is None:
-            for key in ("selector", "estimator", "allow"):
-                del section[key]
     text = json.dumps([version("swarmselect"), dumped])
     return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-def _automatic_kinds(config: CompareConfig) -> dict[str, str]:
-    """Return the resolved kind of folds of each data set for which it is ``auto``."""
-    first = next(iter(config.strategies))
-    selects = {name: config.as_select(name, first) for name in config.datasets}
-    return {
-        name: fold_kind(select, build_estimator(select.model))
-        for name, select in selects.items()
-        if select.folds.kind == "auto"
-    }
 
 
 def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:
@@ -396,7 +214,7 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
 
 
 def _searched(
-    prepared: _Prepared, cells: Sequence[Cell], runs: SearchRuns, shown: Display, stop: Path
+    prepared: ComparedData, cells: Sequence[Cell], runs: SearchRuns, shown: CellDisplay, stop: Path
 ) -> tuple[dict[Cell, CellResult], dict[Cell, Exception]]:
     """Run the searches, and return results and failures; this process logs each as it finishes."""
     runner = prepared.config.runner
@@ -404,7 +222,7 @@ def _searched(
     found: dict[Cell, CellResult] = {}
     failed: dict[Cell, Exception] = {}
     try:
-        check_connection = connection_check(runner.kind, runner.address)
+        check_connection = connection_check(runner.kind)
         for cell, future in as_they_finish(cells, submit, runner.workers, check_connection):
             try:
                 found[cell] = future.result(raise_on_failure=True)
@@ -423,68 +241,46 @@ def _searched(
 
 
 def _submitter(
-    prepared: _Prepared, stop: Path, runs: SearchRuns
+    prepared: ComparedData, stop: Path, runs: SearchRuns
 ) -> Callable[[Cell], PrefectFuture[Any]]:
     """Return a function that submits a search to the task runner and opens its run."""
     config, url = prepared.config, prepared.url
     tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.data.items()}
-    retries = config.retries.model_dump()
 
     def submit(cell: Cell) -> PrefectFuture[Any]:
         key = prepared.key(cell)
-        data, section = prepared.data[key], config.strategies[cell.strategy]
-        kind = "selector" if config.is_selector(cell.strategy) else "strategy"
-        name = section.selector or config.strategy(cell.strategy).name
-        known = {"dataset": cell.dataset, f"{kind}.name": name, "seed": cell.seed}
-        known |= {f"{kind}.params.{own}": value for own, value in section.params.items()}
-        runs.begin(cell, {**tags[key], "strategy": name, "seed": str(cell.seed)}, known)
-        if kind == "selector":
-            # The check of the configuration requires a split.
-            assert data.test is not None
-            chosen = _selector(config, cell)
-            selecting = run_selector.retried(**retries, task_run_name=cell.name)
-            return selecting.submit(cell, chosen, data.problem, url, stop, data.test)
+        data, strategy = prepared.data[key], config.strategy(cell.strategy)
+        known = {"dataset": cell.dataset, "strategy.name": strategy.name, "seed": cell.seed}
+        known |= {f"strategy.params.{own}": value for own, value in strategy.params.items()}
+        runs.begin(cell, {**tags[key], "strategy": strategy.name, "seed": str(cell.seed)}, known)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
         plan = plan_as_configured(select, data, cell.seed)
-        searching = run_cell.retried(**retries, task_run_name=cell.name)
+        searching = run_cell.with_options(task_run_name=cell.name)
         return searching.submit(cell, plan, url, stop, data.test)
 
     return submit
 
 
-def _selector(config: CompareConfig, cell: Cell) -> ConfiguredSelector:
-    """Build the selector of a cell."""
-    section = config.strategies[cell.strategy]
-    model = config.as_select(cell.dataset, cell.strategy).model
-    given = {*section.params, *(["estimator"] if section.estimator is not None else [])}
-    made = build_selector(cell.strategy, section, model)
-    return ConfiguredSelector(made, frozenset(given))
-
-
 def _concluded(
-    prepared: _Prepared,
+    prepared: ComparedData,
     results: Sequence[CellResult],
     everything: Mapping[str, tuple[float, int]],
     log: RunLog,
     read_back: int,
     partial: bool,
 ) -> ComparisonRun:
-    """Compute tables and tests, write the figures, and log them.
-
-    Of a partial comparison, which is completed later, only files are logged.
-    """
+    """Compute tables and tests, draw figures, and log them; of a partial comparison only files."""
     config, told = prepared.config, prepared.findings
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
     test_everything = prepared.test_everything()
-    judged = test_everything if config.is_judged_on_test else {}
+    judged = test_everything if config.resample else {}
     baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}
     comparison = compare_cells(
         cells,
         baseline,
         reference=config.reference if config.reference in compared else None,
-        alpha=config.alpha,
-        judged_by="test_cost" if config.is_judged_on_test else "cost",
+        judged_by="test_cost" if config.resample else "cost",
         resampled=prepared.row_counts() if config.resample else None,
     )
     limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import logging
 import queue
+import socket
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any, TypeVar, cast
+from urllib.parse import urlsplit
 
 from prefect.client.orchestration import get_client
 from prefect.context import FlowRunContext
@@ -17,29 +19,17 @@ from prefect.task_runners import ProcessPoolTaskRunner, TaskRunner, ThreadPoolTa
 
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.dask_executor import quiet_dask
-from swarm.evaluation.executors import CLUSTER_TIMEOUT, is_reachable
-from swarm.evaluation.ray_executor import RayConnection, RayHead
+from swarm.evaluation.executors import CLUSTER_TIMEOUT
 from swarm.interrupts import children_ignore_sigint
 
 T = TypeVar("T")
 
+# Ports of schedulers, where an address has none.
+_PORTS = {"dask": 8786, "ray": 6379}
+
 
 def task_runner(kind: str, workers: int, address: str | None = None) -> TaskRunner[Any]:
-    """Make the task runner: ``threads``, ``processes``, ``dask`` or ``ray``.
-
-    Parameters
-    ----------
-    kind : str
-    workers : int
-        Threads or processes to start if there is no address.
-    address : str, optional
-        Scheduler of an existing Dask or Ray cluster.
-
-    Raises
-    ------
-    ConfigError
-        If its package is not installed.
-    """
+    """Make a task runner, with an existing cluster of Dask or Ray if there is an address."""
     if kind == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
     if kind == "processes":
@@ -56,7 +46,8 @@ def task_runner(kind: str, workers: int, address: str | None = None) -> TaskRunn
     if kind == "dask":
         made = module.DaskTaskRunner(address=address, **({} if address else _local_dask(workers)))
     else:
-        made = module.RayTaskRunner()
+        started = {} if address else {"num_cpus": workers, "include_dashboard": False}
+        made = module.RayTaskRunner(address, {"log_to_driver": False, **started})
     return made
 
 
@@ -73,27 +64,14 @@ def _local_dask(workers: int) -> dict[str, Any]:
 
 
 @contextmanager
-def connected(kind: str, workers: int, address: str | None) -> Iterator[None]:
-    """Connect to the cluster of a task runner, or see that it can be.
-
-    Raises
-    ------
-    ConfigError
-        If nothing answers at the address.
-    """
-    if kind == "ray":
-        # Prefect's task runner uses the connection of its process.
-        with RayConnection(workers, address, "runner.address"):
-            yield
-    elif kind == "dask":
-        if address is not None and not is_reachable(address, 8786, CLUSTER_TIMEOUT):
-            raise ConfigError(
-                f"no Dask scheduler answers at runner.address {address!r} within "
-                f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask scheduler', or set it to null"
-            )
-        with quiet_dask():
-            yield
-    else:
+def reachable_cluster(kind: str, address: str | None) -> Iterator[None]:
+    """Check that the cluster of a task runner answers, else ConfigError, and silence its log."""
+    if address is not None and not is_reachable(address, _PORTS[kind], CLUSTER_TIMEOUT):
+        raise ConfigError(
+            f"no {kind.capitalize()} cluster answers at runner.address {address!r} within"
+            f" {CLUSTER_TIMEOUT:g} seconds; start one, or set it to null"
+        )
+    with quiet_dask() if kind == "dask" else nullcontext():
         yield
 
 
@@ -109,15 +87,10 @@ def one_server() -> Iterator[None]:
         yield
 
 
-def connection_check(kind: str, address: str | None) -> Callable[[], None]:
-    """Return a function that raises EvaluationError if the cluster of this flow is lost.
-
-    Other kinds of task runners have no connection.
-    """
-    if kind == "ray":
-        return RayHead(address).check
+def connection_check(kind: str) -> Callable[[], None]:
+    """Return a function that raises EvaluationError if the Dask cluster of this flow is lost."""
     if kind != "dask":
-        # Threads and processes of this machine report their own failures.
+        # Other task runners report their own failures.
         return lambda: None
     context = FlowRunContext.get()
     assert context is not None
@@ -142,7 +115,6 @@ def as_they_finish(
 ) -> Iterator[tuple[T, PrefectFuture[Any]]]:
     """Submit items, at most `at_once` at a time, and yield each with its future when it is done.
 
-    Other items are not submitted yet, so they need no memory and do not delay an interrupt.
     `check` is called before each result and twice a second, and raises if none can arrive any more.
     """
     done: queue.SimpleQueue[tuple[T, PrefectFuture[Any]]] = queue.SimpleQueue()
@@ -183,3 +155,18 @@ def _one_thread() -> None:
     import swarm.search.driver  # noqa: F401
 
     threadpool_limits(limits=1)
+
+
+def is_reachable(address: str, port: int, timeout: float) -> bool:
+    """Whether something listens at ``host:port`` or a URL, within `timeout` seconds.
+
+    The libraries of clusters retry for minutes. An address "auto" is left to them.
+    """
+    if address == "auto":
+        return True
+    try:
+        parts = urlsplit(address if "://" in address else f"tcp://{address}")
+        with socket.create_connection((parts.hostname or "", parts.port or port), timeout):
+            return True
+    except (OSError, ValueError):
+        return False

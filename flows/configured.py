@@ -6,34 +6,32 @@ import json
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
-from conf.estimator import build_estimator, build_setting, settings_of, with_params
+from conf.estimator import build_estimator, with_params
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.schema import SelectConfig
-from conf.sections import ArchiveSection, WarmSection
+from conf.stores import ArchiveSection
 from flows.tracking import tracking_as_configured
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
-from swarm.fastpaths import require_device
 from swarm.findings import Finding, unmuted
+from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_task
-from swarm.problem.problem import Problem
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter
-from swarm.search.row_parts import row_parts
-from swarm.search.tuning import Tuning
+from swarm.search.proxy import on_part_of_rows
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Prepared, check_test_metrics
+from tasks.preparation import Posed, check_test_metrics
 from tasks.secrets import expand
 from tasks.split import horizon_findings, time_findings
-from tasks.steps import fetch_data, prepare_search, split_rows
+from tasks.steps import cluster_columns, fetch_data, pose_problem, spearman_distance, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking
 
@@ -41,25 +39,18 @@ _Config = TypeVar("_Config", bound=SelectConfig)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedData(Prepared):
-    """A table that is ready to be searched; its findings are without those that are muted.
+class PreparedData(Posed):
+    """A table that is ready to be searched; its findings are without those that are muted."""
 
-    Attributes
-    ----------
-    train : Table
-        Training rows, those of the problem.
-    test : Table or None
-        Test rows.
-    """
-
-    train: Table
+    hints: Hints
+    train: Table  # those of the problem
     test: Table | None
 
 
 def fetched(config: SelectConfig) -> Table:
     """Fetch the table of a configuration."""
-    # These two concern the model and the scorer.
-    options = config.data.model_dump(exclude={"categorical_support", "weights_in_score"})
+    # This one concerns the scorer.
+    options = config.data.model_dump(exclude={"weights_in_score"})
     if not isinstance(config.data.horizon, str):
         options["horizon"] = None
     return fetch_data(**options, fold=config.folds.column)
@@ -69,39 +60,22 @@ def prepare_as_configured(
     config: SelectConfig,
     table: Table,
     *,
-    needs: Sequence[str] | None = None,
-    seed: int | None = None,
-    split: bool = True,
+    needs: Sequence[str] | None = None,  # names of the hints; None: those of the strategy
+    seed: int | None = None,  # of the models; None: that of the configuration
+    split: bool = True,  # whether to hold out test rows; otherwise the search uses all rows
+    # subsets for a warm start; those of the configuration follow
     warm: Sequence[Sequence[str]] = (),
 ) -> PreparedData:
-    """Split the rows, build the problem on the training rows, and prepare the hints.
-
-    Parameters
-    ----------
-    config : SelectConfig
-    table : Table
-    needs : sequence of str, optional
-        Names of the hints; default: those of the strategy.
-    seed : int, optional
-        Seed of the models; default: that of the configuration.
-    split : bool
-        Whether to hold out test rows; otherwise the search uses all rows.
-    warm : sequences of column names
-        Subsets for a warm start; those of the configuration follow.
-
-    Raises
-    ------
-    ConfigError
-        If none of the subsets of the configuration has a column of the table.
-    """
+    """Split the rows, build the problem on the training rows, and prepare the hints."""
     if needs is None:
         needs = make(config.strategy.name, config.strategy.params).needs
     estimator = build_estimator(config.model)
     check_task(estimator, table.target, task_of(table.target, estimator))
     train, test, findings = table, None, list[Finding]()
+    rows: object = table
     if split:
         options = split_options(config)
-        rows = split_rows(table, estimator=estimator, **options)
+        rows = split_rows.after(table)(table, estimator=estimator, **options)
         train, test = table.take(rows.train), table.take(rows.test)
         findings += rows.findings
         findings += time_findings(table, config.split.kind, fold_kind(config, estimator))
@@ -111,60 +85,60 @@ def prepare_as_configured(
                 "every test row has the sample weight 0; use another split, or set "
                 "data.weights_in_score to false"
             )
-    saved = [] if config.warm is None else config.warm.subsets
-    prepared = prepare_search(
+    posed = pose_problem.after(rows)(
         train,
         estimator,
         **problem_options(config, estimator),
         seed=config.seed if seed is None else seed,
-        needs=needs,
-        warm=[*warm, *saved],
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
-        prefilter=None if config.prefilter is None else config.prefilter.when,
+        prefilter=config.prefilter,
     )
-    if saved and prepared.hints.warm is None:
+    problem, needs, distance = posed.problem, posed.known_before(needs), None
+    if "distance" in needs or "clusters" in needs:
+        distance = spearman_distance.after(problem)(problem)
+    saved = config.warm if isinstance(config.warm, list) else []
+    hints = cluster_columns.after(problem, distance)(
+        problem,
+        needs,
+        n_clusters=config.prepare.n_clusters,
+        warm=[*warm, *saved],
+        distance=distance,
+    )
+    if saved and hints.warm is None:
         raise ConfigError(
             f"warm: none of {len(saved)} subsets has a column of the table; give subsets of this"
             " table, or set warm to null"
         )
-    told = unmuted([*findings, *prepared.findings], config.mute)
-    return PreparedData(**{**vars(prepared), "findings": told}, train=train, test=test)
+    told = unmuted([*findings, *posed.findings], config.mute)
+    return PreparedData(problem, told, posed.fresh, posed.cut_folds, hints, train, test)
 
 
 def prepare_run(
     config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()
 ) -> PreparedData:
-    """Prepare a select run, whose report needs distances and clusters, whatever the strategy needs.
-
-    `warm` has further subsets.
-    """
+    """Prepare a select run, whose report needs distances and clusters, whatever the strategy."""
     strategy = make(config.strategy.name, config.strategy.params)
     needs = ("distance", "clusters", *strategy.needs)
     return prepare_as_configured(config, table, needs=needs, warm=warm)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:
-    """Replace the file and the run of a warm start by their subsets.
+    """Replace the file or the run of a warm start by its subsets.
 
     The run then contains them, so that it can be resumed without the file.
-
-    Raises
-    ------
-    InputError
-        If the file or the run does not exist, or has no subsets.
     """
-    if config.warm is None or (config.warm.file is None and config.warm.run is None):
+    warm = config.warm
+    if not isinstance(warm, str):
         return config
-    subsets = list(config.warm.subsets)
-    if config.warm.file is not None:
-        subsets += load_subsets(expand(config.warm.file, "address of warm.file"))
-    if config.warm.run is not None:
+    if warm.endswith(".json") or "/" in warm or Path(warm).exists():
+        subsets = load_subsets(expand(warm, "address of warm"))
+    else:
         store = tracking or tracking_as_configured(config.tracking)
         # InputError if there is no such run.
-        store.run(config.warm.run)
-        path = store.download(config.warm.run, "features.json")
-        subsets += subsets_of(json.loads(path.read_text(encoding="utf-8")))
-    return config.model_copy(update={"warm": WarmSection(subsets=subsets)})
+        store.run(warm)
+        path = store.download(warm, "features.json")
+        subsets = subsets_of(json.loads(path.read_text(encoding="utf-8")))
+    return config.model_copy(update={"warm": subsets})
 
 
 def archive_url(section: ArchiveSection) -> str:
@@ -188,9 +162,11 @@ def plan_as_configured(
     proxy = None
     if config.proxy is not None:
         cheaper = build_estimator(with_params(config.model, config.proxy.params))
-        importance = config.evaluation.importance
+        part, importance = data.problem, config.evaluation.importance
+        if config.proxy.rows is not None:
+            part = on_part_of_rows(part, config.proxy.rows, data.train.groups)
         proxy = Proxy(
-            data.problem.with_estimator(cheaper, importance=importance, seed=config.seed),
+            part.with_estimator(cheaper, importance=importance, seed=config.seed),
             config.proxy.best,
             config.proxy.probes,
         )
@@ -202,27 +178,21 @@ def plan_as_configured(
     prefilter = None
     if config.prefilter is not None and data.cut_folds is not None:
         # Units are ranked by the model that the search runs on.
-        ranked, least = data.problem if proxy is None else proxy.problem, config.prefilter.least
+        ranked = data.problem if proxy is None else proxy.problem
         n_clusters = config.prepare.n_clusters
-        prefilter = Prefilter.of(ranked, data.cut_folds, strategy, least, n_clusters)
-    # Importances are an option of the problem, and racing is one of the search.
-    evaluated = {"n_jobs", "backend", "pruning", "exact", "device", "address"}
+        prefilter = Prefilter.of(ranked, data.cut_folds, strategy, n_clusters=n_clusters)
+    evaluated = {"n_jobs", "backend", "address"}
     timeout = config.evaluation.timeout_seconds
     return SearchPlan(
-        data.problem,
-        strategy,
-        data.hints,
-        Budget(**config.budget.model_dump(exclude={"rows"})),
-        config.seed if seed is None else seed,
-        config.evaluation.racing,
-        {**config.evaluation.model_dump(include=evaluated), "timeout": timeout},
-        proxy,
-        confirmation,
-        config.folds.rotate,
-        prefilter,
-        _tuning(config, data.problem),
-        row_parts(data.problem, config.budget.rows),
-        config.evaluation.asynchronous,
+        problem=data.problem,
+        strategy=strategy,
+        hints=data.hints,
+        budget=Budget(**config.budget.model_dump()),
+        seed=config.seed if seed is None else seed,
+        evaluation={**config.evaluation.model_dump(include=evaluated), "timeout": timeout},
+        proxy=proxy,
+        confirmation=confirmation,
+        prefilter=prefilter,
     )
 
 
@@ -235,27 +205,10 @@ def checked_plan(config: SelectConfig, data: PreparedData) -> SearchPlan:
     return plan
 
 
-def _tuning(config: SelectConfig, problem: Problem) -> Tuning | None:
-    """Return the problem with each setting of the model, if there are any to choose from.
-
-    The sample of a large grid has the seed of the configuration, so that all outer folds and
-    repetitions of a search choose from the same settings.
-    """
-    if not config.model.search:
-        return None
-    settings, n_grid = settings_of(config.model, config.seed)
-    build = partial(build_setting, config.model)
-    return Tuning.of(problem, settings, n_grid, build, config.evaluation.importance)
-
-
 def probe_as_configured(
     config: SelectConfig, data: PreparedData, plan: SearchPlan, archive: Archive | None
 ) -> None:
-    """Probe the model, that of the proxy and the metrics on test rows, before a run is opened.
-
-    See :func:`swarm.evaluation.probe.probe`.
-    """
-    require_device(plan.problems[0], config.evaluation.device)
+    """Probe the model, that of the proxy and the metrics on test rows, before a run is opened."""
     for problem in plan.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)
     if data.test is not None:

@@ -21,9 +21,10 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Crashed
 
-from conf.load import AnyConfig, from_yaml, render
+from conf.load import AnyConfig, from_yaml
 from conf.schema import CompareConfig, RefreshConfig
 from conf.sections import DataSection
+from conf.yaml_text import render
 from flows.prefect_server import process_of
 from flows.tracking import tracking_as_configured
 from tasks.flow_run import FLOW_RUN_TAG
@@ -44,13 +45,7 @@ def flow_name(config: AnyConfig) -> str:
 
 
 def configuration_of(value: object) -> AnyConfig:
-    """Read the parameter `config` of a flow, as JSON or as a configuration.
-
-    Raises
-    ------
-    ConfigError
-        An unknown key, or a value that is not allowed.
-    """
+    """Read the parameter `config` of a flow, as JSON or as a configuration."""
     if isinstance(value, AnyConfig):
         return value
     return from_yaml(render(value), "the parameter 'config'", (), {})
@@ -71,15 +66,14 @@ def run_name() -> str:
 
 def tags_of(config: AnyConfig, flow: str) -> list[str]:
     """Return the tags of the runs of a flow, by which Prefect's pages filter."""
-    champion = [f"champion:{config.champion_name}"] if isinstance(config, RefreshConfig) else []
+    champion = [f"champion:{config.name}"] if isinstance(config, RefreshConfig) else []
     return ["swarm", flow, *(champion if flow == "refresh" else [])]
 
 
 def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
     """Tag a flow run as it starts, label it with its process, and end those that were killed.
 
-    A run of a deployment has the tags of its deployment. Not :func:`prefect.tags`, which would tag
-    every task, and Prefect takes locks for such tasks.
+    :func:`prefect.tags` would tag every task, and Prefect takes locks for such tasks.
     """
     process = psutil.Process()
     mark = f"{process.pid} {process.create_time()} {socket.gethostname()}"
@@ -104,10 +98,7 @@ def _was_killed(mark: str) -> bool:
 
 
 def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
-    """End the MLflow runs of a flow run whose process was killed.
-
-    Called by the process that started it, or by the next flow run on its machine.
-    """
+    """End the MLflow runs of a flow run whose process was killed."""
     config = configuration_of(flow_run.parameters["config"])
     tracking = tracking_as_configured(config.tracking)
     own = tracking.runs(_running(FLOW_RUN_TAG, str(flow_run.id)))
@@ -147,4 +138,8 @@ _FLOW: dict[str, Any] = {
 }
 # Options of the flows that commands run, and of those that are deployed.
 COMMAND_FLOW = {**_FLOW, "on_running": [mark_run]}
-DEPLOYED_FLOW = {**COMMAND_FLOW, "on_crashed": [end_crashed]}
+DEPLOYED_FLOW = {
+    **COMMAND_FLOW,
+    "on_crashed": [end_crashed],
+    "on_cancellation": [end_crashed],
+}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import pandas as pd
 
 from conf.load import from_yaml
 from flows.checking import findings_of
 from swarm.findings import Finding, unmuted
+from swarm.findings.columns import sentinels
 from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
-from tasks.sources._sniff import CsvStyle, sniffed
+from tasks.sources._sniff import CsvStyle, cell_notes, sniffed
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
 _PLANS = {
@@ -26,19 +30,35 @@ _SMALL, _LARGE = 500, 5000
 
 
 def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
-    """Look at a table; return the first configuration that can run, else the last one tried.
+    """Return profile, text and findings of the first configuration of a table that can run.
 
-    Returns its profile, the text of the configuration, and its findings.
+    If there is none, those of the last configuration that was tried.
     """
     is_csv = table.lower().endswith((".csv", ".csv.gz"))
-    style = sniffed(table) if is_csv and "://" not in table else CsvStyle()
+    is_local_csv = is_csv and "://" not in table
+    style = sniffed(table) if is_local_csv else CsvStyle()
     raw = read_raw("file", path=table, csv=vars(style))
-    profile = profile_of(raw, target)
+    notes: dict[str, str] = {}
+    if is_local_csv:
+        notes = cell_notes(table, style)
+        marks = _marks_of_missing(raw.frame)
+        for name, (value, share) in marks.items():
+            note = (
+                f"{value:.12g} ({share:.1%} of the rows, unlike all other values) is read as "
+                "missing; if it was measured, remove it from data.csv.na_values"
+            )
+            notes[name] = f"{notes[name]}; {note}" if name in notes else note
+        if marks:
+            values = dict.fromkeys(f"{value:.12g}" for value, _ in marks.values())
+            style = replace(style, na_values=(*style.na_values, *values))
+            raw = read_raw("file", path=table, csv=vars(style))
+    profile = replace(profile_of(raw, target), notes=notes)
     columns = set(map(str, raw.frame.columns))
 
     def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, list[Finding]]:
         text = _rendered(table, style, profile, plan, forbidden)
-        return text, list(unmuted(findings_of(from_yaml(text, "the new configuration", (), {}))))
+        config = from_yaml(text, "the new configuration", (), {})
+        return text, list(unmuted(findings_of(config, raw=raw)))
 
     text, told = "", list[Finding]()
     for plan in _plans_of(profile):
@@ -51,6 +71,16 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
         if not any(each.severity == "error" for each in told):
             break
     return profile, text, told
+
+
+def _marks_of_missing(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Return the columns with a value that stands for missing ones wherever it occurs."""
+    marks = sentinels(frame)
+    numbers = frame.select_dtypes("number")
+    elsewhere = numbers[[name for name in numbers.columns if str(name) not in marks]]
+    return {
+        name: mark for name, mark in marks.items() if not (elsewhere == mark[0]).to_numpy().any()
+    }
 
 
 def _plans_of(profile: Profile) -> list[str]:

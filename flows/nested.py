@@ -22,13 +22,10 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.planning import estimate_search
-from flows.progress import Display, cell_display, plain_seconds, say, show_stage, tell, warnings_of
-from flows.stages import Stage
-from flows.tracking import start_repeated, wait_for_log
+from flows.progress import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.tracking import describe_run, start_repeated
 from swarm.errors import ConfigError
 from swarm.problem.scoring import Scoring
-from swarm.search.plan import SearchPlan
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.judgement import number, with_interval
@@ -49,7 +46,7 @@ from tasks.stability import Assessment, assess, index_as_dict, plain, stability_
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
-from tasks.tracking.run_log import RunLog, describe_run, failure
+from tasks.tracking.run_log import RunLog, failure
 
 _KINDS = {
     "stratified": "at random, with the classes in proportion",
@@ -64,21 +61,12 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class OuterPlan:
-    """The outer folds of nested resampling.
+    """The outer folds of nested resampling."""
 
-    Attributes
-    ----------
-    folds : int
-        Outer folds of a partition.
-    repeats : int
-        Partitions of the rows.
-    rows : {"all", "train"}
-        Whether all rows of the table are divided, or only the training rows of its split, which
-        leaves the test rows for a single final evaluation.
-    """
-
-    folds: int = 5
-    repeats: int = 1
+    folds: int = 5  # outer folds of a partition
+    repeats: int = 1  # partitions of the rows
+    # Divide all rows of the table, or only the training rows of its split, which leaves the test
+    # rows for a single final evaluation.
     rows: Literal["all", "train"] = "all"
 
     def __post_init__(self) -> None:
@@ -92,29 +80,14 @@ class OuterPlan:
 
 @dataclass(frozen=True)
 class NestedRun:
-    """Result of nested resampling.
+    """Result of nested resampling."""
 
-    Attributes
-    ----------
-    run_id : str
-        The parent run; each outer fold is a child.
-    estimate : NestedEstimate
-    stability : Assessment
-        Agreement of the best subsets of the outer folds.
-    folds : tuple of FoldResult
-    scheme : str
-        How the rows were divided.
-    scoring : Scoring
-        Scorer of the search.
-    warnings : tuple of str
-    """
-
-    run_id: str
+    run_id: str  # the parent run; each outer fold is a child
     estimate: NestedEstimate
-    stability: Assessment
+    stability: Assessment  # agreement of the best subsets of the outer folds
     folds: tuple[FoldResult, ...]
-    scheme: str
-    scoring: Scoring
+    scheme: str  # how the rows were divided
+    scoring: Scoring  # scorer of the search
     warnings: tuple[str, ...]
 
     def totals(self, kind: Literal["fits", "seconds"]) -> dict[str, float]:
@@ -182,7 +155,6 @@ class NestedRun:
                 {
                     "fold": fold.cell.cell.dataset,
                     "features": fold.cell.features,
-                    **({} if fold.setting is None else {"setting": dict(fold.setting)}),
                     "searched_cost": fold.scores.searched_cost,
                     "confirmed_cost": fold.scores.confirmed_cost,
                     "costs": {name: plain(cost) for name, cost in fold.scores.costs.items()},
@@ -218,7 +190,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     check(config)
     refuse_warm_start(config, "nested")
     estimator = build_estimator(config.model)
-    with show_stage(Stage.READ, verbosity):
+    with show_stage("reading the data", verbosity):
         table = fetched(config)
     if outer.rows == "train":
         table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
@@ -233,14 +205,12 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         outer_windows(config, kind),
     )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
-    with show_stage(Stage.PREPARE, verbosity):
+    with show_stage("preparing the search", verbosity):
         whole = prepare_as_configured(config, table, needs=(), split=False)
         for part in parts:
             # Report outer folds that are too small for the search before any of them is run.
             prepare_as_configured(config, table.take(part.train), needs=(), split=False)
-        first = checked_plan(
-            config, prepare_as_configured(config, table.take(parts[0].train), split=False)
-        )
+        checked_plan(config, prepare_as_configured(config, table.take(parts[0].train), split=False))
         log = start_repeated(
             config,
             "nested",
@@ -253,11 +223,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     with log:
         tell(whole.findings, verbosity)
         say(f"outer folds: {scheme}", verbosity)
-        if verbosity > 0:
-            with show_stage(Stage.PREPARE, verbosity, text="timing a few subsets"):
-                projection = _projection(config, first, len(parts))
-            say(projection, verbosity)
-        say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
+        say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
         try:
             with cell_display(len(parts), 0, verbosity) as shown:
                 results = [
@@ -266,28 +232,20 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
                 ]
         except SearchInterrupted:
             raise KeyboardInterrupt from None
-        with show_stage(Stage.REPORT, verbosity):
+        with show_stage("writing the report", verbosity):
             run = _concluded(config, results, whole, log, scheme)
-        wait_for_log(log, verbosity)
+        with show_stage("sending the rest to MLflow", verbosity):
+            log.settle()
     return run
 
 
-def _projection(config: SelectConfig, first: SearchPlan, n_folds: int) -> str:
-    """Estimate the time of all outer folds from the first of them."""
-    plan = estimate_search(config, first)
-    models = 3 * config.ensemble.n_models + 2
-    low, typical, high = (
-        plain_seconds(n_folds * (getattr(plan.search_seconds, end) + models * each))
-        for end, each in vars(plan.seconds_per_fit).items()
-    )
-    return (
-        f"projected time: {low} to {high}, {typical} likely, for {n_folds} outer folds; cached "
-        "evaluations are not repeated"
-    )
-
-
 def _run_fold(
-    config: SelectConfig, number: int, part: OuterFold, table: Table, log: RunLog, shown: Display
+    config: SelectConfig,
+    number: int,
+    part: OuterFold,
+    table: Table,
+    log: RunLog,
+    shown: CellDisplay,
 ) -> FoldResult:
     """Run one outer fold as a task, and log it as a child run."""
     cell = Cell(part.name, config.strategy.name, config.seed + number)
@@ -297,7 +255,7 @@ def _run_fold(
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
     named = f"{part.name}, seed {cell.seed}"
-    running = run_outer_fold.retried(**config.retries.model_dump(), task_run_name=named)
+    running = run_outer_fold.with_options(task_run_name=named)
     try:
         result = running(
             cell,
@@ -328,8 +286,6 @@ def _log_fold(child: RunLog, result: FoldResult) -> None:
     }
     result.cell.log_to(child, last)
     child.files({"metrics.csv": scores.table.to_csv(index=False).encode()})
-    setting = result.setting or {}
-    child.tag({f"model.chosen.{name}": str(value) for name, value in setting.items()})
     child.finish()
 
 
@@ -341,13 +297,13 @@ def _concluded(
     scheme: str,
 ) -> NestedRun:
     """Combine the outer folds, and log tables and figures."""
-    level, scoring = config.test.confidence, whole.problem.scoring
+    scoring = whole.problem.scoring
     # The conversion of a cost to the metric is its own inverse.
     costs = scoring.natural_interval(*value_range(scoring.metric))
     run = NestedRun(
         log.run_id,
-        estimate([result.scores for result in results], level, costs),
-        assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE), level),
+        estimate([result.scores for result in results], costs=costs),
+        assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE)),
         tuple(results),
         scheme,
         scoring,

@@ -1,8 +1,7 @@
 """The Prefect server that flows of the command line run on.
 
-In this order: the one named by ``PREFECT_API_URL`` or Prefect's profile; that of ``swarm up`` in
-the current folder; a private one, which starts while the command imports its modules, keeps its
-database with the project's runs, and ends with the command.
+In this order: the one named by ``PREFECT_API_URL``; that of ``swarm up`` in the current folder; the
+one of Prefect's profile; a private one, which keeps its database with the project's runs.
 """
 
 from __future__ import annotations
@@ -10,195 +9,203 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import queue
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from http.client import HTTPException
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
+from urllib.request import ProxyHandler, build_opener
 
 import typer
 
 from swarm.errors import StoreError
-from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
     import psutil
 
-# Folder of the database of a private server, unless PREFECT_HOME is set.
+# Folder of the database of a server of this project, unless PREFECT_HOME is set.
 HOME = Path("mlruns", "prefect")
-# Where `swarm up` starts Prefect, and the servers that it started in this folder.
-LOCAL_API = "http://127.0.0.1:4200/api"
+# The servers that `swarm up` started in this folder.
 RECORD = Path("mlruns", "servers.json")
-
-_PROCESS = Path(__file__).with_name("server_process.py")
-# Timeout of a start that hangs; a slow one needs far less.
-_MOST_SECONDS = 900.0
+# Timeout of a start that hangs; one on a machine that is busy with a search takes minutes.
+_MOST_SECONDS = 3600.0
+# Seconds for open requests once the command has ended.
+_GRACE_SECONDS = 5
 _LAST_LINES = 12
-# Settings of every server that is started here: no telemetry, errors are logged.
-SERVER_SETTINGS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
-}
 
 
 @dataclass(frozen=True)
 class Server:
-    """A background server, identified by its start time as well, as process ids are reused.
-
-    Attributes
-    ----------
-    name : str
-    address : str
-    pid : int
-    started : float
-        Start time in seconds since the epoch, from the operating system.
-    """
+    """A background server, identified by its start time as well, as process ids are reused."""
 
     name: str
     address: str
     pid: int
-    started: float
+    started: float  # seconds since the epoch, from the operating system
+    store: str = ""  # address without secrets of the tracking store that MLflow shows
 
     def process(self) -> psutil.Process | None:
         """Return the process, or None if it has ended."""
         return process_of(self.pid, self.started)
 
+    def answers(self) -> bool:
+        """Return whether it accepts requests."""
+        return answers(f"{self.address}/api" if self.name == "Prefect" else self.address)
 
-class PrefectServer:
-    """A private server that is starting, or an existing server.
 
-    Parameters
-    ----------
-    process : Popen or None
-        The private server; None for an existing one.
-    errors : file or None
-        Standard error of the private server.
+class _PrivateServer:
+    """A child process that serves Prefect's API until this process ends, however it ends.
+
+    Not Prefect's own ephemeral server: that one ends at Ctrl-C, before the run does, outlives a
+    command that is killed, and is started again and again if its database cannot be opened.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[str] | None, errors: IO[bytes] | None = None
-    ) -> None:
-        self._process = process
-        self._errors = errors
-        self._in_use = False
-        self._address: queue.SimpleQueue[str] = queue.SimpleQueue()
-        if process is not None:
-            atexit.register(self.stop)
-            threading.Thread(target=self._read_address, daemon=True).start()
+    def __init__(self) -> None:
+        from prefect.settings import get_current_settings
 
-    @property
-    def is_private(self) -> bool:
-        """Whether the server ends with this process."""
-        return self._process is not None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        # The command ended before it waited for the server, on bad input for example.
-        if not self._in_use:
-            self.stop()
-
-    @contextmanager
-    def starting(self, verbosity: int = 1) -> Iterator[None]:
-        """Show that the server starts, while the block imports what a flow needs; then wait.
-
-        Parameters
-        ----------
-        verbosity : int
-            0 shows nothing.
-
-        Raises
-        ------
-        StoreError
-            If the private server ended, or an existing one does not answer.
-        """
-        from flows.progress import show_stage
-        from flows.stages import Stage
-
-        text = Stage.START.line if self.is_private else "connecting to Prefect"
-        with show_stage(Stage.START, verbosity, text=text):
-            yield
-            self.wait()
+        # The server has another home, and reads none of the user's profiles.
+        given = get_current_settings().to_environment_variables(exclude_unset=True)
+        own = {"PREFECT_UI_ENABLED": "0", "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"}
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
+        # It listens from now on: requests wait until the server accepts them.
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            self.address = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, str(listener.fileno())],
+                env={**os.environ, **given, **server_settings(), **own},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=self._log,
+                pass_fds=[listener.fileno()],
+                # In its own session: Ctrl-C must not reach the server before the run has ended.
+                start_new_session=True,
+            )
+        atexit.register(self.stop)
 
     def wait(self) -> None:
-        """Wait until the server answers, and use it in this process and its children.
-
-        Raises
-        ------
-        StoreError
-            If the private server ended, or an existing one does not answer.
-        """
-        # Every flow needs MLflow, which is slow to import: done while the server starts.
-        load_mlflow()
-        from prefect.settings import PREFECT_API_URL
-
-        process = self._process
-        if process is None or PREFECT_API_URL.value():
-            # A profile may name a server, which only Prefect can read.
-            self.stop()
-            _require_answer()
+        """Wait until the server answers, else StoreError with its last lines."""
+        if answers(self.address, _MOST_SECONDS):
             return
-        self._in_use = True
-        assert process.stdin is not None
-        # If it has ended, the wait for its address reports why.
-        with suppress(BrokenPipeError):
-            process.stdin.write(json.dumps(_all_settings()) + "\n")
-            process.stdin.flush()
-        address = self._wait_for_address()
-        # It serves no pages.
-        _use({"PREFECT_API_URL": address, "PREFECT_UI_ENABLED": "0"})
-
-    def stop(self) -> None:
-        """End a private server."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        atexit.unregister(self.stop)
-        if not self._in_use:
-            # It has only imported modules so far.
-            process.kill()
-        assert process.stdin is not None
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        try:
-            process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-    def _read_address(self) -> None:
-        process = self._process
-        if process is not None and process.stdout is not None:
-            self._address.put(process.stdout.readline().strip())
-
-    def _wait_for_address(self) -> str:
-        try:
-            address = self._address.get(timeout=_MOST_SECONDS)
-        except queue.Empty:
-            address = ""
-        if address:
-            return address
-        assert self._process is not None
-        assert self._errors is not None
         try:
             state = f"ended with status {self._process.wait(timeout=5)}"
         except subprocess.TimeoutExpired:
             state = "does not answer"
         self.stop()
-        self._errors.seek(0)
-        lines = last_lines(self._errors.read().decode(errors="replace"))
+        self._log.seek(0)
+        lines = last_lines(self._log.read().decode(errors="replace"))
         raise StoreError(
             f"the Prefect server of this command {state}; set PREFECT_API_URL to the address of a"
             f" running server, or fix the cause; its last lines:\n{lines}"
         )
+
+    def stop(self) -> None:
+        """End the server."""
+        atexit.unregister(self.stop)
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(timeout=2 * _GRACE_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def _serve(listener: socket.socket) -> None:
+    """Serve Prefect's API, in a process of its own, until standard input ends."""
+
+    def end_with_parent() -> None:
+        sys.stdin.read()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    import uvicorn
+    from prefect.server.api.server import create_app
+
+    app = create_app(ephemeral=True, final=True)
+    config = uvicorn.Config(
+        app, log_level="error", lifespan="on", timeout_graceful_shutdown=_GRACE_SECONDS
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+@contextmanager
+def starting_prefect(verbosity: int = 1) -> Iterator[None]:
+    """Start a private server unless a server exists, run the block meanwhile, then wait for it.
+
+    Raises StoreError if the server does not answer. This process and its children use it.
+    """
+    from flows.progress import show_stage
+
+    _use_local_server()
+    text = "starting Prefect; the first time takes up to a minute"
+    if os.environ.get("PREFECT_API_URL"):
+        text = "connecting to Prefect"
+    with show_stage(text, verbosity):
+        private = None if prefect_is_there() else _PrivateServer()
+        yield
+        if private is None:
+            _require_answer()
+            return
+        private.wait()
+        # It serves no pages.
+        os.environ.update({"PREFECT_API_URL": private.address, "PREFECT_UI_ENABLED": "0"})
+        _renew_settings()
+
+
+def start_prefect() -> None:
+    """Connect to the Prefect server, or start a private one, and wait for it."""
+    with starting_prefect(0):
+        pass
+
+
+def prefect_is_there() -> bool:
+    """Return whether a server is named, or was started here by `swarm up`, and use it if so."""
+    _use_local_server()
+    from prefect.settings import PREFECT_API_URL
+
+    return bool(PREFECT_API_URL.value())
+
+
+def _use_local_server() -> None:
+    """Use the server of `swarm up` in this folder, unless the environment names one.
+
+    Any other server on the usual port may be that of another project.
+    """
+    if os.environ.get("PREFECT_API_URL"):
+        return
+    for server in running():
+        if server.name == "Prefect" and server.answers():
+            typer.echo(f"using the Prefect server at {server.address}", err=True)
+            os.environ["PREFECT_API_URL"] = f"{server.address}/api"
+            _renew_settings()
+
+
+def _renew_settings() -> None:
+    """Let Prefect read the environment again if it has."""
+    if "prefect" in sys.modules:
+        from prefect.context import refresh_global_settings_context
+
+        refresh_global_settings_context()
+
+
+def _require_answer() -> None:
+    """Raise StoreError if the server in use does not answer."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        problem = client.api_healthcheck()
+        if problem is not None:
+            raise StoreError(
+                f"the Prefect server at {client.api_url} does not answer ({problem}); "
+                "start it, or unset PREFECT_API_URL to run without one"
+            )
 
 
 def process_of(pid: int, started: float) -> psutil.Process | None:
@@ -207,91 +214,54 @@ def process_of(pid: int, started: float) -> psutil.Process | None:
 
     try:
         process = psutil.Process(pid)
-        return process if abs(process.create_time() - started) < 1.0 else None
+        is_same = abs(process.create_time() - started) < 1.0
+        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
     except psutil.NoSuchProcess:
         return None
 
 
-def prefect_is_there() -> bool:
-    """Return whether a server is named or `swarm up` started one here, and use it if so."""
-    if "prefect" in sys.modules:
-        from prefect.settings import PREFECT_API_URL
-
-        if PREFECT_API_URL.value():
-            return True
-    if os.environ.get("PREFECT_API_URL"):
-        return True
-    for server in running():
-        # Any other server may be that of another project.
-        if server.name == "Prefect" and answers(f"{server.address}/api"):
-            typer.echo(f"using the Prefect server at {server.address}", err=True)
-            _use({"PREFECT_API_URL": f"{server.address}/api"})
-            return True
-    return False
-
-
 def running() -> list[Server]:
     """Return the servers that `swarm up` started in this folder and that have not ended."""
-    return [server for server in recorded() if server.process() is not None]
-
-
-def recorded() -> list[Server]:
-    """Return the servers that `swarm up` started in this folder, ended ones included."""
     try:
-        return [Server(**each) for each in json.loads(RECORD.read_text(encoding="utf-8"))]
+        servers = [Server(**each) for each in json.loads(RECORD.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
         raise StoreError(
             f"{RECORD} cannot be read ({error}); stop the servers by hand and remove the file"
         ) from None
+    return [server for server in servers if server.process() is not None]
 
 
-def launch_prefect() -> PrefectServer:
-    """Start a private server unless a server exists; return without waiting for it."""
-    if prefect_is_there():
-        return PrefectServer(None)
-    errors = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-u", str(_PROCESS)],
-        env={**os.environ, **_own_settings()},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-        # In its own session: Ctrl-C must not reach the server before the search has ended.
-        start_new_session=True,
-    )
-    return PrefectServer(process, errors)
+def record(servers: Sequence[Server]) -> None:
+    """Replace the record of the servers of this folder."""
+    if not servers:
+        RECORD.unlink(missing_ok=True)
+        return
+    RECORD.parent.mkdir(parents=True, exist_ok=True)
+    RECORD.write_text(json.dumps([asdict(server) for server in servers], indent=1), "utf-8")
 
 
-def start_prefect() -> None:
-    """Connect to the Prefect server, or start a private one, and wait for it."""
-    launch_prefect().wait()
+def server_settings() -> dict[str, str]:
+    """Return variables of a server that is started here: its home, no telemetry, few logs."""
+    home = Path(os.environ.get("PREFECT_HOME") or HOME).absolute()
+    home.mkdir(parents=True, exist_ok=True)
+    return {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_SERVER_LOGGING_LEVEL": "ERROR",
+    }
 
 
-def prefect_home() -> Path:
-    """Folder of the private server's database."""
-    return Path(os.environ.get("PREFECT_HOME") or HOME).absolute()
-
-
-def health(address: str, timeout: float = 2.0) -> tuple[int, bytes] | None:
-    """Return status and text of the page ``/health`` below an address; None without an answer."""
-    host, _, path = address.removeprefix("http://").partition("/")
-    connection = HTTPConnection(host, timeout=timeout)
+def answers(address: str, timeout: float = 2.0) -> bool:
+    """Return whether the page ``/health`` below an address of this machine answers."""
     try:
-        connection.request("GET", f"/{path}/health" if path else "/health")
-        answer = connection.getresponse()
-        return answer.status, answer.read().strip()
+        # Without the proxy that the environment may name.
+        build_opener(ProxyHandler({})).open(f"{address}/health", timeout=timeout).close()
     except (OSError, HTTPException):
-        return None
-    finally:
-        connection.close()
-
-
-def answers(api: str) -> bool:
-    """Return whether a Prefect API on this machine is healthy."""
-    return health(api) == (200, b"true")
+        return False
+    return True
 
 
 def last_lines(text: str) -> str:
@@ -315,39 +285,5 @@ def lost_connection(error: Exception) -> StoreError | None:
     )
 
 
-def _own_settings() -> dict[str, str]:
-    return {
-        **SERVER_SETTINGS,
-        "PREFECT_HOME": str(prefect_home()),
-        "PREFECT_UI_ENABLED": "0",
-        "PREFECT_API_BLOCKS_REGISTER_ON_START": "false",
-    }
-
-
-def _all_settings() -> dict[str, str]:
-    """Return the settings of environment, files and profiles; the server reads none of them."""
-    from prefect.settings import get_current_settings
-
-    given: dict[str, str] = get_current_settings().to_environment_variables(exclude_unset=True)
-    return {**given, **_own_settings()}
-
-
-def _use(variables: Mapping[str, str]) -> None:
-    """Set variables for this process, its children, and Prefect if it is imported."""
-    os.environ.update(variables)
-    if "prefect" in sys.modules:
-        from prefect.context import refresh_global_settings_context
-
-        refresh_global_settings_context()
-
-
-def _require_answer() -> None:
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        problem = client.api_healthcheck()
-        if problem is not None:
-            raise StoreError(
-                f"the Prefect server at {client.api_url} does not answer ({problem}); "
-                "start it, or unset PREFECT_API_URL to run without one"
-            )
+if __name__ == "__main__":
+    _serve(socket.socket(fileno=int(sys.argv[1])))

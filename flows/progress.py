@@ -1,26 +1,25 @@
-"""Progress of a run: live lines on a terminal, plain lines elsewhere.
-
-A stage is shown as it starts, and on a terminal its time until it ends. Every ETA is that of the
-whole run: of the stage and of those after it.
-"""
+"""Progress of a run: bars on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Column
 from rich.text import Text
-
-from flows.stages import Forecast, Stage
 
 # The first line of a command is shown before any numerical library is imported.
 if TYPE_CHECKING:
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
-# Recent epochs used for the ETA: cached epochs are much faster than trained ones.
-_RECENT = 5
+# The speed is estimated from this long, as an epoch may take minutes.
+_SPEED_SECONDS = 3600.0
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -61,412 +60,179 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     return tuple(str(each) for each in findings if each.severity != "note")
 
 
-def plain_seconds(seconds: float | None) -> str:
-    """Write a time span as ``0:01:20``."""
-    return str(timedelta(seconds=round(seconds or 0.0)))
-
-
-def _left(ahead: float | None) -> str:
-    return f", about {plain_seconds(ahead)} left" if ahead and ahead >= 1 else ""
-
-
-class _LiveLines(Progress):
-    """A bar with a line of text below, which wraps on a narrow terminal."""
-
-    below = ""
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """Yield the bar and the text."""
-        yield from super().get_renderables()
-        if self.below:
-            yield Text(self.below, overflow="fold")
-
-    def show(self, **changes: Any) -> None:
-        """Change the bar."""
-        if "ahead" in changes:
-            changes["told"] = time.monotonic()
-        self.update(self.task_ids[0], **changes)
-
-
-class _TimeLeft(ProgressColumn):
-    """The elapsed time and the ETA, if the task has one in its field `ahead`."""
-
-    def render(self, task: Task) -> Text:
-        """Write both, as ``0:01:20, about 0:03:00 left``."""
-        gone = plain_seconds(task.finished_time if task.finished else task.elapsed)
-        ahead = task.fields.get("ahead")
-        if ahead is None or task.finished:
-            return Text(gone)
-        # Count down between two updates.
-        since = time.monotonic() - task.fields["told"]
-        return Text(f"{gone}, about {plain_seconds(max(0.0, ahead - since))} left")
-
-
-@contextmanager
-def _live_lines(
-    verbosity: int, *columns: ProgressColumn, text: str = "", **fields: Any
-) -> Iterator[_LiveLines | None]:
-    """Show live lines on a terminal unless each step is to have a line; else yield None."""
-    if verbosity != 1 or not sys.stderr.isatty():
-        yield None
-        return
-    with _LiveLines(*columns, console=Console(stderr=True, highlight=False)) as live:
-        live.add_task(text, told=time.monotonic(), **fields)
-        yield live
-
-
 class Display:
-    """Shows epochs or searches as they finish; this one shows nothing."""
+    """Shows what is done: a bar on a terminal, elsewhere a line a minute.
 
-    def epoch(self, record: EpochRecord) -> None:
-        """Show one epoch."""
+    A `verbosity` above 1 shows a line for every step instead, and 0 shows nothing.
+    """
+
+    def __init__(
+        self, verbosity: int, text: str, total: float | None, unit: str, *, done: int = 0
+    ) -> None:
+        self.text, self.total, self.unit, self.done = text, total, unit, done
+        self.verbosity = verbosity
+        is_bar = verbosity == 1 and sys.stderr.isatty()
+        self.is_plain = verbosity > 0 and not is_bar
+        # A long text wraps on a narrow terminal.
+        wrapped = Column(overflow="fold")
+        columns: list[ProgressColumn] = [TextColumn("{task.description}", table_column=wrapped)]
+        if total is not None:
+            columns += [BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[unit]}")]
+            columns += [TimeRemainingColumn()]
+        self.bar = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=Console(stderr=True, highlight=False, quiet=not is_bar),
+            speed_estimate_period=_SPEED_SECONDS,
+            disable=not is_bar,
+        )
+        self.task = self.bar.add_task(escape(text), total=total, completed=done, unit=unit)
+        self._line_due, self._is_first, self._unsaid = _LINE_SECONDS, True, ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.bar.tasks[0].elapsed or 0.0
+
+    def show(self, line: str, text: str, *, is_step: bool = False, **changes: Any) -> None:
+        """Show the short text beside the bar; without one write the line, at most one a minute."""
+        description = line if self.total is None else text
+        self.bar.update(self.task, description=escape(description), **changes)
+        if not self.is_plain:
+            return
+        is_asked = is_step and (self._is_first or self.verbosity > 1)
+        if is_asked or self.elapsed >= self._line_due:
+            say(escape(line))
+            self._line_due = self.elapsed + _LINE_SECONDS
+            self._unsaid = ""
+        elif is_step:
+            self._unsaid = line
+        self._is_first &= not is_step
+
+    def end(self) -> None:
+        """Write the line of the last step."""
+        if self._unsaid:
+            say(escape(self._unsaid))
+
+    def count(self, done: int = 1) -> None:
+        """Count what is done."""
+        self.done += done
+        of = f" of {self.total:,}" if self.total else ""
+        line = f"{self.text}: {self.done:,}{of} {self.unit}"
+        self.show(line, self.text, completed=self.done)
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
-
-    def finished(self, result: CellResult) -> None:
-        """Show a finished search."""
-
-    def failed(self, cell: Cell, error: str) -> None:
-        """Show a failed search."""
+        self.count(int(record.known.sum()))
 
 
 @contextmanager
 def show_stage(
-    stage: Stage,
+    text: str,
     verbosity: int = 1,
     *,
-    text: str = "",
-    total: int = 0,
+    total: int | None = None,  # what the stage has to do, in `unit`
     unit: str = "fits",
-    work: float = 0.0,
-    forecast: Forecast | None = None,
-    clock: Callable[[], float] = time.monotonic,
-) -> Iterator[StageDisplay]:
-    """Show a stage while it lasts.
-
-    Parameters
-    ----------
-    stage : Stage
-    verbosity : int
-        0 shows nothing.
-    text : str
-        The line; default: that of the stage.
-    total : int
-        What the stage has to do, in `unit`; 0 if unknown.
-    work : float
-        Training time of all that, as the forecast knows it; 0 if all units take equally long.
-    forecast : Forecast, optional
-        Seconds of this stage and of those after it.
-    clock : callable
-        Returns the time in seconds.
-    """
-    shown = StageDisplay(
-        stage, text or stage.line, total, unit, work, forecast, clock, verbosity > 0
-    )
-    # A long line wraps on a narrow terminal.
-    column = TextColumn("{task.description}", table_column=Column(no_wrap=False, overflow="fold"))
-    line = escape(shown.text)
-    with _live_lines(
-        verbosity, column, _TimeLeft(), text=line, total=None, ahead=shown.ahead()
-    ) as live:
-        shown.live = live
-        if live is None and verbosity > 0:
-            say(line)
-        yield shown
-        if live is not None:
-            # Stop the clock, and remove the ETA.
-            live.below = ""
-            live.show(total=1.0, completed=1.0)
-
-
-@dataclass
-class StageDisplay:
-    """The line of a stage; see :func:`show_stage`."""
-
-    stage: Stage
-    text: str
-    total: int
-    unit: str
-    work: float
-    forecast: Forecast | None
-    clock: Callable[[], float]
-    is_shown: bool
-    live: _LiveLines | None = None
-
-    def __post_init__(self) -> None:
-        self._done = 0
-        self._work_done = 0.0
-        self._started = self._last = self.clock()
-
-    def count(self, done: int = 1, work: float = 0.0) -> None:
-        """Count what is done, and its part of the work."""
-        self._done += done
-        self._work_done += work
-        of = f" of {self.total:,}" if self.total else ""
-        counted = f"{self._done:,}{of} {self.unit}"
-        if self.live is not None:
-            self.live.below = counted
-            self.live.show(ahead=self.ahead())
-        elif self.is_shown and self.clock() - self._last >= _LINE_SECONDS:
-            self._last = self.clock()
-            say(escape(f"{self.text}: {counted}{_left(self.ahead())}"))
-
-    def fit(self, mask: Bool, record: Record) -> None:
-        """Count the folds of a mask that was trained."""
-        n_fits, work = int(record.known.sum()), 0.0
-        if self.forecast is not None and n_fits:
-            work = n_fits * self.forecast.fit_seconds.of(int(mask.sum()))
-            if self.work:
-                elapsed = self.clock() - self._started
-                self.forecast.correct(elapsed / (self._work_done + work))
-        self.count(n_fits, work)
-
-    def ahead(self) -> float | None:
-        """Estimate the seconds until the run ends; None if unknown."""
-        forecast = self.forecast
-        if self.stage is Stage.SEARCH and forecast is not None and not forecast.has_learned:
-            # Before the epochs, whose pace is not known yet.
-            return None
-        after = 0.0 if forecast is None else forecast.after(self.stage)
-        if self._done and self.total:
-            share = self._work_done / self.work if self.work else self._done / self.total
-            share, elapsed = min(1.0, share), self.clock() - self._started
-            left = (1.0 - share) / share * elapsed
-            if forecast is not None and not self.work:
-                # Models of all features may come last.
-                left = max(left, forecast.of(self.stage) - elapsed)
-            return left + after
-        return None if forecast is None else forecast.of(self.stage) + after
-
-
-@contextmanager
-def display(
-    budget: Budget,
-    verbosity: int = 1,
-    clock: Callable[[], float] = time.monotonic,
-    forecast: Forecast | None = None,
 ) -> Iterator[Display]:
-    """Choose the display of a search: nothing when quiet, live lines on a terminal, else lines.
-
-    Parameters
-    ----------
-    budget : Budget
-        The bar shows progress to the nearest limit.
-    verbosity : int
-        0 shows nothing, 1 the display, 2 and more a line for every epoch.
-    clock : callable
-        Returns the time in seconds.
-    forecast : Forecast, optional
-        The stages after the search, which learn here how long a fit takes.
-    """
-    if verbosity == 0:
-        yield Display()
-        return
-    columns = (
-        TextColumn("[bold]epoch {task.fields[number]}"),
-        BarColumn(bar_width=24),
-        _TimeLeft(),
-        TextColumn("{task.fields[fits]}"),
-    )
-    total = 1.0 if budget.limits else None
-    with _live_lines(verbosity, *columns, total=total, number=_of(0, budget), fits="") as live:
-        shown = _Epochs(budget, verbosity, clock, forecast, live)
+    """Show a stage while it lasts, unless `verbosity` is 0."""
+    shown = Display(verbosity, text, total or None, unit)
+    if shown.is_plain:
+        say(escape(text))
+    with shown.bar:
         yield shown
-        shown.end()
 
 
-def _of(epoch: int, budget: Budget) -> str:
-    return f"{epoch}/{budget.epochs}" if budget.epochs else str(epoch)
+class EpochDisplay(Display):
+    """Shows the epochs of a search, and how much of the nearest limit is spent."""
 
-
-@dataclass
-class _Epochs(Display):
-    """Totals over all epochs and the ETA, on live lines or a line at a time."""
-
-    budget: Budget
-    verbosity: int
-    clock: Callable[[], float]
-    forecast: Forecast | None
-    live: _LiveLines | None
-
-    def __post_init__(self) -> None:
-        self._hits = self._pruned = self._fits = 0
-        self._shares: dict[str, float] = {}
-        # Folds that were trained since the last epoch, and their units, counted for every fold.
-        self._since = self._units = 0
-        self._is_trained = False
-        self._started = self._silent_since = self.clock()
-        # Time, shares and trained folds at the end of recent epochs.
-        self._seen = [(self._started, self._shares, 0)]
-        self._last = float("-inf")
-        self._number = 0
-        self._unsaid: EpochRecord | None = None
+    def __init__(self, budget: Budget, verbosity: int) -> None:
+        # Early stopping is no measure of progress.
+        unit, total = next(iter(budget.limits.items()), ("epochs", None))
+        super().__init__(verbosity, "epoch 1", total, unit)
+        self.budget = budget
+        self._hits = self._pruned = 0
+        # Folds that were trained since the last epoch.
+        self._fits = 0
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
-        if not self._is_trained:
-            # The pace is that since the first fit began: starting workers takes several seconds.
-            self._is_trained = True
-            began = max(self._seen[-1][0], self.clock() - record.seconds)
-            self._seen = [(began, self._shares, self._fits)]
-        n_fits = int(record.known.sum())
-        self._since += n_fits
-        self._units += n_fits * int(mask.sum())
-        if self.forecast is not None and n_fits:
-            self.forecast.fitted(mask, record)
         # An epoch of an expensive model takes minutes.
-        if self.live is not None:
-            self.live.show(fits=f"+{self._since:,} fits")
-        elif self.clock() - self._silent_since >= _LINE_SECONDS:
-            self._silent_since = self.clock()
-            number = _of(self._number + 1, self.budget)
-            say(f"epoch {number} under way: {self._since:,} fits")
+        self._fits += int(record.known.sum())
+        fits = f"{self._fits:,} fits"
+        line = f"{self._name(self.done + 1)} under way: {fits}"
+        self.show(line, self.text, unit=f"{self.unit}, +{fits}")
 
     def epoch(self, record: EpochRecord) -> None:
-        """Add an epoch."""
-        self._add(record)
-        self._number = record.epoch
-        if self.live is not None:
-            self.live.below = self._words(record)
-            share = min(1.0, max(self._shares.values(), default=0.0))
-            number = _of(record.epoch, self.budget)
-            self.live.show(completed=share, number=number, ahead=self.ahead(), fits="")
-            return
-        self._unsaid = record
-        every = 0.0 if self.verbosity > 1 else _LINE_SECONDS
-        if self.clock() - self._last >= every:
-            self._last = self._silent_since = self.clock()
-            self._say(_left(self.ahead()) if every else "")
-
-    def _add(self, record: EpochRecord) -> None:
+        """Show one epoch."""
         self._hits += record.work.hits
-        self._fits += record.work.fits
-        units = self._units / self._since if self._since else None
-        self._since = self._units = 0
         self._pruned += round(record.metrics["folds_pruned"])
-        self._shares = record.shares(self.budget, self.clock() - self._started)
-        if not self._is_trained and not record.work.fits:
-            # Cached epochs tell nothing about those that have to be trained.
-            self._seen = [(self.clock(), self._shares, self._fits)]
-            return
-        self._is_trained = True
-        self._seen = [*self._seen[-_RECENT:], (self.clock(), self._shares, self._fits)]
-        (before, _, fewer), (now, _, more) = self._seen[0], self._seen[-1]
-        if self.forecast is not None and more > fewer:
-            self.forecast.learn((now - before) / (more - fewer), units)
+        self._fits, self.done = 0, record.epoch
+        limits, shares = self.budget.limits, record.shares(self.budget, self.elapsed)
+        changes: dict[str, Any] = {}
+        if shares:
+            self.unit = max(shares, key=lambda name: shares[name])
+            total = limits[self.unit]
+            changes = {"total": total, "completed": round(shares[self.unit] * total)}
+        self.text = _best_cost(record)
+        line = f"{self._name(record.epoch)}: {self.text}, {self._counts(record.metrics)}"
+        self.show(line, self.text, is_step=True, unit=self.unit, **changes)
 
-    def ahead(self) -> float | None:
-        """Estimate the seconds until the run ends, from recent epochs."""
-        (before, less, _), (now, more, _) = self._seen[0], self._seen[-1]
-        left = [
-            (1.0 - min(1.0, share)) * (now - before) / (share - less.get(name, 0.0))
-            for name, share in more.items()
-            if name != "seconds" and share > less.get(name, 0.0) and now > before
-        ]
-        if self.budget.seconds is not None:
-            left.append(max(0.0, self.budget.seconds - (now - self._started)))
-        if not left or not self._is_trained:
-            return None
-        return min(left) + (0.0 if self.forecast is None else self.forecast.after(Stage.SEARCH))
+    def _name(self, epoch: int) -> str:
+        return f"epoch {epoch}/{self.budget.epochs}" if self.budget.epochs else f"epoch {epoch}"
 
-    def _words(self, record: EpochRecord) -> str:
-        """Describe the state of the search in a line."""
-        metrics = record.metrics
-        cost, size = metrics["best_cost"], metrics["best_size"]
-        best = (
-            f"best cost {cost:.5f} with {size:.0f} feature{'' if size == 1 else 's'}"
-            if size
-            else "no subset has a cost yet"
-        )
+    def _counts(self, metrics: Mapping[str, float]) -> str:
+        """Describe the work so far."""
         failed = metrics["failed_evaluations"]
         return (
-            f"{best}, {metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
+            f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
             f"{self._pruned} folds pruned, {self._hits} from the archive"
             + (f", {failed:.0f} failed" if failed else "")
         )
 
-    def end(self) -> None:
-        """Remove the ETA, as the search may have ended early; print what is not printed yet."""
-        if self.live is not None:
-            self.live.show(ahead=None, fits="")
-        self._say("")
 
-    def _say(self, left: str) -> None:
-        record, self._unsaid = self._unsaid, None
-        if record is not None:
-            say(f"epoch {_of(record.epoch, self.budget)}: {self._words(record)}{left}")
+def _best_cost(record: EpochRecord) -> str:
+    """Describe the best subset so far."""
+    cost, size = record.metrics["best_cost"], record.metrics["best_size"]
+    if not size:
+        return "no subset has a cost yet"
+    return f"best cost {cost:.5f} with {size:.0f} feature{'' if size == 1 else 's'}"
 
 
 @contextmanager
-def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[Display]:
-    """Choose the display: nothing when quiet, live lines on a terminal, else a line a minute.
-
-    Parameters
-    ----------
-    total, done : int
-        Number of searches, and of those already finished.
-    verbosity : int
-        0 shows nothing, 1 the display, 2 and more a line for every search.
-    """
-    if verbosity == 0:
-        yield Display()
-        return
-    columns = (
-        TextColumn("[bold]searches {task.completed:.0f}/{task.total:.0f}"),
-        BarColumn(bar_width=24),
-        _TimeLeft(),
-    )
-    with _live_lines(verbosity, *columns, total=total, completed=done) as live:
-        yield _Cells(total, done, verbosity, live)
+def display(budget: Budget, verbosity: int = 1) -> Iterator[EpochDisplay]:
+    """Show the epochs of a search as they finish."""
+    shown = EpochDisplay(budget, verbosity)
+    with shown.bar:
+        yield shown
+    shown.end()
 
 
-@dataclass
-class _Cells(Display):
-    """Counts searches; the ETA follows from those of this process."""
-
-    total: int
-    done: int
-    verbosity: int
-    live: _LiveLines | None
-
-    def __post_init__(self) -> None:
-        self._before = self.done
-        self._started = time.monotonic()
-        self._last = float("-inf")
-
-    def _ahead(self) -> float:
-        each = (time.monotonic() - self._started) / max(1, self.done - self._before)
-        return each * (self.total - self.done)
+class CellDisplay(Display):
+    """Shows the searches of a comparison."""
 
     def finished(self, result: CellResult) -> None:
         """Show a finished search."""
-        self.done += 1
         spent = f", {result.distinct} distinct evaluations"
         if result.distinct is None:
             spent = "" if result.fits is None else f", {result.fits} fits"
-        text = (
-            f"{result.cell.name}: cost {result.cost:.5f} with {result.size} "
-            f"feature{'' if result.size == 1 else 's'}{spent}"
-        )
-        every = 0.0 if self.verbosity > 1 else _LINE_SECONDS
-        if self.live is not None:
-            self._move(self.live, text)
-        elif self.done == self.total or time.monotonic() - self._last >= every:
-            self._last = time.monotonic()
-            ahead = f", about {plain_seconds(self._ahead())} left"
-            say(f"{self.done}/{self.total} {text}{ahead if self.done < self.total else ''}")
+        size = f"{result.size} feature{'' if result.size == 1 else 's'}"
+        text = f"{result.cell.name}: cost {result.cost:.5f} with {size}{spent}"
+        self.done += 1
+        self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
 
     def failed(self, cell: Cell, error: str) -> None:
-        """Show a failed search."""
+        """Show a failed search, above the bar, where it is not overwritten."""
         self.done += 1
-        if self.live is not None:
-            # Above the bar, where it is not overwritten.
-            self.live.console.print(f"{cell.name} failed: {error}", soft_wrap=True)
-            self._move(self.live, f"{cell.name}: failed")
-        else:
-            say(f"{self.done}/{self.total} {cell.name} failed: {error}")
+        self._unsaid = ""
+        self.bar.update(self.task, completed=self.done)
+        if self.verbosity > 0:
+            say(escape(f"{self.done}/{self.total} {cell.name} failed: {error}"))
 
-    def _move(self, live: _LiveLines, text: str) -> None:
-        live.below = text
-        live.show(advance=1, ahead=self._ahead())
+
+@contextmanager
+def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
+    """Show the searches as they finish; `total` and `done` are numbers of searches."""
+    shown = CellDisplay(verbosity, "searching", total, "searches", done=done)
+    with shown.bar:
+        yield shown
+    shown.end()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,14 +23,10 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import Display, cell_display, say, show_stage, tell
-from flows.stages import Stage
-from flows.tracking import start_repeated, wait_for_log
-from swarm.errors import ConfigError, DataError
+from flows.progress import CellDisplay, cell_display, say, show_stage, tell
+from flows.tracking import start_repeated
+from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
-from swarm.report.formatting import counted
-from swarm.storage.archive import Archive
-from swarm.validation.archived import ArchivedEvidence, archived_evidence
 from swarm.validation.stability import CORE, NOISE, Stability, classify, interpret_index
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
@@ -40,11 +35,8 @@ from tasks.stability import (
     assessment_files,
     draw_sample,
     index_as_dict,
-    plain,
     scheme_of,
-    similarity_of,
     stability_metrics,
-    with_probes,
 )
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
@@ -59,40 +51,13 @@ _SCHEMES = {
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The searches of a stability study.
+    """The searches of a stability study."""
 
-    Attributes
-    ----------
-    seeds : int
-        Searches on all training rows, with the seed of the configuration and those after it.
-    resamples : int
-        Searches on samples of the training rows, each with its own seed as well.
-    share : float
-        Share of the rows, or of the groups, in a sample without replacement.
-    core, noise : float
-        A feature is core if at least the share `core` of the searches select it, and noise if
-        at most the share `noise` do.
-    level : float
-        Confidence of the intervals.
-    probes : int
-        Shuffled copies of features that are added to the table, as noise that a search may select.
-    false_selections : float
-        Largest acceptable expected number of false selections among the stable features.
-    """
-
-    seeds: int = 10
-    resamples: int = 10
-    share: float = 0.5
-    core: float = CORE
-    noise: float = NOISE
-    level: float = 0.95
-    probes: int = 0
-    false_selections: float = 1.0
-
-    @property
-    def paired(self) -> bool:
-        """Whether samples are complementary halves, which error control needs."""
-        return self.share == 0.5 and self.resamples > 0
+    seeds: int = 10  # on all training rows, with the seed of the configuration and those after it
+    resamples: int = 10  # on samples of the training rows, each with its own seed as well
+    share: float = 0.5  # of the rows, or of the groups, in a sample without replacement
+    core: float = CORE  # a feature is core if at least this share of the searches select it
+    noise: float = NOISE  # and noise if at most this share do
 
     def __post_init__(self) -> None:
         for name in ("seeds", "resamples"):
@@ -106,34 +71,16 @@ class Repetitions:
             raise ConfigError("seeds and resamples are both 0; set one of them to 2 or more")
         if not 0 < self.share < 1:
             raise ConfigError(f"share must be between 0 and 1, got {self.share:g}; 0.5 is common")
-        if not 0 < self.level < 1:
-            raise ConfigError(f"level must be between 0 and 1, got {self.level:g}; try 0.95")
-        if self.probes < 0:
-            raise ConfigError(
-                f"probes must be at least 0, got {self.probes}; as many as features are best"
-            )
-        if not self.false_selections > 0:
-            raise ConfigError(
-                f"false_selections must be above 0, got {self.false_selections:g}; 1 is common"
-            )
         classify(np.empty(0), self.core, self.noise)
 
 
 @dataclass(frozen=True)
 class StabilityRun:
-    """Result of a stability study.
-
-    Attributes
-    ----------
-    run_id : str
-    assessment : Assessment
-    scheme : str
-        How rows were sampled.
-    """
+    """Result of a stability study."""
 
     run_id: str
     assessment: Assessment
-    scheme: str
+    scheme: str  # how rows were sampled
 
     @property
     def headline(self) -> str:
@@ -147,14 +94,13 @@ class StabilityRun:
             return said
         return f"{said}; stability index {over.index:.2f}"
 
-    def sentences(self) -> list[str]:
-        """State the stability, the error control, and what probes tell."""
-        return [_stability(self.assessment, self.scheme), *_control(self.assessment)]
+    def sentence(self) -> str:
+        """Describe the stability of the selection."""
+        return _stability(self.assessment, self.scheme)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
         found = self.assessment
-        control, probes = found.control, found.probes
         return {
             "run": self.run_id,
             "draws": self.scheme,
@@ -163,27 +109,6 @@ class StabilityRun:
             "noise_to": found.thresholds[1],
             "stability_over_seeds": index_as_dict(found.by_seed),
             "stability_over_rows": index_as_dict(found.by_rows),
-            "adjusted_over_seeds": plain(found.adjusted_by_seed),
-            "adjusted_over_rows": plain(found.adjusted_by_rows),
-            "error_control": None
-            if control is None
-            else {
-                "method": "complementary pairs",
-                "n_pairs": control.n_pairs,
-                "mean_size": control.mean_size,
-                "false_selections": control.wanted,
-                "threshold": plain(control.threshold),
-                "bound": plain(control.bound),
-                "lowest_bound": control.lowest,
-                "n_stable": int(control.stable.sum()),
-            },
-            "probes": None
-            if probes is None
-            else {
-                "n_probes": probes.n_probes,
-                "selection_rate": probes.probe_rate,
-                "false_share": probes.false_share,
-            },
             "consensus": list(found.consensus),
             "features": json.loads(found.table.to_json(orient="records")),
         }
@@ -214,26 +139,24 @@ def stability(
     refuse_warm_start(config, "stability")
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
-    with show_stage(Stage.READ, verbosity):
+    with show_stage("reading the data", verbosity):
         table = fetched(config)
     estimator = build_estimator(config.model)
     train = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
-    logged = config
 
     def sample(number: int) -> Table:
         return draw_sample(train, plan.share, config.seed, number, estimator)
 
-    with show_stage(Stage.PREPARE, verbosity):
-        config, train, probes = _probed(config, train, plan.probes)
+    with show_stage("preparing the search", verbosity):
         whole = prepare_as_configured(config, train, split=False)
         if plan.resamples:
             # Report a sample that is impossible, or too small for the folds, before any search.
             prepare_as_configured(config, sample(0), split=False)
         checked_plan(config, whole)
-        drawn = "in complementary pairs" if plan.paired else "without replacement"
-        scheme = f"{plan.share:.0%} of the {_SCHEMES[scheme_of(train, estimator)]}, {drawn}"
+        kind = _SCHEMES[scheme_of(train, estimator)]
+        scheme = f"{plan.share:.0%} of the {kind}, without replacement"
         log = start_repeated(
-            logged,
+            config,
             "stability",
             vars(plan),
             max(plan.seeds, plan.resamples),
@@ -243,7 +166,7 @@ def stability(
         )
     with log:
         tell(whole.findings, verbosity)
-        say(f"{Stage.SEARCH.line}: run {log.run_id} in {log.tracking.label}", verbosity)
+        say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
         log.files({"findings.json": as_file(whole.findings, config.mute)})
         log.tag({"findings": codes_of(whole.findings)})
         try:
@@ -257,48 +180,26 @@ def stability(
                     by_rows.append(_searched(config, drawn_rows, f"draw {i + 1}", i, shown))
         except SearchInterrupted:
             raise KeyboardInterrupt from None
-        space = whole.problem.space
-        assessment = assess(
-            space,
-            by_seed,
-            by_rows,
-            (plan.core, plan.noise),
-            plan.level,
-            probes,
-            false_selections=plan.false_selections if plan.paired else None,
-            similarity=similarity_of(whole.problem.features, space),
-        )
+        space, thresholds = whole.problem.space, (plan.core, plan.noise)
+        assessment = assess(space, by_seed, by_rows, thresholds)
         log.files(assessment_files(assessment))
         log.metrics({0: _metrics(assessment)})
         run = StabilityRun(log.run_id, assessment, scheme)
         links = {"features": "stability.csv", "figure": "figures/stability.svg"}
-        answer, *more = run.sentences()
         log.tag({"headline": run.headline})
-        log.note(answer, links, more)
-        wait_for_log(log, verbosity)
+        log.note(run.sentence(), links)
+        with show_stage("sending the rest to MLflow", verbosity):
+            log.settle()
     return run
 
 
-def _probed(
-    config: SelectConfig, train: Table, count: int
-) -> tuple[SelectConfig, Table, tuple[str, ...]]:
-    """Add probes to the rows, those of groups of features also to the space; return their names."""
-    if not count:
-        return config, train, ()
-    space = prepare_as_configured(config, train, needs=(), split=False).problem.space
-    wider, probes = with_probes(train, space, count, config.seed)
-    groups = {**config.space.groups, **probes.groups}
-    section = config.space.model_copy(update={"groups": groups})
-    return config.model_copy(update={"space": section}), wider, probes.names
-
-
 def _searched(
-    config: SelectConfig, data: PreparedData, rows: str, number: int, shown: Display
+    config: SelectConfig, data: PreparedData, rows: str, number: int, shown: CellDisplay
 ) -> CellResult:
     """Run one search as a task; all workers evaluate its subsets."""
     cell = Cell(rows, config.strategy.name, config.seed + number)
     named = f"{rows}, seed {cell.seed}"
-    searching = run_cell.retried(**config.retries.model_dump(), task_run_name=named)
+    searching = run_cell.with_options(task_run_name=named)
     plan = plan_as_configured(config, data, cell.seed)
     result = searching(cell, plan, archive_url(config.archive))
     shown.finished(result)
@@ -312,14 +213,7 @@ def _metrics(assessment: Assessment) -> dict[str, float]:
         for name in ("core", "optional", "noise")
     }
     figures["consensus_size"] = float(len(assessment.consensus))
-    figures |= stability_metrics(assessment)
-    if assessment.control is not None:
-        figures["features_stable"] = float(assessment.control.stable.sum())
-        figures["false_selections_lowest_bound"] = assessment.control.lowest
-    if assessment.probes is not None:
-        figures["probe_selection_rate"] = assessment.probes.probe_rate
-        figures["false_selections_share"] = assessment.probes.false_share
-    return figures
+    return figures | stability_metrics(assessment)
 
 
 def _stability(found: Assessment, scheme: str) -> str:
@@ -348,37 +242,6 @@ def _stability(found: Assessment, scheme: str) -> str:
     return " ".join(said)
 
 
-def _control(found: Assessment) -> list[str]:
-    """State the error control, the estimates from probes and the adjusted stability."""
-    said = []
-    control, probes = found.control, found.probes
-    if control is not None and control.threshold == control.threshold:
-        said.append(
-            f"{counted(control.stable.sum(), 'feature')} selected in at least "
-            f"{control.threshold:.0%} of the samples: {control.bound:.2f} false selections expected"
-            f" at most ({counted(control.n_pairs, 'complementary pair')}, Shah and Samworth 2013)."
-        )
-    elif control is not None:
-        said.append(
-            f"No threshold bounds the expected false selections by {control.wanted:g}: "
-            f"{counted(control.n_pairs, 'pair')} with {control.mean_size:.1f} of "
-            f"{control.n_units} features selected allow {control.lowest:.2f} at best; use more "
-            "--resamples, a smaller space.max_size or confirm.goal size."
-        )
-    if probes is not None:
-        said.append(
-            f"A search selects a probe with probability {probes.probe_rate:.0%}; if uninformative "
-            f"features do as well, up to {probes.false_share:.0%} of its selections are false."
-        )
-    for adjusted, over in ((found.adjusted_by_rows, "samples"), (found.adjusted_by_seed, "seeds")):
-        if adjusted is not None and adjusted == adjusted:
-            said.append(
-                f"Over {over}, the stability is {adjusted:.2f} if features with a rank correlation "
-                "of 0.9 or more may replace one another."
-            )
-    return said
-
-
 def describe_index(found: Stability, over: str) -> str:
     """State the stability index of the subsets found over `over`, with its interpretation."""
     if found.index != found.index:
@@ -387,44 +250,4 @@ def describe_index(found: Stability, over: str) -> str:
         f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
         f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
         "features, 0: chance)."
-    )
-
-
-def archived_evidence_of(config: SelectConfig) -> ArchivedEvidence:
-    """Read the evaluations of the search of a configuration, whichever searches made them.
-
-    Parameters
-    ----------
-    config : SelectConfig
-        Checked.
-
-    Raises
-    ------
-    ConfigError
-        If the setting of the model is to be chosen.
-    DataError
-        If the archive has too few evaluations of this problem.
-    """
-    if config.model.search:
-        raise ConfigError(
-            "the archive keeps evaluations of each setting of the model apart; copy the setting "
-            "of a run to model.params, and remove model.search"
-        )
-    data = prepare_as_configured(config, fetched(config), needs=())
-    problem = data.problem
-    with closing(Archive(archive_url(config.archive))) as archive:
-        if not archive.has_evaluations(problem):
-            raise DataError(
-                "the archive has no evaluations of this problem; run `swarm select` with this "
-                "configuration first"
-            )
-        known = list(archive.open_problem(problem).all())
-    return archived_evidence(
-        problem.space.names,
-        np.array([mask for mask, _ in known]),
-        np.array([record.fold_costs for _, record in known]),
-        ~(problem.space.fixed | problem.space.forbidden),
-        float(np.mean([len(train) for train, _ in problem.folds])),
-        float(np.mean([len(test) for _, test in problem.folds])),
-        config.test.confidence,
     )

@@ -13,13 +13,7 @@ from swarm.strategies.catalogue import StrategyEntry, catalogue, describe
 
 
 def print_strategies(name: str | None = None) -> None:
-    """Print a line for each strategy, or the details of the one called `name`.
-
-    Raises
-    ------
-    ConfigError
-        If there is no strategy of that name, or it cannot be imported.
-    """
+    """Print a line for each strategy, or the details of the one called `name`."""
     console = Console(highlight=False)
     if name is None:
         _print_all(console, catalogue())

@@ -11,29 +11,26 @@ import pandas as pd
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
-from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from flows.terminal import echo
+from flows.terminal import echo, pages_of, store_option
 from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
-from swarm.validation import Judgement
+from swarm.search.result import listed
 from swarm.validation.judgement import number, signed
 from swarm.validation.metrics import display_name
 
 if TYPE_CHECKING:
     from conf.schema import CompareConfig, RefreshConfig, SelectConfig
+    from flows.answer import Outcome
+    from flows.challenge import RefreshRun
     from flows.compare import ComparisonRun
     from flows.nested import NestedRun
-    from flows.refresh import RefreshRun
-    from flows.select import Outcome
     from flows.stability import StabilityRun
-    from swarm.validation.archived import ArchivedEvidence
 
 # Width of the output in a file, and of that of a comparison.
 WIDE, _WIDE_COMPARISON = 110, 120
-# Metrics that fit side by side; the report has all of them.
-_METRICS = 5
+# Features behind the headline; `swarm features` prints all of them.
+_MOST_NAMES = 20
 _MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
@@ -46,7 +43,7 @@ _DECISIONS = {
     "promoted": "challenger promoted",
     "replaced": "champion replaced",
     "kept": "champion kept",
-    "declined": "challenger not approved, champion kept",
+    "declined": "challenger declined",
     "unchanged": "nothing changed",
 }
 # Shown in the report only, so that a row fits on a line.
@@ -85,6 +82,10 @@ def _print_end(
     echo(*more, indent=9)
 
 
+def _look(config: SelectConfig | CompareConfig, what: str) -> str:
+    return f"look     {pages_of(config.tracking.uri)}, then open {what}"
+
+
 def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
     """Return what :func:`print_summary` prints, for programs."""
     result = outcome.result
@@ -96,8 +97,8 @@ def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
         "features": result.features,
         "n_features": len(result.features),
         "n_available": result.space.n_columns,
+        "model_inputs": outcome.model_inputs,
         "cost": result.cost,
-        **({} if result.tuning is None else {"setting": result.tuning.params}),
         "confirmation": None if confirmation is None else confirmation.as_dict(),
         "evaluation": outcome.judgement.as_dict(),
         "epochs": result.state.epoch,
@@ -110,39 +111,25 @@ def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
 
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
-    """Print the selected features, the test scores with their baselines, and where to find more."""
+    """Print the answer: features, scores, the gravest findings, and where to find more."""
     console = result_console()
-    result, judgement, head = outcome.result, outcome.judgement, outcome.headline
+    result, head, run_id = outcome.result, outcome.headline, outcome.run_id
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
         found = "" if head.names_features else f"best subset found, {head.n_features}: "
-        listed = Text(f"{found}{', '.join(result.features)}")
-        # A terminal would break the names at its right edge; a file keeps them on a line.
-        if console.is_terminal:
-            console.print(Padding(listed, (0, 0, 0, 2)))
-        else:
-            console.print("  ", listed, sep="", soft_wrap=True)
-    epochs = result.state.epoch
-    took = f"It took {epochs} epoch{'s' * (epochs != 1)}, ended by {result.reason}."
-    told = [*head.sentences(), head.offer, f"{head.searched} {took}"]
-    if result.tuning is not None:
-        text = result.tuning.sentence()
-        told.append(f"{text[0].upper()}{text[1:]}.")
-    for text in filter(None, told):
-        console.print(text, markup=False)
-    console.print(_figures(judgement, wide=console.width >= WIDE))
-    for text in filter(None, (judgement.verdict(), judgement.positive)):
-        console.print(text, markup=False)
-    if judgement.optimism is not None:
-        console.print(
-            f"Optimism of the best subset: {judgement.optimism:+z.4f} "
-            "(cost on these rows minus cost in cross-validation)."
-        )
+        echo(f"  {found}{listed(result.features, _MOST_NAMES)}", indent=2)
+    for line in outcome.lines:
+        echo(f"  {line}", indent=4)
+    for line in outcome.doubts:
+        console.print(f"look at  [yellow]{escape(line)}[/yellow]")
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
-    look = "look     swarm ui, then open report.html among the run's artifacts"
-    model = f"model    {_stored(outcome)}"
-    _print_end(console, outcome.warnings, outcome.run_id, config.tracking.experiment, model, look)
+    echo(
+        f"run      {run_id}  ({config.tracking.experiment})",
+        f"model    {_stored(outcome)}",
+        f"report   swarm report {run_id}{store_option(config.tracking.uri)}",
+        indent=9,
+    )
 
 
 def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
@@ -154,44 +141,28 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     champion = done.champion
     console.print(f"\n[bold]{_DECISIONS[done.decision]}[/bold]: {done.why}")
     _print_warnings(console, done.warnings)
-    console.print(f"champion {champion.uri}  (since {champion.since or 'unknown'})")
+    since = "none" if champion is None else f"{champion.uri}  (since {champion.since or 'unknown'})"
+    console.print(f"champion {since}")
     if config.champion.publish:
-        console.print(f"features {config.champion.publish}")
+        console.print(
+            f"features {config.champion.publish}  (features: the columns to keep; model_inputs: "
+            "those that the model needs)"
+        )
 
 
 def _stored(outcome: Outcome) -> str:
     if not outcome.model_uri:
-        return "not stored: it cannot be saved without pickle"
-    if outcome.declined:
-        why = "all features are better"
-        if not outcome.headline.beats_guessing:
-            why = "it has no clear gain over guessing"
         return (
-            f"{outcome.model_uri} (not registered, as {why}; to register it, set "
-            "tracking.register to true)"
+            "not stored: nothing is pickled, so an estimator of your own cannot be; fit it to the "
+            "selected features"
         )
+    if outcome.declined:
+        beaten = "all features are better"
+        why = beaten if outcome.headline.beats_guessing else "it has no clear gain over guessing"
+        return f"{outcome.model_uri}, not registered, as {why}"
     if not outcome.registered:
-        return f"{outcome.model_uri} (stored with the run; tracking.register: auto registers it)"
+        return f"{outcome.model_uri}, stored with the run"
     return outcome.model_uri
-
-
-def _figures(judgement: Judgement, wide: bool) -> Table:
-    """Return a table with a row per contender; the first metric has its confidence interval."""
-    table = Table(
-        title=f"On {judgement.n_rows:,} rows that no search saw", title_justify="left", box=SIMPLE
-    )
-    first, *others = judgement.metrics[: _METRICS if wide else 2]
-    table.add_column("", no_wrap=True)
-    table.add_column(display_name(first), no_wrap=True)
-    for metric in others:
-        table.add_column(display_name(metric), justify="right", min_width=8)
-    for contender, rows in judgement.table.groupby("contender", sort=False):
-        row = rows.set_index("metric").to_dict("index")
-        top = row[first]
-        cells = [f"{top['value']:.3f} [dim]\\[{top['low']:.3f}, {top['high']:.3f}][/dim]"]
-        cells += [f"{row[metric]['value']:.3f}" for metric in others]
-        table.add_row(_MEANING.get(str(contender), str(contender)), *cells)
-    return table
 
 
 def comparison_as_dict(compared: ComparisonRun, config: CompareConfig) -> dict[str, Any]:
@@ -236,7 +207,7 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
         console.print(_ranks(compared))
     for text in sentences(comparison):
         console.print(text)
-    look = "look     swarm ui, then open comparison.html among its artifacts"
+    look = _look(config, "comparison.html among its artifacts")
     _print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
 
 
@@ -305,7 +276,7 @@ def print_nested(found: NestedRun, config: SelectConfig) -> None:
         f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
     ]
     echo(f"Stages, cached fits included: {'; '.join(stages)}.")
-    look = "look     swarm ui, then open nested_folds.csv and figures among its artifacts"
+    look = _look(config, "nested_folds.csv and figures among its artifacts")
     _print_end(console, found.warnings, found.run_id, config.tracking.experiment, look)
 
 
@@ -332,10 +303,8 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     longest = max(map(len, found.table["feature"].astype(str)), default=0)
     table.add_column("feature", overflow="fold", min_width=min(longest, 18))
     table.add_column("class")
-    controlled = {"bound": "false selections", "q_value": "q-value"}
-    controlled = {key: name for key, name in controlled.items() if key in found.table}
     over_seeds = ["over seeds"] if both else []
-    for name in ("selected", "95 % interval", *over_seeds, *controlled.values()):
+    for name in ("selected", "95 % interval", *over_seeds):
         table.add_column(name, justify="right")
     colours = {"core": "bold", "optional": "", "noise": "dim"}
     rows = found.table.to_dict("records")
@@ -347,47 +316,11 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
             f"{row['low']:.0%} to {row['high']:.0%}",
         ]
         cells += [f"{row['share_seeds']:.0%}"] if both else []
-        # A bound above the size of a subset promises nothing.
-        most = {"bound": found.control.mean_size if found.control else 0.0, "q_value": 1.0}
-        cells += [f"{row[key]:.2f}" if row[key] <= most[key] else "" for key in controlled]
         table.add_row(*cells, style=colours[row["class"]])
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
-    for line in assessed.sentences():
-        console.print(line, markup=False)
+    console.print(assessed.sentence(), markup=False)
     echo(f"Consensus of {len(found.consensus)}: {', '.join(found.consensus)}")
-    look = "look     swarm ui, then open stability.csv and figures among its artifacts"
+    look = _look(config, "stability.csv and figures among its artifacts")
     _print_end(console, (), assessed.run_id, config.tracking.experiment, look)
-
-
-def print_archived(found: ArchivedEvidence) -> None:
-    """Print what the evaluations in the archive say about each feature."""
-    console = result_console()
-    table = Table(box=SIMPLE)
-    table.add_column("feature", overflow="fold")
-    for name in ("winner share", "effect of removal", f"{found.level:.0%} interval", "pairs"):
-        table.add_column(name, justify="right")
-    for row in found.table.head(_MOST_ROWS).to_dict("records"):
-        defined = row["effect"] == row["effect"]
-        bounded = row["low"] == row["low"]
-        table.add_row(
-            escape(str(row["feature"])),
-            f"{row['winner_share']:.0%}",
-            f"{row['effect']:+z.4f}" if defined else "",
-            f"{row['low']:+z.4f} to {row['high']:+z.4f}" if bounded else "",
-            str(row["n_pairs"]),
-        )
-    console.print(table)
-    if len(found.table) > _MOST_ROWS:
-        console.print(f"and {len(found.table) - _MOST_ROWS} more with --json")
-    console.print(
-        f"From {found.n_subsets:,} archived subsets on the folds of the search. Winner share: how "
-        f"often the best subset of random fold weights ({found.n_winners} different ones) has the "
-        "feature. Effect of removal: mean cost without the feature minus with it, over pairs of "
-        "subsets that differ in nothing else."
-    )
-    console.print(
-        "All subsets share the rows of the search, so this shows how far the folds decide between "
-        "them. It is no selection probability: run swarm stability without --archive for that."
-    )

@@ -1,10 +1,11 @@
-"""What reaches the terminal: lines that it breaks between words, warnings and logs."""
+"""What reaches the terminal: lines broken between words, commands to paste, warnings, logs."""
 
 from __future__ import annotations
 
 import logging
 import os
 import re
+import shlex
 import shutil
 import sys
 import textwrap
@@ -23,10 +24,7 @@ _plainly = warnings.showwarning
 
 
 def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
-    """Print lines; a terminal shows long ones on several rows, broken between words.
-
-    Rows after the first are indented. In a file or a pipe each line stays one line.
-    """
+    """Print lines; a terminal shows long ones on several indented rows, broken between words."""
     stream = sys.stderr if err else sys.stdout
     if stream.isatty():
         width = shutil.get_terminal_size().columns
@@ -44,11 +42,42 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
         typer.echo(line, err=err)
 
 
-def show_warnings_once() -> None:
-    """Show each kind of warning once, in one line, as models may warn at every fit.
+def store_option(uri: str) -> str:
+    """Return the option, after a blank, by which a command uses a store; empty for the default.
 
-    Warnings of worker processes are hidden: the main process trains the same models at the end,
-    and shows the same warnings.
+    Variables in the address are kept.
+    """
+    from conf.load import load
+    from tasks.secrets import expand
+    from tasks.tracking.store import is_sqlite, resolve
+
+    # Other variables may be meant for another kind of configuration.
+    env = {key: text for key, text in os.environ.items() if key.startswith("SWARM_TRACKING")}
+    default = load("default", (), env).tracking.uri
+    address, usual = (
+        resolve(expand(each, "address of the tracking store")) for each in (uri, default)
+    )
+    if address == usual:
+        return ""
+    # A file is found from any folder by its absolute path.
+    return f" --tracking-uri {shlex.quote(address if is_sqlite(address) else uri)}"
+
+
+def pages_of(uri: str) -> str:
+    """Return the address of a tracking server, or the command that starts one for a store."""
+    from swarm.redaction import redact
+    from tasks.secrets import expand
+
+    address = expand(uri, "address of the tracking store")
+    # MLflow cannot show the runs of another server.
+    is_server = address.startswith(("http://", "https://"))
+    return redact(address) if is_server else f"swarm up{store_option(uri)}"
+
+
+def show_warnings_once() -> None:
+    """Show each kind of warning once, in one line, and none of those of worker processes.
+
+    The main process trains the same models at the end, and shows the same warnings.
     """
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     # A command says once that a server is lost, Prefect for every batch of lines that it logs.

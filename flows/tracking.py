@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import platform
+import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
 
 from pydantic import JsonValue
 
-from conf.load import AnyConfig, as_yaml, flatten, parse
+from conf.load import AnyConfig, as_yaml, flatten
 from conf.schema import SelectConfig
-from conf.sections import TrackingSection
-from flows.progress import say
+from conf.stores import TrackingSection
+from conf.yaml_text import parse
+from flows.terminal import store_option
+from swarm.errors import ConfigError
 from swarm.problem.problem import Problem
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
-from tasks.tracking.run_log import RunLog, describe_run
-from tasks.tracking.system_metrics import wants_system_metrics
+from tasks.tracking.run_log import RunLog
+from tasks.tracking.writes import cut
 
 # Logged even at their defaults, as runs are filtered and compared by them.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
 # Where a run is kept and what it is for, not what it does.
-_NEVER = ("description", "tracking", "archive", "retries", "schedule", "mute")
-# Messages that MLflow stores in about eight seconds.
-_LONG_QUEUE = 200
+_NEVER = ("description", "tracking", "archive", "schedule", "mute")
 
 
 def tracking_as_configured(section: TrackingSection) -> Tracking:
     """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
     opened = open_tracking(section.uri, section.experiment, section.artifacts)
-    return replace(opened, system_metrics=section.system_metrics or wants_system_metrics())
+    return replace(opened, option=store_option(section.uri))
 
 
 def logged_parameters(config: AnyConfig) -> dict[str, JsonValue]:
     """Return the parameters of a run: what differs from the defaults, and a few keys always.
 
-    A page that compares runs shows every parameter of any of them. All ninety keys would hide the
-    few that differ; ``config.yaml`` among the artifacts has them all.
+    A page that compares runs shows every parameter of any of them.
     """
     every = flatten(config)
     chosen = {key: every[key] for key in _ALWAYS if key in every}
@@ -72,26 +75,78 @@ def start_repeated(
 
 
 def stored_configuration(tracking: Tracking, run_id: str) -> Mapping[str, JsonValue]:
-    """Return the configuration of a run by dotted key, as it was written, without new keys.
-
-    Raises
-    ------
-    InputError
-        If the run has none.
-    """
+    """Return the configuration of a run by dotted key, as it was written."""
     text = tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
     return flatten(parse(text, f"the configuration of run {run_id}"))
 
 
-def wait_for_log(log: RunLog, verbosity: int) -> None:
-    """Wait until MLflow has stored everything, and say so where that takes more than a moment.
+def describe_run(problem: Problem, source: str, strategy: str, seed: int) -> dict[str, str]:
+    """Return the tags of a run: problem, strategy, seed and versions."""
+    tags = {
+        "strategy": strategy,
+        "seed": str(seed),
+        "problem": problem.fingerprint(),
+        "data": source,
+        "task": problem.task,
+        "rows": str(len(problem.target)),
+        "columns": str(problem.space.n_columns),
+        "scoring": problem.scoring.name,
+        "estimator": type(problem.estimator).__name__,
+        "python": platform.python_version(),
+    }
+    for package in ("swarmselect", "lightgbm", "scikit-learn", "numpy", "pandas", "prefect"):
+        tags[f"version.{package}"] = version(package)
+    commit = _git_commit()
+    return {**tags, "mlflow.source.git.commit": commit} if commit else tags
 
-    Raises
-    ------
-    StoreError
-        If it accepted no message for the patience of the log.
-    """
-    waiting = log.outbox.waiting
-    if waiting >= _LONG_QUEUE:
-        say(f"waiting until MLflow has stored {waiting:,} messages", verbosity)
-    log.settle()
+
+# Runs that differ in one of these tags are different searches.
+_IDENTITY = ("rows", "columns", "strategy", "seed")
+# Keys of the configuration that change a search but not its problem.
+_SEARCH = ("strategy.", "space.", "prepare.", "proxy", "prefilter", "warm")
+# Keys of the configuration that may change the problem.
+_PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
+# Length of a value in an error.
+_SHOWN = 200
+
+
+def refuse_another_search(
+    run: Any,  # an mlflow.entities.Run
+    earlier: Mapping[str, object],  # its configuration by dotted key
+    config: Mapping[str, object],  # the present one
+    tags: Mapping[str, str],  # of the present search
+) -> None:
+    """Raise ConfigError if a run would be resumed with settings that change its search."""
+    changed = [
+        (key, cut(earlier.get(key, "not set"), _SHOWN), cut(config.get(key, "not set"), _SHOWN))
+        for key in {**earlier, **config}
+        # Sources of data have different keys.
+        if earlier.get(key) != config.get(key)
+    ]
+    known = {**tags, **run.data.tags}
+    found = [(key, known[key], tags[key]) for key in _IDENTITY if known[key] != tags[key]]
+    found += [change for change in changed if change[0].startswith(_SEARCH)]
+    if known["problem"] != tags["problem"]:
+        found += [change for change in changed if change[0].startswith(_PROBLEM)]
+        found += [
+            (key, run.data.tags.get(key, "not set"), new)
+            for key, new in tags.items()
+            if key.startswith("version.") and run.data.tags.get(key) != new
+        ]
+        found += [("the values of the table, problem", known["problem"], tags["problem"])]
+    if found:
+        key, old, new = found[0]
+        raise ConfigError(
+            f"the run {run.info.run_id} was started with {key} {old!r} but now it is {new!r}; "
+            "start a new run with `swarm select`"
+        )
+
+
+def _git_commit() -> str | None:
+    try:
+        found = subprocess.run(
+            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return found.stdout.strip() if found.returncode == 0 else None

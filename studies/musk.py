@@ -16,8 +16,7 @@ import matplotlib.pyplot as plt
 import pandas as pd
 from scipy.stats import ttest_1samp
 
-from conf.later_keys import without_later_keys
-from conf.load import load_select
+from conf.load import load_as
 from conf.schema import SelectConfig
 from conf.sections import (
     BudgetSection,
@@ -26,9 +25,10 @@ from conf.sections import (
     SplitSection,
     StrategySection,
 )
+from flows.answer import Outcome
 from flows.prefect_server import start_prefect
 from flows.progress import say
-from flows.select import Outcome, select
+from flows.select import select
 from studies import page as pages
 from studies.runner import Part, rows_of, stored
 from tasks.files import write_atomically
@@ -73,18 +73,15 @@ def config_of(
         f"budget.epochs={epochs}",
         f"name=musk-{split}-{mode}-{seed}",
         *(["split.kind=group", "folds.kind=stratified_group"] if split == "group" else ()),
+        *(["proxy.rows=null", "proxy.best=16"] if mode == "fast" else ()),
     ]
-    return load_select("musk_fast" if mode == "fast" else "musk", given)
+    return load_as(SelectConfig, "musk_fast" if mode == "fast" else "musk", given)
 
 
 def digest_of(config: SelectConfig) -> str:
-    """Name what the figures of a run depend on; stored runs carry it, so it must not change."""
-    dumped = without_later_keys(config.model_dump(mode="json"))
-    # The only step there was.
-    if dumped["strategy"]["params"].get("step") == "bpso":
-        del dumped["strategy"]["params"]["step"]
-    kept = ("split", "model", "scoring", "folds", "strategy", "budget", "proxy", "ensemble")
-    text = json.dumps([{key: dumped[key] for key in kept}, dumped["evaluation"]["racing"]])
+    """Name what the figures of a run depend on; stored runs carry it."""
+    kept = {"split", "model", "scoring", "folds", "strategy", "budget", "proxy", "ensemble"}
+    text = config.model_dump_json(include=kept)
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 

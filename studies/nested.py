@@ -8,7 +8,8 @@ from typing import Any
 
 import pandas as pd
 
-from conf.load import load_select
+from conf.load import load_as
+from conf.schema import SelectConfig
 from flows.nested import OuterPlan, nested
 from studies.page import Page, command
 from studies.runner import save_facts, stored
@@ -22,7 +23,6 @@ PROTOCOLS: dict[str, tuple[int, dict[str, Any]]] = {
     "default": (5, {}),
     "musk": (3, {"group": "group"}),
     "musk_grouped": (3, {"group": "group"}),
-    "musk_fast": (3, {"drop": ["group"]}),
 }
 
 
@@ -63,7 +63,9 @@ def run_estimates(data: Path | None, _: Path, out: Path, verbosity: int) -> None
                 raise DataError("name the folder of musk_v2.parquet with --data")
             file = {"source": "file", "path": str(data / "musk_v2.parquet"), "id": None}
             given = {**file, "target": "target", **roles}
-        config = load_select(name, [f"data.{key}={json.dumps(v)}" for key, v in given.items()])
+        config = load_as(
+            SelectConfig, name, [f"data.{key}={json.dumps(v)}" for key, v in given.items()]
+        )
         found = nested(config, OuterPlan(folds), verbosity=verbosity)
         assert isinstance(config.scoring, str)
         own = rows_of(name, config.scoring, json.loads(json.dumps(found.as_dict())))
@@ -76,14 +78,14 @@ def page_of(out: Path) -> Page:
     """Fill the page in from the stored rows."""
     rows = pd.read_csv(out / "results" / f"{STUDY}.csv")
     single = pd.read_csv(out / "results" / "musk-figures.csv")
-    single = single[single["mode"].eq("fast") & single["contender"].isin(CONTENDERS)]
+    single = single[single["split"].eq("group") & single["contender"].isin(CONTENDERS)]
     of = {name: own.set_index("contender") for name, own in rows.groupby("configuration")}
-    recall = single[single["metric"] == "recall"].groupby(["split", "contender"])["value"].mean()
+    recall = single[single["metric"] == "recall"].groupby("contender")["value"].mean()
     values = {
         "of": {name: own.loc[list(CONTENDERS)] for name, own in of.items()},
         "contenders": CONTENDERS,
         "metrics": {name: display_name(name) for name in rows["metric"].unique()},
-        "single": {split: recall[split].to_dict() for split in ("group", "random")},
+        "single": recall.to_dict(),
         "hours": rows.groupby("configuration")["training_seconds"].first().sum() / 3600,
     }
     return Page(values)

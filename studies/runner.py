@@ -21,17 +21,16 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from joblib import Parallel, delayed, parallel_config
+import psutil
+from joblib import Parallel, cpu_count, delayed, parallel_config
 from prefect import flow
 from threadpoolctl import threadpool_limits
 
-from conf.later_keys import without_later_keys
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
 from flows.progress import cell_display
-from swarm.machine import this_machine
 from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make, strategy_class
@@ -52,12 +51,12 @@ _TYPES = {
 # Up to this many units searches meet the same subsets again and again, and share them in a file.
 _SHARED_UNITS = 18
 _N_MODELS, _N_RANDOM = 8, 3
-_AS_IN_SOURCE = {"step": "bpso", "init": "clusters"}
 
 
 def section(name: str) -> StrategySection:
     """Return a strategy at its defaults, but the multi-swarm as in its source."""
-    return StrategySection(name=name, params=_AS_IN_SOURCE if name == "multiswarm" else {})
+    source = {"step": "bpso", "init": "clusters"}
+    return StrategySection(name=name, params=source if name == "multiswarm" else {})
 
 
 @dataclass(frozen=True)
@@ -127,11 +126,10 @@ def facts_of(study: str, out: Path) -> dict[str, Any]:
 
 def save_facts(study: str, out: Path, facts: Mapping[str, Any]) -> None:
     """Write what `facts_of` reads, whole or not at all, with the versions and the machine."""
-    machine = this_machine()
     names = ("swarmselect", "numpy", "scikit-learn", "lightgbm")
     versions = {"Python": platform.python_version(), **{name: version(name) for name in names}}
-    memory = round((machine.memory or 0) / 2**30)
-    told = {"versions": versions, "machine": {"cores": machine.cores, "memory_gib": memory}}
+    memory = round(psutil.virtual_memory().total / 2**30)
+    told = {"versions": versions, "machine": {"cores": cpu_count(), "memory_gib": memory}}
     text = json.dumps({**facts, **told}, indent=1, ensure_ascii=False) + "\n"
     write_atomically(out / "results" / f"{study}.json", text, 0o644)
 
@@ -170,16 +168,10 @@ class Part:
     def digest(self, label: str, fingerprint: str) -> str:
         """Name what a search depends on besides its seed: another digest, another search.
 
-        Stored rows carry it, so it must not change. `fingerprint` is that of the problem: rows,
-        model, folds.
+        Stored rows carry it. `fingerprint` is that of the problem: rows, model, folds.
         """
-        config = without_later_keys(self.config.model_dump(mode="json"))
-        strategy = self.strategies[label].model_dump(mode="json")
-        if strategy["params"] == _AS_IN_SOURCE:
-            # These were the defaults.
-            strategy["params"] = {}
-        racing = self.config.evaluation.racing
-        dumped = [fingerprint, strategy, config["budget"], racing, config["prepare"], self.judged]
+        sections = (self.strategies[label], self.config.budget, self.config.prepare)
+        dumped = [fingerprint, *(one.model_dump(mode="json") for one in sections), self.judged]
         return hashlib.sha256(json.dumps(dumped).encode()).hexdigest()[:12]
 
     @property

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from swarm.search.result import SearchResult
     from swarm.selector import SubsetSelector
     from swarm.storage.archive import Archive
-    from swarm.storage.features_file import load_features
+    from swarm.storage.features_file import load_features, load_model_inputs
     from swarm.strategies.base import Members, Proposal, Strategy
     from swarm.strategies.catalogue import make, registry
 
@@ -50,6 +50,7 @@ __all__ = [
     "SubsetSelector",
     "__version__",
     "load_features",
+    "load_model_inputs",
     "make",
     "prepare_hints",
     "registry",
@@ -75,6 +76,7 @@ _HOMES = {
     "SubsetEnsemble": "swarm.ensemble",
     "SubsetSelector": "swarm.selector",
     "load_features": "swarm.storage.features_file",
+    "load_model_inputs": "swarm.storage.features_file",
     "make": "swarm.strategies.catalogue",
     "prepare_hints": "swarm.problem.hints",
     "registry": "swarm.strategies.catalogue",

@@ -31,7 +31,7 @@ def require(
         return
     if truth:
         if not isinstance(value, bool):
-            raise ValueError(f"{name} must be true or false, got {value!r}")
+            raise ValueError(f"{name} must be a boolean, got {value!r}")
         return
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -50,14 +50,9 @@ def require(
 
 
 def require_package(module: str, extra: str, what: str) -> None:
-    """Raise :class:`swarm.errors.ConfigError` unless a package is installed.
+    """Raise ConfigError unless a package is installed, with the extra that installs it.
 
-    Parameters
-    ----------
-    module, extra : str
-        Module to import, and the extra of this distribution that installs it.
-    what : str
-        What needs it: the subject of the error message.
+    `what` needs it: the subject of the error message.
     """
     if find_spec(module) is None:
         raise ConfigError(

@@ -60,16 +60,7 @@ class EarlyStoppingLGBMClassifier(_StopsEarly, LGBMClassifier):  # type: ignore[
 class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[misc]
     """LightGBM regressor with early stopping on rows that it holds out in `fit`.
 
-    See :class:`EarlyStoppingLGBMClassifier`; the rows are drawn at random.
-
-    Parameters
-    ----------
-    early_stopping_rounds : int, default=20
-        Number of trees without an improvement after which the training ends.
-    validation_fraction : float, default=0.2
-        Share of the training rows that are held out. The model is not refitted on them.
-    **kwargs
-        Parameters of :class:`lightgbm.LGBMRegressor`.
+    The rows are drawn at random; the parameters are those of :class:`EarlyStoppingLGBMClassifier`.
     """
 
     def __init__(
@@ -81,18 +72,10 @@ class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[mi
 
 
 def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
-    """Return the positions of the rows to hold out, ascending.
+    """Return the positions of the rows to hold out, ascending; a `seed` of None is 0.
 
-    Parameters
-    ----------
-    y : (n_rows,)
-    share : float
-        Of the rows, or of the rows of each class. At least one row is held out, and one of each
-        class is left to train on.
-    seed : int or None
-        None means 0.
-    classes : bool
-        Whether `y` has classes.
+    `share` is that of the rows, or of those of each of the `classes`. At least one row is held out,
+    and one of each class is left to train on.
     """
     labels = np.asarray(y)
     kinds = np.unique(labels, return_inverse=True)[1] if classes else np.zeros(len(labels), int)

@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.arrays import AnyArray, Float
 from swarm.errors import DataError, InputError, nearest
-from swarm.problem.model_inputs import for_columns, with_accepted_names
+from swarm.problem.column_params import for_columns
+from swarm.problem.model_inputs import with_accepted_names
+from swarm.problem.nested import has_method
 from swarm.problem.scoring import default_positive
 
 VOTES = ("auto", "hard", "soft", "any", "mean")
@@ -24,8 +26,7 @@ VOTES = ("auto", "hard", "soft", "any", "mean")
 def one_thread(estimator: BaseEstimator) -> BaseEstimator:
     """Return a clone whose LightGBM models train on one thread, unless `n_jobs` is set.
 
-    By default each of them uses every core, which oversubscribes the machine when many small
-    models are trained in parallel.
+    By default each of them uses every core, which oversubscribes the machine.
     """
     model = clone(estimator)
     parts = {"": model, **{f"{k}__": v for k, v in model.get_params(deep=True).items()}}
@@ -44,14 +45,13 @@ def has_probabilities(estimator: Any) -> bool:
     LightGBM with an objective function of the user returns raw scores.
     """
     final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    return hasattr(estimator, "predict_proba") and not callable(getattr(final, "objective", None))
+    return has_method(estimator, "predict_proba") and not callable(
+        getattr(final, "objective", None)
+    )
 
 
 def plain_target(y: ArrayLike) -> AnyArray:
-    """Return `y` as an array of a plain dtype, a single column as (n_rows,).
-
-    scikit-learn rejects numbers in an array of objects.
-    """
+    """Return `y` as an array of a plain dtype, which scikit-learn needs, a column as (n_rows,)."""
     target = np.asarray(y)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
     return np.array(target.tolist()) if target.dtype == object else target
@@ -171,13 +171,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         model = one_thread(self.estimator)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.models_, names = [], list(X.columns)
-        position = {name: i for i, name in enumerate(names)}
         for member, subset in enumerate(self.subsets_):
             taken = slice(None) if rows is None else rows[member]
             extra = {} if weight is None else {"sample_weight": weight[taken]}
             columns = with_accepted_names(X[subset], self.estimator)
             columns = columns if rows is None else columns.iloc[rows[member]]
-            own = for_columns(clone(model), names, [position[name] for name in subset])
+            own = for_columns(model, names, subset, list(columns.columns))
             self.models_.append(own.fit(columns, target[taken], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]

@@ -10,6 +10,7 @@ Each message is one sentence: what is wrong, the value, and what to do about it.
     |   |-- DataError                     a table, a column, a target, a split
     |   `-- SpaceError                    constraints on the features that contradict each other
     |-- EvaluationError (RuntimeError)    an invalid cost, or too many failed fits
+    |   `-- TransientError                a worker, a connection or a file failed, not a subset
     `-- StoreError (OSError)              a store that is unreachable or has another format
 """
 
@@ -46,8 +47,18 @@ class EvaluationError(SwarmError, RuntimeError):
     """An invalid cost, or too many failed fits."""
 
 
+class TransientError(EvaluationError):
+    """A worker, a connection, a file or the memory failed, and another attempt may succeed."""
+
+
 class StoreError(SwarmError, OSError):
     """An archive, database or tracking server that is unreachable or has another format."""
+
+
+def describe(error: BaseException) -> str:
+    """Return the type of an exception, and the first line of its message if it has one."""
+    lines = str(error).strip().splitlines()
+    return ": ".join([type(error).__name__, *lines[:1]])
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
@@ -59,15 +70,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def check_known(
     what: str, name: object, known: Collection[str], error: type[InputError] = ConfigError
 ) -> None:
-    """Raise an error that tells the known names, unless `name` is one of them.
-
-    Of many names, it tells the nearest one or the first few.
-
-    Parameters
-    ----------
-    what : str
-        The noun in the message, for example ``strategy``.
-    """
+    """Raise an error that names the known values, or the nearest, unless `name` is one of them."""
     if name in known:
         return
     hint = nearest(str(name), known)

@@ -14,9 +14,8 @@ from types import FrameType
 def children_ignore_sigint() -> Iterator[None]:
     """Make child processes that are started in this context ignore SIGINT.
 
-    A terminal sends SIGINT to the whole process group: every worker would exit with a traceback,
-    and a server in the middle of a response. Children inherit the signal mask of the thread that
-    starts them. The parent process has to terminate them.
+    A terminal sends it to the whole process group. Children inherit the signal mask of the thread
+    that starts them; the parent process has to terminate them.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -34,10 +33,9 @@ def children_ignore_sigint() -> Iterator[None]:
 
 @contextmanager
 def sigint_deferred() -> Iterator[None]:
-    """Deliver a SIGINT that arrives in this context at its end.
+    """Deliver a SIGINT that arrives in this context at its end, if in the main thread.
 
-    Only the main thread receives signals, so that there is nothing to do in others. Blocking the
-    signal is not enough: another thread of the process would accept it for the main thread.
+    If it were blocked, another thread of the process would accept it for the main thread.
     """
     before = signal.getsignal(signal.SIGINT)
     if before is None or threading.current_thread() is not threading.main_thread():
@@ -57,8 +55,7 @@ def sigint_deferred() -> Iterator[None]:
 def silence_pool_thread() -> Iterator[None]:
     """Suppress the traceback of loky's executor manager thread when its tasks are cancelled.
 
-    The thread may be dispatching a task at that moment. It ends correctly, but prints an
-    exception.
+    It may be dispatching a task at that moment, but ends correctly.
     """
     before = threading.excepthook
 

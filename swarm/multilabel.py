@@ -137,22 +137,11 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def label_evidence(seen_with: Int, seen_without: Int, smoothing: float) -> tuple[Float, Float]:
-    """Compute the evidence for and against each label, for every count of neighbours with it.
+    """Compute evidence (k + 1, n_labels) for and against labels, proportional to the posteriors.
 
-    Parameters
-    ----------
-    seen_with, seen_without : int (k + 1, n_labels)
-        Number of training rows with and without each label, by the number of their `k` neighbours
-        that have it.
-
-    Returns
-    -------
-    with_label, without : float64 (k + 1, n_labels)
-        Proportional to the posterior probabilities.
-
-    References
-    ----------
-    Zhang and Zhou (2007), equations 3 to 5.
+    `seen_with` and `seen_without` have that shape too: training rows with and without each label,
+    by the number of their `k` neighbours that have it.
+    Source: Zhang and Zhou (2007), equations 3 to 5.
     """
     having, missing = seen_with.sum(axis=0), seen_without.sum(axis=0)
     k, s = len(seen_with) - 1, smoothing

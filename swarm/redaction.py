@@ -22,13 +22,7 @@ _WRITTEN_OUT = re.compile(
 
 
 def redact(text: str) -> str:
-    """Return `text` with the passwords and tokens of every URL in it replaced by ``***``.
-
-    Examples
-    --------
-    >>> redact("postgresql://ann:s3cret@db/mlflow?sslpassword=x")
-    'postgresql://ann:***@db/mlflow?sslpassword=***'
-    """
+    """Return `text` with the passwords and tokens of every URL in it replaced by ``***``."""
     text = re.sub(r"(?i)(https?://)[^\s/?#]*@", r"\1***@", text)
     text = re.sub(rf"(://[^:/?#@\s]*):{_NOT_A_PORT}[^\s]*@", r"\1:***@", text)
     return re.sub(rf"(?i)([?&;]{_KEY}=)[^&;\s'\"]*", r"\1***", text)

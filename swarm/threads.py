@@ -11,8 +11,7 @@ from typing import Any
 def one_thread() -> AbstractContextManager[Any]:
     """Return a context that limits BLAS and OpenMP to one thread, as ``threadpool_limits(1)``.
 
-    Finding the loaded libraries takes milliseconds, so the result is cached until a further
-    module is imported, which may load another library.
+    The result, which takes milliseconds, is cached until another module is imported.
     """
     limiter: AbstractContextManager[Any] = _controller(len(sys.modules)).limit(limits=1)
     return limiter

@@ -9,9 +9,8 @@ from typing import TypeVar
 
 import pandas as pd
 
-from swarm.report.comparison import ComparisonData, markdown, render_comparison
+from swarm.report.comparison import ComparisonData, render_comparison
 from swarm.report.comparison_figures import draw_comparison
-from swarm.report.serialization import comparison_text
 from swarm.validation.comparison import Comparison
 from tasks.search_cell import Cell, CellResult
 from tasks.step import step
@@ -33,28 +32,16 @@ def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
 
 
 class SearchRuns:
-    """Opens and ends the run of each search; see :class:`RunLog` for its guarantees.
-
-    Parameters
-    ----------
-    parent : RunLog
-        Log of the comparison.
-    """
+    """Opens and ends the run of each search; see :class:`RunLog` for its guarantees."""
 
     def __init__(self, parent: RunLog) -> None:
         self._parent = parent
         self._logs: dict[Cell, RunLog] = {}
         # Unfinished runs of earlier starts, with the logged steps of each metric.
-        self._left: dict[Cell, tuple[str, dict[str, set[int]]]] = {}
+        self._left: dict[Cell, tuple[str, dict[str, dict[int, float]]]] = {}
 
     def finished(self, problems: Mapping[Cell, str]) -> list[CellResult]:
-        """Read the results of finished searches on the same problems, and end the other runs.
-
-        Parameters
-        ----------
-        problems : mapping of Cell to str
-            Fingerprint of the problem of each search; a search on other data is repeated.
-        """
+        """Read the finished searches on problems of these fingerprints, and end the other runs."""
         tracking, results, seen = self._parent.tracking, [], set()
         for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
             tags, run_id = run.data.tags, str(run.info.run_id)
@@ -68,7 +55,7 @@ class SearchRuns:
                 continue
             seen.add(cell)
             if run.info.status != "FINISHED":
-                self._left[cell] = run_id, tracking.steps(run_id) if run.data.metrics else {}
+                self._left[cell] = run_id, tracking.values(run_id) if run.data.metrics else {}
                 continue
             paths = ("features.json", "history.parquet")
             results.append(CellResult.read(*(tracking.download(run_id, p) for p in paths)))
@@ -77,21 +64,18 @@ class SearchRuns:
     def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
         """Open the run of a search."""
         labels = {**tags, "kind": "search", "dataset": cell.dataset, "label": cell.strategy}
-        run_id, steps = self._left.pop(cell, (None, {}))
-        self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, steps)
+        run_id, points = self._left.pop(cell, (None, {}))
+        self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, points)
 
     def end(self, result: CellResult) -> None:
         """Log the result of a search and end its run."""
         log = self._logs[result.cell]
-        last: dict[str, float | None] = {
+        whole: dict[str, float | None] = {
             "work/seconds_algorithm": result.seconds_algorithm,
             "work/seconds_evaluation": result.seconds_evaluation,
             "test/cost": result.test_cost,
         }
-        if not result.epochs:
-            # A selector.
-            last |= {"best_cost": result.cost, "best_size": result.size, "fits": result.fits}
-        result.log_to(log, last)
+        result.log_to(log, whole)
         log.finish()
 
     def fail(self, cell: Cell, error: str) -> None:
@@ -117,16 +101,10 @@ def _table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes
 
 @step("report")
 def write_comparison(data: ComparisonData, cells: pd.DataFrame) -> dict[str, bytes]:
-    """Write all tables, the pages and the figures.
-
-    ``comparison.json`` contains everything that the page shows, so that `swarm report` can render
-    it again.
-    """
+    """Write all tables, the page and the figures: bytes by artifact path."""
     drawings = draw_comparison(data)
     files = {
         "comparison.html": render_comparison(data, drawings).encode(),
-        "comparison.json": comparison_text(data).encode(),
-        "comparison.md": markdown(data).encode(),
         **_table_files(cells, data.comparison),
     }
     for drawing in drawings.values():

@@ -1,11 +1,17 @@
-"""Local files that readers find whole, before and after they change."""
+"""Contents of files, and local files that readers find whole, before and after they change."""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def write_atomically(path: Path, text: str, mode: int) -> None:
@@ -22,3 +28,15 @@ def write_atomically(path: Path, text: str, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def json_file(value: object) -> bytes:
+    """Return JSON data as the content of a file."""
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def parquet(frame: pd.DataFrame) -> bytes:
+    """Return a frame as Parquet, byte-identical for equal frames."""
+    buffer = io.BytesIO()
+    frame.to_parquet(buffer, index=False)
+    return buffer.getvalue()

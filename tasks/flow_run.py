@@ -18,10 +18,9 @@ _ADDRESS_TAG = "prefect.url"
 
 
 def flow_run_tags() -> dict[str, str]:
-    """Return the tags that lead from an MLflow run to its flow run; none outside one.
+    """Return the tags that lead from an MLflow run to its outermost flow run; none outside one.
 
-    Of a flow within another one, the tags are those of the outer one, which has a page of its own
-    and survives the other. A private server has no pages, hence no address.
+    A private server has no pages, hence no address.
     """
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:

@@ -20,14 +20,14 @@ from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
 from swarm.storage.archive import Archive
 from swarm.validation.nested import NestedEstimate, OuterScores
+from tasks.files import json_file
 from tasks.preparation import table_folds
 from tasks.search_cell import Cell, CellResult, search_cell
 from tasks.split import classes_of
 from tasks.stability import Assessment, scheme_of
-from tasks.step import step
+from tasks.step import RETRIES, step
 from tasks.steps import fit_ensemble, judge_answer
 from tasks.table import Table
-from tasks.tracking.run_log import json_file
 
 STAGES = ("search", "proxy", "confirmation", "ensemble", "baselines")
 # One draw per outer fold: the mean over the outer folds averages over the draws.
@@ -36,56 +36,27 @@ _N_RANDOM = 1
 
 @dataclass(frozen=True, eq=False)
 class OuterFold:
-    """Rows of one outer fold.
+    """Rows of one outer fold, as ascending positions in the table."""
 
-    Attributes
-    ----------
-    name : str
-        ``"fold 2 of 5"``, with its repetition if there are several.
-    train, test : int (n_train,), int (n_test,)
-        Row positions in the table, ascending.
-    """
-
-    name: str
+    name: str  # "fold 2 of 5", with its repetition if there are several
     train: NDArray[np.int64]
     test: NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class FoldResult:
-    """Result of the whole procedure on one outer fold.
+    """Result of the whole procedure on one outer fold."""
 
-    Attributes
-    ----------
-    cell : CellResult
-        Its search; `test_cost` is that of the best subset on the outer test rows.
-    subsets : list of lists of str
-        Members of the ensemble, the best subset first.
-    fits, seconds : mapping of stage to int and to float
-        Cost of each of `STAGES`, cached fits and their recorded training time included.
-    setting : mapping or None
-        The chosen setting of the model, if there were any to choose from.
-    """
-
-    cell: CellResult
-    subsets: list[list[str]]
+    cell: CellResult  # its search; `test_cost` is that of the best subset on the outer test rows
+    subsets: list[list[str]]  # members of the ensemble, the best subset first
     scores: OuterScores
-    fits: Mapping[str, int]
+    fits: Mapping[str, int]  # of each of `STAGES`, cached fits included
+    # of each of `STAGES`, with the recorded training time of cached fits
     seconds: Mapping[str, float]
-    setting: Mapping[str, Any] | None = None
 
 
 def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
-    """Return the kind of the outer folds, see :func:`swarm.problem.folds.make_folds`.
-
-    Parameters
-    ----------
-    table : Table
-    split, folds : str
-        Kinds of the split and of the folds in the configuration. If one of them is in time, so are
-        the outer folds; folds by a column stay folds by that column.
-    estimator : estimator
-    """
+    """Return the kind of the outer folds: in time if split or folds are, or by the same column."""
     if "time" in (split, folds):
         return "time"
     if folds in ("purged", "column"):
@@ -100,34 +71,13 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
 def outer_folds(
     table: Table,
     kind: str,
-    n_folds: int,
-    repeats: int,
-    seed: int,
+    n_folds: int,  # ignored by kind "column": as many as the column has values
+    repeats: int,  # number of partitions, each with its own seed
+    seed: int,  # of the first partition
     estimator: Any,
-    windows: TimeWindows | None = None,
+    windows: TimeWindows | None = None,  # of kinds "time" and "purged"
 ) -> list[OuterFold]:
-    """Divide the rows into outer folds.
-
-    Parameters
-    ----------
-    table : Table
-    kind : str
-        See :func:`outer_kind`.
-    n_folds : int
-        Ignored by kind ``column``, which has as many folds as the column has values.
-    repeats : int
-        Number of partitions, each with its own seed.
-    seed : int
-        Seed of the first partition.
-    estimator : estimator
-    windows : TimeWindows, optional
-        Gap, window, horizon and embargo of kinds ``time`` and ``purged``.
-
-    Raises
-    ------
-    InputError
-        If the rows cannot be divided, or a partition cannot be repeated.
-    """
+    """Divide the rows into outer folds; InputError if they, or a partition, do not allow it."""
     if repeats > 1 and kind in (*TIME_KINDS, "column"):
         raise ConfigError(
             f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
@@ -151,40 +101,23 @@ def outer_folds(
     return found
 
 
-@step("outer-fold")
+@step("outer-fold", retries=RETRIES)
 def run_outer_fold(
     cell: Cell,
-    plan: SearchPlan,
-    archive: str,
+    plan: SearchPlan,  # on the training rows
+    archive: str,  # its URL, with secrets
     train: Table,
     test: Table,
     *,
     n_models: int,
     union_at_most: float | int | None,
     vote: str,
-    metrics: Sequence[str] | None,
+    metrics: Sequence[str] | None,  # on the test rows
 ) -> FoldResult:
     """Search, confirm and fit the ensemble on the training rows, then score on the test rows.
 
-    Evaluations that are in the archive are not repeated; the models after the search are.
-
-    Parameters
-    ----------
-    cell : Cell
-    plan : SearchPlan
-        On the training rows.
-    archive : str
-        URL of the archive, with secrets.
-    train, test : Table
-    n_models, union_at_most, vote
-        See :class:`conf.sections.EnsembleSection`.
-    metrics : sequence of str, optional
-        Metrics on the test rows.
-
-    Raises
-    ------
-    SearchInterrupted
-        If the searches were interrupted.
+    Evaluations that are in the archive are not repeated; the models after the search are. Raises
+    SearchInterrupted if the searches were interrupted.
     """
     searched, finished = search_cell(cell, plan, archive)
     result, plan = finished.result, finished.plan
@@ -232,7 +165,6 @@ def run_outer_fold(
         scores=scores,
         fits=dict(zip(STAGES, fits, strict=True)),
         seconds=dict(zip(STAGES, seconds, strict=True)),
-        setting=None if result.tuning is None else result.tuning.params,
     )
 
 
@@ -273,7 +205,6 @@ def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
                 **{f"cost_{name}": cost for name, cost in scores.costs.items()},
                 "size": cell.size,
                 "features": json.dumps(cell.features, ensure_ascii=False),
-                **({} if result.setting is None else {"setting": json.dumps(result.setting)}),
                 "n_subsets": len(result.subsets),
                 **{f"fits_{stage}": result.fits[stage] for stage in STAGES},
                 **{f"seconds_{stage}": round(result.seconds[stage], 3) for stage in STAGES},

@@ -1,4 +1,4 @@
-"""Prefect artifacts of a run: progress, test metrics and the result.
+"""Prefect artifacts of a run: test metrics and the answer.
 
 Artifacts never delay or fail a run. They are skipped outside a flow run and on a private server,
 which has no UI; requests to a slow or unavailable server time out after a few seconds.
@@ -10,143 +10,47 @@ import contextvars
 import json
 import math
 import re
-import threading
-import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
 import pandas as pd
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.context import FlowRunContext
 from prefect.logging import get_logger
 from prefect.settings import PREFECT_API_URL, PREFECT_UI_ENABLED
 
-from swarm.search.budget import Budget
-from swarm.search.history import EpochRecord
-from swarm.search.result import SearchResult
 from swarm.validation import Judgement
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.headline import Headline
 from tasks.tracking import Tracking
 from tasks.tracking.store import first_line, within
 
-# Interval between two updates of the progress.
-_EVERY_SECONDS = 3.0
 # Timeout for a slow or unavailable server.
 _PATIENCE_SECONDS = 5.0
-_MOST_FEATURES = 100
 
 Row = Mapping[Any, Any]
 
 
-@contextmanager
-def show_progress(budget: Budget) -> Iterator[Callable[[EpochRecord], None]]:
-    """Show how much of the budget of a search is spent.
-
-    A background thread sends the updates, so that the search never waits for the server.
-
-    Parameters
-    ----------
-    budget : Budget
-        The progress is that of the limit closest to being reached.
-
-    Yields
-    ------
-    callable
-        Callback to call with the record of each epoch.
-    """
-    run = _flow_run()
-    if run is None:
-        yield lambda record: None
-        return
-    latest, ended = (0.0, "no epoch has finished yet"), threading.Event()
-
-    def send_updates() -> None:
-        sent = latest
-        try:
-            with _client() as client:
-                given: dict[str, Any] = {"type": "progress", "flow_run_id": run}
-                made = client.create_artifact(
-                    ArtifactCreate(data=sent[0], description=sent[1], **given)
-                )
-                last = False
-                while not last:
-                    last = ended.wait(_EVERY_SECONDS)
-                    if latest != sent:
-                        sent = latest
-                        changed = ArtifactUpdate(data=sent[0], description=sent[1])
-                        client.update_artifact(made.id, changed)
-        except Exception as error:
-            _complain("progress", error)
-
-    def move(record: EpochRecord) -> None:
-        nonlocal latest
-        latest = _spent(budget, record, time.monotonic() - started)
-
-    # Settings such as the address of the server are context variables.
-    within_context = contextvars.copy_context().run
-    thread = threading.Thread(
-        target=within_context, args=(send_updates,), name="prefect-progress", daemon=True
-    )
-    thread.start()
-    started = time.monotonic()
-    yield move
-    latest = (100.0, latest[1])
-    ended.set()
-    thread.join(_PATIENCE_SECONDS)
-
-
 def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
-    """Create a table artifact; return False if it was not sent.
+    """Create a table artifact with a Markdown description; return False if it was not sent.
 
-    Parameters
-    ----------
-    key : str
-        Artifacts with the same key are versions of each other. Characters that Prefect does not
-        allow are replaced.
-    rows : sequence of mappings
-        Values by column.
-    description : str
-        Description in Markdown.
+    Artifacts with the same key are versions of each other.
     """
     return _made(_table(key, rows, description))
 
 
 def show_answer(
-    name: str,
-    result: SearchResult,
-    head: Headline,
+    name: str,  # of the configuration
+    text: str,  # the answer, as Markdown
     judgement: Judgement,
-    tracking: Tracking,
+    tracking: Tracking,  # store of the run, which the text links to
     run_id: str,
 ) -> bool:
-    """Show the test metrics as a table, and the result as Markdown.
-
-    Parameters
-    ----------
-    name : str
-        Name of the configuration; the keys are ``NAME-figures`` and ``NAME-answer``.
-    tracking : Tracking
-        Store of the run `run_id`, which the text links to.
-    """
+    """Show the metrics as a table ``NAME-figures``, and the answer as ``NAME-answer``."""
     if _flow_run() is None:
         return False
-    names = result.features
-    listed = [f"- {_code(feature)}" for feature in names[:_MOST_FEATURES]]
-    if len(names) > _MOST_FEATURES:
-        listed.append(f"- and {len(names) - _MOST_FEATURES} more")
-    paragraphs = [
-        f"**{head.title}.** {' '.join(head.sentences())}",
-        f"{head.searched} {head.offer} {result.state.epoch} epochs, ended by {result.reason}.",
-        f"{judgement.verdict()} {judgement.positive}".rstrip(),
-        _run_link(tracking, run_id),
-        "## Features",
-        "\n".join(listed) + "\n",
-    ]
-    text = "\n\n".join(paragraphs)
+    text = f"{text}\n\n{_run_link(tracking, run_id)}\n"
     figures = f"On {judgement.n_rows} unseen rows, with {judgement.level:.0%} intervals"
     return _made(
         _table(f"{name}-figures", _figure_rows(judgement), figures),
@@ -171,17 +75,9 @@ def _run_link(tracking: Tracking, run_id: str) -> str:
     """Return Markdown that names an MLflow run, with a link if the store is a server."""
     address = tracking.page(run_id)
     if address is None:
-        return f"MLflow run {_code(run_id)} in {_code(tracking.label)}; `swarm ui` shows it."
+        command = as_code(f"swarm up{tracking.option}")
+        return f"MLflow run {as_code(run_id)} in {as_code(tracking.label)}; {command} shows it."
     return f"[MLflow run {run_id}]({address})"
-
-
-def _spent(budget: Budget, record: EpochRecord, seconds: float) -> tuple[float, str]:
-    metrics, shares = record.metrics, record.shares(budget, seconds)
-    text = (
-        f"epoch {record.epoch}{f' of {budget.epochs}' if budget.epochs else ''}: best cost"
-        f" {metrics['best_cost']:.5f} with {metrics['best_size']:.0f} features"
-    )
-    return 100.0 * min(1.0, max(shares.values(), default=0.0)), text
 
 
 def _flow_run() -> UUID | None:
@@ -238,7 +134,7 @@ def _key(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
 
 
-def _code(text: str) -> str:
+def as_code(text: str) -> str:
     """Format a name as inline code, so that it is not parsed as Markdown."""
     return "`" + " ".join(text.replace("`", "'").split()) + "`"
 

@@ -1,4 +1,4 @@
-"""Build the problem and the hints of a search from the training rows."""
+"""Pose the problem of a search on the training rows, and compute its hints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.arrays import Float
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, found
 from swarm.findings.table import column_findings, target_findings
-from swarm.problem.folds import Fold, make_folds, repeated_folds
-from swarm.problem.hints import MOST_DENSE_COLUMNS, TARGET_HINTS, Hints, prepare_hints
+from swarm.problem.folds import Fold, make_folds
+from swarm.problem.hints import MOST_COLUMNS, TARGET_HINTS, Hints, prepare_hints, unit_distances
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
@@ -30,29 +31,56 @@ from tasks.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """Inputs of a search on the training rows.
-
-    Attributes
-    ----------
-    findings : tuple of Finding
-        Reasons to doubt the costs, see :mod:`swarm.findings`.
-    fresh : Problem or None
-        The problem on fresh folds; None if none were requested, or the folds have no other
-        partition.
-    cut_folds : tuple of (train, test) or None
-        The folds on which a prefilter ranks and cuts the units: one fresh partition, or those of
-        the search if there is no other. None without a prefilter.
-    """
+class Posed:
+    """The problem of a search on the training rows."""
 
     problem: Problem
-    hints: Hints
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...]  # reasons to doubt the costs
+    # the problem on fresh folds; None if none were requested, or there is no other partition
     fresh: Problem | None
+    # On which a prefilter ranks and cuts the units: one fresh partition, or the folds of the search
+    # if there is no other. None without a prefilter.
     cut_folds: tuple[Fold, ...] | None
 
+    def known_before(self, needs: Sequence[str]) -> list[str]:
+        """Return the hints of `needs` that are computed before a prefilter, if there is one."""
+        if self.cut_folds is None:
+            return list(needs)
+        # The search gets hints of the kept units, and the report of a wide table no distances.
+        if self.problem.space.n_columns > MOST_COLUMNS:
+            return []
+        return [name for name in needs if name not in TARGET_HINTS]
 
-def prepare(
+
+def measure_distances(problem: Problem) -> Float:
+    """Return the Spearman distances (n_units, n_units) of the units on the training rows."""
+    return unit_distances(problem.features, problem.space)
+
+
+def compute_hints(
+    problem: Problem,
+    needs: Sequence[str],
+    *,
+    n_clusters: int | None,
+    warm: Sequence[Sequence[str]] = (),
+    distance: Float | None = None,
+) -> Hints:
+    """Return what the first swarm starts from: clusters, relevance and subsets of a warm start."""
+    space = problem.space
+    return prepare_hints(
+        problem.features,
+        space,
+        problem.target,
+        problem.task,
+        # A configuration may be used on a table with fewer units.
+        n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
+        needs=needs,
+        warm=warm_masks(warm, space),
+        distance=distance,
+    )
+
+
+def pose(
     train: Table,
     estimator: Any,
     *,
@@ -61,24 +89,13 @@ def prepare(
     folds: Mapping[str, Any],
     space: Mapping[str, Any],
     importance: Importance,
-    n_clusters: int | None,
-    categorical_support: bool = False,
     weights_in_score: bool = False,
     seed: int,
-    needs: Sequence[str] = ("distance", "clusters"),
-    warm: Sequence[Sequence[str]] = (),
     fresh_partitions: int = 0,
     prefilter: When | None = None,
-) -> Prepared:
-    """Build the problem on the training rows, and the hints that the strategy needs.
-
-    `warm` are subsets for :func:`swarm.search.warm.warm_masks`. If a prefilter applies, hints that
-    need the target are computed after it. `folds` are the parameters of
-    :func:`swarm.problem.folds.make_folds`, and optionally `repeats`.
-    """
+) -> Posed:
+    """Build the problem on the training rows; `folds` are the parameters of `make_folds`."""
     target = train.target
-    folds = dict(folds)
-    repeats = folds.pop("repeats", 1)
 
     def drawn(fold_seed: int) -> list[Fold]:
         return table_folds(train, estimator, **{**folds, "seed": fold_seed})
@@ -90,27 +107,11 @@ def prepare(
         space=SearchSpace.build(list(train.features.columns), **space),
         scoring=scoring,
         pos_label=pos_label,
-        folds=repeated_folds(drawn(folds["seed"]), drawn, folds["seed"], repeats),
-        repeats=repeats,
+        folds=drawn(folds["seed"]),
         weight=train.weight,
         importance=importance,
-        categorical_support=categorical_support,
         seed=seed,
         weights_in_score=weights_in_score,
-    )
-    is_cut = prefilter is not None and is_wide(problem.space, prefilter)
-    # The search gets hints of the kept units alone, and the report shows a matrix or nothing.
-    if is_cut and problem.space.n_units > MOST_DENSE_COLUMNS:
-        needs = ()
-    hints = prepare_hints(
-        problem.features,
-        problem.space,
-        problem.target,
-        problem.task,
-        # A configuration may be used on a table with fewer units.
-        n_clusters=None if n_clusters is None else min(n_clusters, problem.space.n_units),
-        needs=[name for name in needs if not (is_cut and name in TARGET_HINTS)],
-        warm=warm_masks(warm, problem.space),
     )
 
     def fresh(n_partitions: int, first: int) -> Problem | None:
@@ -120,11 +121,11 @@ def prepare(
         return fresh_problem(problem, drawn, folds["seed"], n_partitions, first)
 
     cut_folds = None
-    if is_cut:
+    if prefilter is not None and is_wide(problem.space, prefilter):
         cut_on = fresh(1, 0)
         cut_folds = problem.folds if cut_on is None else cut_on.folds
     told = _findings(train, folds, problem, pos_label)
-    return Prepared(problem, hints, told, fresh(fresh_partitions, 1), cut_folds)
+    return Posed(problem, told, fresh(fresh_partitions, 1), cut_folds)
 
 
 def _findings(
@@ -213,13 +214,7 @@ def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> li
 def check_test_metrics(
     problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
 ) -> None:
-    """Refuse metrics that cannot be computed on the test rows, before anything is trained.
-
-    Raises
-    ------
-    ConfigError
-        It names the key of the metric.
-    """
+    """Refuse metrics that cannot be computed on the test rows, before anything is trained."""
     own = problem.scoring
     weight = test.weight_in_score(problem)
     truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label, weight)

@@ -12,16 +12,16 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.findings.columns import (
     constant_columns,
-    date_format,
     duplicate_columns,
-    group_columns,
     id_columns,
-    is_free_text,
     is_sorted,
-    signed_number,
     text_columns,
+    text_kind,
+    timestamps,
 )
+from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
+from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.target import Task, task_of
 from tasks.sources._raw import Raw, labelled_rows, unknown_column
 
@@ -32,42 +32,26 @@ _MOST_VALUES = 0.5
 
 @dataclass(frozen=True)
 class Profile:
-    """The columns of a table, and its target.
-
-    Attributes
-    ----------
-    target : str
-    task : str
-        See :func:`swarm.problem.target.task_of`.
-    n_rows, n_features : int
-        Features that are left, before dates are split into parts.
-    counts : mapping of class to int
-        Rows of each class, the rarest first; empty for a regression.
-    dropped : mapping of str to str
-        Columns that should not be features, with the reason.
-    categorical : tuple of str
-    numbers : mapping of str to str
-        Categories that are numbers with signs, and a value of each.
-    dates : mapping of str to str
-        Formats of the columns of dates.
-    group, time : str or None
-        Suspected columns for these roles.
-    n_unlabelled : int
-        Further rows, which have no target.
-    """
+    """The columns of a table, and its target."""
 
     target: str
     task: Task
     n_rows: int
-    n_features: int
+    n_features: int  # features that are left, before dates are split into parts
+    # rows of each class, the rarest first; empty for a regression
     counts: dict[Any, int] = field(default_factory=dict)
+    # columns that should not be features, with the reason
     dropped: dict[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()
-    dates: dict[str, str] = field(default_factory=dict)
-    group: str | None = None
-    time: str | None = None
-    n_unlabelled: int = 0
+    dates: dict[str, str] = field(default_factory=dict)  # formats of the columns of dates
+    # column whose equal values likely mark rows that belong together
+    group: GroupColumn | None = None
+    time: str | None = None  # column of dates that the rows are in order of
+    n_unlabelled: int = 0  # further rows, which have no target
+    # categories that are numbers with signs, and a value of each
     numbers: dict[str, str] = field(default_factory=dict)
+    # what the cells of a column are read as, where it is not as they are written
+    notes: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_rare(self) -> bool:
@@ -79,36 +63,38 @@ class Profile:
 
 
 def profile_of(raw: Raw, target: str) -> Profile:
-    """Look at every column of a table.
-
-    Raises
-    ------
-    DataError
-        If there is no such target, or it cannot be predicted.
-    """
+    """Look at every column of a table; a target that cannot be predicted is a DataError."""
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     if target not in frame.columns:
         raise DataError(unknown_column("target", target, raw.source, frame.columns))
     n_read = len(frame)
-    frame = labelled_rows(frame, [target])
+    frame = with_model_dtypes(labelled_rows(frame, [target]))
     answer = frame[target]
     task = task_of(answer)
     features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
     dropped = _unusable(features)
-    dates, categories, numbers = {}, [], {}
-    for name in text_columns(features.drop(columns=list(dropped))):
-        form, number = date_format(features[name]), signed_number(features[name])
-        if form is not None:
-            dates[name] = form
-            continue
-        categories.append(name)
-        if number is not None:
-            numbers[name] = number
-    time = next((name for name, form in dates.items() if _in_order(features[name], form)), None)
-    free = features.drop(columns=[*dropped, *dates])
-    groups = group_columns(free)
+    texts = text_columns(features.drop(columns=list(dropped)))
+    kinds = {name: text_kind(features[name]) for name in texts}
+    dropped |= {name: "free text" for name, (kind, _) in kinds.items() if kind == "prose"}
+    dates = {name: form for name, (kind, form) in kinds.items() if kind == "date"}
+    numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
+    categories = [name for name, (kind, _) in kinds.items() if kind in ("number", "category")]
+    in_order = (n for n, form in dates.items() if is_sorted(timestamps(features[n], form)))
+    time = next(in_order, None)
+    suspects = [
+        suspect
+        for suspect in group_columns(features.drop(columns=list(dropped)), skip=dates)
+        if suspect.is_likely
+    ]
+    complete = [each for each in suspects if features[each.name].notna().all()]
+    group = complete[0] if complete else None
+    groups = [suspect.name for suspect in suspects]
     # Other suspects are no features either: they name, rather than describe.
-    dropped |= dict.fromkeys(groups[1:], "named like an identifier")
+    dropped |= {
+        suspect.name: f"an identifier: {suspect.evidence}"
+        for suspect in suspects
+        if suspect is not group
+    }
     for name in categories:
         distinct = int(features[name].nunique())
         if name not in groups and distinct > _MOST_VALUES * len(frame):
@@ -122,8 +108,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
             f"alone predicts the target ({leak.metric} {leak.score:.3f}); keep it only if its "
             "values are known before the outcome"
         )
-    group = groups[0] if groups else None
-    apart = {*dropped, group, time}
+    apart = {*dropped, *groups, time}
     counts = answer.value_counts().sort_values(kind="stable") if _has_classes(task) else None
     return Profile(
         target,
@@ -151,18 +136,11 @@ def _unusable(features: pd.DataFrame) -> dict[str, str]:
     why |= dict.fromkeys(constant_columns(filled), "one value in all rows")
     why |= {name: f"equal to {other!r}" for name, other in duplicate_columns(filled)}
     why |= dict.fromkeys(id_columns(filled), "a value of its own in every row")
-    for name in text_columns(filled):
-        if name not in why and is_free_text(filled[name]):
-            why[name] = "free text"
     return why
 
 
 def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
     return [str(name) for name, is_one in zip(frame.columns, chosen, strict=True) if is_one]
-
-
-def _in_order(column: pd.Series, form: str) -> bool:
-    return is_sorted(pd.to_datetime(column, format=form, errors="coerce"))
 
 
 def _has_classes(task: str) -> bool:

@@ -12,11 +12,10 @@ from swarm.redaction import scrub
 
 
 def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None) -> str:
-    """Replace each ``${VAR}`` by its value from the environment.
+    """Replace each ``${VAR}`` by its value from the environment; DataError if it is not set.
 
-    `quote` receives the position of the placeholder and the value, and returns the replacement.
-    By default a value is percent-encoded if it is a user, a password or a query value of a URL.
-    Raises DataError with the name of the variable if it is not set.
+    `quote` receives the position of the placeholder and the value, and returns the replacement. By
+    default a value is percent-encoded if it is a user, a password or a query value of a URL.
     """
 
     def value(match: re.Match[str]) -> str:

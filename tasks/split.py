@@ -24,63 +24,33 @@ Classes = pd.Series | None
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Training and test rows of a table.
+    """Training and test rows of a table, as ascending, disjoint positions, neither empty.
 
-    Attributes
-    ----------
-    train, test : int (n_train,), int (n_test,)
-        Row positions, ascending, disjoint, neither empty. In time, rows of a gap, before the window
-        or with a target that is not known in time are in neither.
-    findings : tuple of Finding
-        What makes the test metrics doubtful.
+    In time, rows of a gap, before the window or with a target that is not known in time are in
+    neither.
     """
 
     train: Rows
     test: Rows
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[Finding, ...] = ()  # what makes the test metrics doubtful
 
 
 def split(
     table: Table,
+    # "random"; "stratified": equal class shares on both sides; "group": the rows of a group stay on
+    # one side, in a classification with class shares as similar as possible; "time": the latest
+    # rows are the test rows, rows with the same time stay on one side; "column": given by the part
+    # column.
     kind: str,
     *,
+    # Share of the rows. Approximate for "group" (one of ``round(1 / test_size)`` folds in a
+    # classification, a share of the groups in a regression) and "time", ignored by "column".
     test_size: float = 0.3,
     seed: int = 0,
-    estimator: Any = None,
-    windows: TimeWindows | None = None,
+    estimator: Any = None,  # may decide whether the target has classes, see `task_of`
+    windows: TimeWindows | None = None,  # gap, window and horizon of the training rows, for "time"
 ) -> Split:
-    """Split a table.
-
-    Parameters
-    ----------
-    table
-        With groups, time or part if the kind needs them.
-    kind
-        ``"random"``; ``"stratified"``: equal class shares on both sides; ``"group"``: the rows
-        of a group stay on one side, in a classification with class shares as similar as
-        possible; ``"time"``: the latest rows are the test rows, rows with the same time stay on
-        one side; ``"column"``: given by the part column.
-    test_size
-        Share of the rows in the test set, between 0 and 1. Approximate for ``"group"`` (one of
-        ``round(1 / test_size)`` folds in a classification, a share of the groups in a regression)
-        and ``"time"``, ignored by ``"column"``.
-    seed
-        Seed of the split.
-    estimator
-        Estimator to be fitted, which may decide whether the target has classes; see
-        :func:`swarm.problem.target.task_of`.
-    windows
-        Gap, window and horizon of the training rows, for ``"time"``.
-
-    Returns
-    -------
-    Split
-
-    Raises
-    ------
-    DataError
-        If the kind is unknown, lacks its column or classes, or would leave a side empty.
-    """
+    """Split a table; DataError if it does not allow the kind, or a side would be empty."""
     if not 0 < test_size < 1:
         raise DataError(f"test_size must be between 0 and 1, got {test_size!r}; 0.3 is common")
     kinds = {
@@ -111,14 +81,7 @@ def split(
 
 
 def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
-    """Find rows that have times, or are sorted by a date, but are divided without them.
-
-    Parameters
-    ----------
-    table : Table
-    kind, folds : str
-        Kinds of the split and of the folds, the latter resolved.
-    """
+    """Find rows that have times, or are sorted by a date, but are divided without them."""
     if kind == "time" and folds in ("stratified", "random"):
         text = f"the split is in time, but the folds are {folds!r}"
         return [found("SWM109", text, [] if table.time is None else [str(table.time.name)])]
@@ -152,11 +115,7 @@ def horizon_findings(table: Table, rows: Split, horizon: int) -> list[Finding]:
 def label_spans(table: Table, horizon: int) -> LabelSpans | None:
     """Return the order of the rows and the spans of their labels; None without times.
 
-    Parameters
-    ----------
-    table : Table
-    horizon : int
-        Rows that every label looks ahead, unless the table has the ends of labels.
+    `horizon` is the rows that every label looks ahead, unless the table has the ends of labels.
     """
     if table.time is None:
         return None

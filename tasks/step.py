@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -12,10 +12,14 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import FlowRunContext
 from prefect.futures import PrefectFuture
 
-from swarm.errors import InputError, SwarmError
+from swarm.errors import SwarmError
+from swarm.evaluation.transient import is_transient
 
 P = ParamSpec("P")
 R = TypeVar("R")
+# A step of a search is deterministic: it ends otherwise only after an error of the machine.
+RETRIES = 2
+_RETRY_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -24,23 +28,22 @@ class Step(Generic[P, R]):
 
     Arguments are sealed, because Prefect and Dask otherwise search them for futures, which is slow
     for a table.
-
-    Attributes
-    ----------
-    fn : callable
-        The function itself.
-    task : Task
     """
 
     fn: Callable[P, R]
     task: Task[..., R]
+    upstream: tuple[object, ...] = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Run the function, as a task within a flow."""
         if FlowRunContext.get() is None:
             return self.fn(*args, **kwargs)
-        answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs))
+        answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs), wait_for=self.upstream)
         return answer
+
+    def after(self, *results: object) -> Step[P, R]:
+        """Return a copy that Prefect shows behind the steps that gave these results."""
+        return replace(self, upstream=results)
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> PrefectFuture[R]:
         """Submit the function to the task runner of the flow."""
@@ -49,16 +52,7 @@ class Step(Generic[P, R]):
 
     def with_options(self, **options: Any) -> Step[P, R]:
         """Return a copy of the step with other options of :class:`prefect.Task`."""
-        return Step(self.fn, self.task.with_options(**options))
-
-    def retried(self, attempts: int, delay_seconds: float, **options: Any) -> Step[P, R]:
-        """Return a copy that is attempted again after an error that may be transient."""
-        return self.with_options(
-            retries=attempts - 1,
-            retry_delay_seconds=delay_seconds,
-            retry_condition_fn=_is_retryable,
-            **options,
-        )
+        return replace(self, task=self.task.with_options(**options))
 
 
 class SearchInterrupted(SwarmError):
@@ -66,18 +60,19 @@ class SearchInterrupted(SwarmError):
 
 
 def _is_retryable(_task: object, _run: object, state: Any) -> bool:
-    """Retry condition: neither invalid input nor an interruption is retried."""
+    """Retry condition: a step is deterministic, so that other errors would be raised again."""
     try:
         state.result(raise_on_failure=True)
-    except (InputError, SearchInterrupted):
-        return False
-    except Exception:
-        return True
+    except Exception as error:
+        return is_transient(error)
     return True
 
 
-def step(name: str) -> Callable[[Callable[P, R]], Step[P, R]]:
-    """Decorate a function as a step with this name."""
+def step(name: str, *, retries: int = 0) -> Callable[[Callable[P, R]], Step[P, R]]:
+    """Decorate a function as a step with this name.
+
+    It is tried again up to `retries` times after an error that may be transient.
+    """
 
     def made(function: Callable[P, R]) -> Step[P, R]:
         @wraps(function)
@@ -85,6 +80,12 @@ def step(name: str) -> Callable[[Callable[P, R]], Step[P, R]]:
             return function(*map(_opened, args), **{k: _opened(v) for k, v in kwargs.items()})
 
         options: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}
+        if retries:
+            options |= {
+                "retries": retries,
+                "retry_delay_seconds": _RETRY_SECONDS,
+                "retry_condition_fn": _is_retryable,
+            }
         return Step(function, task(name=name, **options)(opened))
 
     return made

@@ -14,37 +14,47 @@ import numpy as np
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.search.confirmation import confirm_on_fresh_folds
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import cut_units
-from swarm.search.proxy import confirm
-from swarm.search.tuning import choose_setting
+from swarm.search.result import SearchResult
+from swarm.search.runner import Stages
 from swarm.validation import Judgement, judge
 from tasks.models.registry import log_ensemble
-from tasks.preparation import prepare
+from tasks.preparation import compute_hints, measure_distances, pose
 from tasks.sources import fetch
 from tasks.split import split
-from tasks.step import step
+from tasks.step import RETRIES, step
 from tasks.table import Table
 
 fetch_data = step("fetch")(fetch)
 split_rows = step("split")(split)
-prepare_search = step("prepare")(prepare)
-cut_by_importance = step("prefilter")(cut_units)
-choose_model_setting = step("model-setting")(choose_setting)
-confirm_best = step("confirm")(confirm)
-confirm_fresh = step("confirm-fresh")(confirm_on_fresh_folds)
+pose_problem = step("problem")(pose)
+spearman_distance = step("spearman-distance")(measure_distances)
+cluster_columns = step("clusters")(compute_hints)
+cut_by_importance = step("prefilter", retries=RETRIES)(Stages.narrow)
+confirm_best = step("confirm", retries=RETRIES)(Stages.measure)
+confirm_fresh = step("confirm-fresh", retries=RETRIES)(Stages.confirm)
 register_model = step("register")(log_ensemble)
 
 
-@step("epoch")
+@step("initial-swarm")
+def initial_swarm(search: Search) -> SearchState:
+    """Return the state before the first epoch."""
+    return search.start()
+
+
+@step("epoch", retries=RETRIES)
 def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
-    """Run one epoch from a frozen state; a retry repeats the same epoch."""
+    """Run one epoch from a frozen state, so that a retry repeats the same epoch."""
     return search.step(state)
 
 
-@step("ensemble")
+def last_step(result: SearchResult) -> object:
+    """Return what the last step of a search gave, for the arrows on Prefect's page."""
+    return result.confirmation or result.confirmed or result.records[-1]
+
+
+@step("ensemble", retries=RETRIES)
 def fit_ensemble(
     problem: Problem, train: Table, subsets: Sequence[Sequence[str]], vote: str
 ) -> SubsetEnsemble:
@@ -61,7 +71,7 @@ def positive_of(problem: Problem) -> Any:
     return positive_class(problem.scoring, np.asarray(problem.target))
 
 
-@step("evaluate")
+@step("evaluate", retries=RETRIES)
 def judge_answer(
     problem: Problem,
     train: Table,
@@ -75,9 +85,8 @@ def judge_answer(
 ) -> Judgement:
     """Compare the result with its baselines on the test rows.
 
-    `by_group` is true if the groups of the test rows differ from those of the training rows.
-    Otherwise the baseline committee is not split by group, as members that have not seen some of
-    the groups would be at an unfair disadvantage.
+    Unless their groups differ from those of the training rows, the baseline committee is not split
+    by group: members that have not seen some of the groups would be at an unfair disadvantage.
     """
     return judge(
         problem.estimator,

@@ -1,9 +1,7 @@
-"""What the `swarm` command said, run in the process of the tests, and what it imports."""
+"""What the `swarm` command said, run in the process of the tests."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,7 +15,7 @@ from flows.cli import main
 ROOT = Path(__file__).resolve().parents[1]
 
 # First words of the lines that announce a stage.
-STAGES = ("starting", "connecting", "locking", "reading", "preparing", "timing", "evaluating")
+STAGES = ("starting", "connecting", "locking", "reading", "preparing", "evaluating")
 
 
 @dataclass(frozen=True)
@@ -58,18 +56,3 @@ def command_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
         return Said(status, told.out, told.err)
 
     return run
-
-
-def imported_by(*arguments: str, folder: Path = ROOT) -> set[str]:
-    """Names of the modules that a command imports, in a process of its own."""
-    code = (
-        "import sys\nfrom flows.cli import main\n"
-        "try: main()\nexcept SystemExit as ended: assert not ended.code, ended.code\n"
-        "print(*sys.modules)"
-    )
-    command = [sys.executable, "-c", code, *arguments]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True, check=True
-    )
-    return set(done.stdout.splitlines()[-1].split())

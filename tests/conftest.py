@@ -59,19 +59,10 @@ def prefect_server() -> Iterator[str]:
     from prefect.settings import PREFECT_API_URL
     from prefect.testing.utilities import prefect_test_harness
 
-    from flows.server_process import database_template
-
-    # Of the harness, which removes it when this process ends.
-    folder = Path(tempfile.mkdtemp(prefix="prefect-tests-"))
-    if database_template().exists():
-        # As the command line does: without the copy, Prefect's migrations take seconds.
-        shutil.copyfile(database_template(), folder / "prefect-test.db")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("prefect.testing.utilities.mkdtemp", lambda: str(folder))
-        with prefect_test_harness(server_startup_timeout=_STARTUP_SECONDS):
-            address = PREFECT_API_URL.value()
-            assert address
-            yield address
+    with prefect_test_harness(server_startup_timeout=_STARTUP_SECONDS):
+        address = PREFECT_API_URL.value()
+        assert address
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from hypothesis import settings
 from sklearn.naive_bayes import GaussianNB
@@ -12,15 +10,6 @@ from swarm.testing.planted import Planted, plain_space, planted
 
 # For hypothesis: how long an example takes says nothing on a busy machine.
 calm = settings(deadline=None)
-
-
-def failing(share: float, n_units: int = 25) -> Planted:
-    """Fail on about `share` of all masks, by their content and not by chance."""
-
-    def fails(mask: np.ndarray) -> bool:
-        return bool(np.random.default_rng(np.packbits(mask)).random() < share)
-
-    return replace(planted(plain_space(n_units)), fails=fails)
 
 
 class OwnBayes(GaussianNB):

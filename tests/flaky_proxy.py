@@ -1,4 +1,4 @@
-"""A way to a server on this machine that can be slow, or closed and opened again."""
+"""A way to a server on this machine that can be closed and opened again."""
 
 from __future__ import annotations
 
@@ -19,13 +19,10 @@ class FlakyProxy:
     Attributes
     ----------
     port : int
-    delay : float
-        Seconds that every answer takes longer.
     """
 
     def __init__(self, target: int) -> None:
         self.target = target
-        self.delay = 0.0
         self._open: set[socket.socket] = set()
         self._lock = threading.Lock()
         self._listener: socket.socket | None = None
@@ -74,22 +71,12 @@ class FlakyProxy:
                 continue
             with self._lock:
                 self._open |= {near, far}
-            asked = threading.Event()
-            for source, sink, answers in ((near, far, False), (far, near, True)):
-                threading.Thread(
-                    target=self._copy, args=(source, sink, asked, answers), daemon=True
-                ).start()
+            for source, sink in ((near, far), (far, near)):
+                threading.Thread(target=self._copy, args=(source, sink), daemon=True).start()
 
-    def _copy(
-        self, source: socket.socket, sink: socket.socket, asked: threading.Event, answers: bool
-    ) -> None:
+    def _copy(self, source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
-                if not answers:
-                    asked.set()
-                elif asked.is_set():
-                    asked.clear()
-                    time.sleep(self.delay)
                 sink.sendall(data)
         for each in (source, sink):
             with contextlib.suppress(OSError):

@@ -12,7 +12,7 @@ from sklearn.naive_bayes import GaussianNB
 
 
 class Moody(GaussianNB):
-    """Hangs or fails for one subset, or finds no memory with a given column; notes who fits."""
+    """Hangs or fails for one subset, or lacks memory or a connection; notes who fits."""
 
     def __init__(self, column: str = "", mood: str = "", folder: str = "") -> None:
         super().__init__()
@@ -27,6 +27,8 @@ class Moody(GaussianNB):
                 time.sleep(3600)
             if self.mood == "fails":
                 raise ValueError("no")
+        if self.mood == "away" and not (Path(self.folder) / "back").exists():
+            raise ConnectionError("the store is away")
         if self.column in X.columns and self.mood == "memory":
             limited(64)
             np.ones(10**9)
@@ -43,10 +45,11 @@ def limited(megabytes: int) -> None:
 
 
 class HangsOnAll(GaussianNB):
-    """Hangs on the rows of no fold, but of all of them."""
+    """Hangs when it is refitted on a subset, which is a fit to all rows."""
 
     def fit(self, X: Any, y: Any, **options: Any) -> HangsOnAll:
-        if len(X) == 60:
+        # The model is tried on all columns before.
+        if len(X) == 60 and X.shape[1] < 7:
             time.sleep(3600)
         self.feature_importances_ = np.ones(X.shape[1])
         super().fit(X, y, **options)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from conf.load import from_yaml, render
+from conf.load import from_yaml
 from conf.schema import CompareConfig
+from conf.yaml_text import render
 from tests.small_run import BAYES, Bench
 
 # Artifacts of a comparison that must be the same whatever happened to it.
@@ -30,7 +31,6 @@ def small(bench: Bench, **sections: Any) -> dict[str, Any]:
         "runner": {"kind": "threads", "workers": 2},
         "tracking": base["tracking"],
         "archive": base["archive"],
-        "retries": {"delay_seconds": 0.0},
         **sections,
     }
 

@@ -12,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from conf.load import from_yaml, render
+from conf.load import from_yaml
 from conf.schema import SelectConfig
+from conf.yaml_text import render
 from flows.configured import fetched, prepare_as_configured
+from tasks.step import step
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.writes import metric_key
@@ -24,10 +26,11 @@ N_ROWS = 120
 ANSWER = ("features.json", "history.parquet", "subsets.csv")
 BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
 # What :func:`leave_report_out` does, as statements for another process.
-NO_REPORT = (
-    "flows.select.write_report = lambda data: {}; "
-    "flows.select.diagnose_answer = lambda *given: None"
-)
+NO_REPORT = """
+from tasks.step import step
+flows.answer.write_report = step("report")(lambda data: {})
+flows.answer.losses_on_test = step("drop-features")(lambda *given: None)
+"""
 # Columns of the table that are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
 
@@ -37,8 +40,8 @@ TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask",
 
 def leave_report_out(patch: pytest.MonkeyPatch) -> None:
     """Leave the report and its models out, which take longer than all the rest of a small run."""
-    patch.setattr("flows.select.write_report", lambda data: {})
-    patch.setattr("flows.select.diagnose_answer", lambda *given: None)
+    patch.setattr("flows.answer.write_report", step("report")(lambda data: {}))
+    patch.setattr("flows.answer.losses_on_test", step("drop-features")(lambda *given: None))
 
 
 def table(seed: int = 0) -> pd.DataFrame:
@@ -100,14 +103,13 @@ class Bench:
             "budget": {"epochs": 4},
             "evaluation": {"n_jobs": 1},
             "ensemble": {"n_models": 3},
-            "test": {"bootstrap": 50, "random_subsets": 1},
+            "test": {"bootstrap": 50},
             "tracking": {
                 "uri": self.uri,
                 "experiment": self.experiment,
                 "artifacts": str(self.folder / "artifacts"),
             },
             "archive": {"url": self.archive},
-            "retries": {"delay_seconds": 0.0},
         }
         for key, value in sections.items():
             merged = isinstance(value, Mapping) and key != "model"

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from benchmarks.filled_archive import fill
 from flows.select import select
-from swarm.search.runner import SearchHooks, run_search
+from swarm.search.runner import run_search
 from swarm.storage import archive as storage
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
@@ -110,7 +110,7 @@ def test_ctrl_c_in_the_first_epoch_reads_its_own_subsets_alone(
         fill(archive, posed, others, cost=0.0)
         asked = plan(posed, evaluation={"exact": False, "pruning": False})
         with reads(monkeypatch) as read:
-            finished = run_search(asked, archive, SearchHooks(fits=interrupt), salvage=True)
+            finished = run_search(asked, archive, on_fit=interrupt, salvage=True)
         assert finished.result.interrupted
         searched.append(read.rows)
         answers.append((finished.result.best_mask.tobytes(), finished.result.cost))

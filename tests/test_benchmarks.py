@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from sklearn.datasets import load_wine
 
 _ROOT = Path(__file__).parents[1]
 _SCRIPTS = sorted(
@@ -34,3 +35,6 @@ def test_every_benchmark_and_study_can_be_imported() -> None:
             check=False,
         )
         assert ended.returncode == 0, ended.stderr
+
+
+X, Y = load_wine(return_X_y=True, as_frame=True)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import pytest
 
+from flows import cli_servers
 from flows.compare import compare
 from flows.select import select
-from tasks.tracking import models_page
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled
-from tests.servers import answers_soon, free_port
+from tests.servers import free_port
 from tests.small_comparison import of
 from tests.small_run import BAYES, Bench
 
@@ -106,53 +100,16 @@ def test_a_page_fits_its_window_suits_its_reader_and_asks_nothing_of_the_network
 
 @pytest.fixture(scope="module")
 def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of the experiment in the pages of `swarm ui`, ended with all its workers."""
+    """The address of MLflow's pages, started by `swarm up`."""
     bench, _, _ = runs
-    port = free_port()
-    command = [sys.executable, "-m", "flows.cli", "ui", "--tracking-uri", bench.uri]
-    with open(tmp_path_factory.mktemp("ui") / "said", "w") as said:
-        server = subprocess.Popen(
-            [*command, "--port", str(port)],
-            cwd=Path(__file__).parents[1],
-            stdout=said,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        answers_soon(f"http://127.0.0.1:{port}/health", server)
-        yield f"http://127.0.0.1:{port}/#"
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-
-
-def test_mlflow_shows_two_runs_side_by_side(browser: Any, runs: Any, mlflow: str) -> None:
-    bench, ids, _ = runs
-    asked = {"runs": json.dumps(ids), "experiments": json.dumps([bench.tracking.experiment_id])}
-    resized(browser, 1440)
-    browser.get(f"{mlflow}/compare-runs?{urlencode(asked)}")
-    text = "document.body.innerText"
-    settled(browser, f"{text}.includes('Comparing 2 Runs') && {text}.includes('cost/best')")
-    lines = "[...document.querySelectorAll('tr')].map(row => row.innerText)"
-    rows = browser.execute_script(f"return {lines}")
-    parts = [[cell.strip() for cell in row.split("\t")] for row in rows]
-    cells = {name: values for name, *values in parts}
-    assert cells["Run Name:"] == ["table-multiswarm-0", "table-bpso-0"]
-    assert cells["strategy.name"] == ["multiswarm", "bpso"]
-    keys = [name for name in cells if name.split(".")[0] in ("tracking", "archive", "retries")]
-    assert keys == []
-    assert "null" not in {value for values in cells.values() for value in values}
-
-
-def test_the_models_page_shows_the_ensemble_of_each_run(
-    browser: Any, runs: Any, mlflow: str
-) -> None:
-    bench, _, _ = runs
-    resized(browser, 1440)
-    browser.get(f"{mlflow}{models_page(bench.tracking.experiment_id).removeprefix('/#')}")
-    text = "document.body.innerText"
-    settled(browser, f"{text}.includes('table-bpso-0') && {text}.includes('table-multiswarm-0')")
-    assert browser.execute_script(f"return {text}").count("ensemble\n") == 2
+    port, folder = free_port(), tmp_path_factory.mktemp("up")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        try:
+            cli_servers.up(bench.uri, port, free_port())
+            yield f"http://127.0.0.1:{port}/#"
+        finally:
+            cli_servers.down()
 
 
 def test_the_report_opens_from_the_note_on_a_runs_page(

@@ -22,17 +22,8 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
 from swarm.storage.archive import Archive
 from tests.servers import free_port, happens
-from tests.small_run import Bench
-from tests.test_workers import (
-    ROOT,
-    Noted,
-    needs_dask,
-    needs_ray,
-    notes,
-    problem_of,
-    same,
-    started,
-)
+from tests.small_run import Bench, leave_report_out
+from tests.test_workers import ROOT, Noted, needs_dask, notes, problem_of, same
 
 pytestmark = pytest.mark.faults
 
@@ -71,87 +62,17 @@ def in_mid_batch(folder: Path, kill: Callable[[], None]) -> Iterator[None]:
     assert killed.is_set(), "nothing was killed"
 
 
-@pytest.mark.parametrize(
-    "backend",
-    ["loky", pytest.param("dask", marks=needs_dask), pytest.param("ray", marks=needs_ray)],
-)
+@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=needs_dask)])
 def test_a_run_is_the_same_to_the_byte_on_every_backend(
     backend: str, bench: Bench, prefect_server: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr("flows.select.write_report", lambda data: {})
+    leave_report_out(monkeypatch)
     here = bench.other("here")
     expected = here.answer(select(here.config(), verbosity=0).run_id)
     there = bench.other("there")
-    config = there.config(evaluation={"n_jobs": 2, "backend": backend, "exact": False})
+    config = there.config(evaluation={"n_jobs": 2, "backend": backend})
     found = there.answer(select(config, verbosity=0).run_id)
     assert found == expected
-
-
-@needs_ray
-def test_a_ray_node_killed_in_mid_batch_changes_nothing(tmp_path: Path, plain: Evaluations) -> None:
-    from ray.cluster_utils import Cluster
-
-    head = {"num_cpus": 0, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-    try:
-        nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
-        with in_mid_batch(tmp_path, lambda: cluster.remove_node(nodes[0], allow_graceful=False)):
-            survived = evaluated(tmp_path, backend="ray", address=cluster.address)
-    finally:
-        cluster.shutdown()
-    same(survived, plain)
-
-
-# In a process of its own, which Ray would end without an exception.
-RAY_HEAD = """
-import os
-import sys
-from pathlib import Path
-from ray.cluster_utils import Cluster
-from swarm import Archive
-from swarm.errors import EvaluationError
-from tests.test_clusters import evaluated, in_mid_batch
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1])
-    # The batch lasts longer than a head may be out of reach.
-    os.environ["NOTED_FIT_SECONDS"] = "0.15"
-    head = {"num_cpus": 2, "include_dashboard": False}
-    cluster = Cluster(initialize_head=True, head_node_args=head)
-
-    def kill():
-        for kind, processes in cluster.head_node.all_processes.items():
-            if "gcs_server" in kind:
-                for each in processes:
-                    each.process.kill()
-
-    archive = Archive(f"sqlite:///{folder}/archive.db")
-    try:
-        with in_mid_batch(folder, kill):
-            evaluated(folder, archive, backend="ray", address=cluster.address)
-    except EvaluationError as error:
-        print(f"error: {error}")
-    finally:
-        cluster.shutdown()
-"""
-
-
-@needs_ray
-def test_a_ray_head_that_is_killed_is_one_sentence_and_the_search_is_resumed(
-    tmp_path: Path, plain: Evaluations
-) -> None:
-    running = started(
-        tmp_path / "script.py",
-        RAY_HEAD,
-        str(tmp_path),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    said, _ = running.communicate(timeout=200)
-    assert said.splitlines()[-1] == (
-        "error: the connection to the head of the Ray cluster is lost; restart the head and resume"
-    )
-    resumed(tmp_path, plain)
 
 
 def resumed(folder: Path, plain: Evaluations) -> None:
@@ -201,7 +122,7 @@ def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resum
 
 
 def listens(port: str, host: str = "127.0.0.1") -> None:
-    from swarm.evaluation.executors import is_reachable
+    from flows.compare_runner import is_reachable
 
     assert happens(lambda: is_reachable(f"tcp://{host}:{port}", 0, 1.0), 60)
 
@@ -243,14 +164,14 @@ def test_two_hosts_without_the_data_find_what_this_machine_finds(
 ) -> None:
     from distributed import Client
 
-    monkeypatch.setattr("flows.select.write_report", lambda data: {})
+    leave_report_out(monkeypatch)
     here = bench.other("here")
     expected = here.answer(select(here.config(), verbosity=0).run_id)
     there = bench.other("there")
     host, names = hosts
     address = f"tcp://{host}:8786"
     config = there.config(
-        evaluation={"backend": "dask", "address": address, "exact": False},
+        evaluation={"backend": "dask", "address": address},
     )
     table = there.folder / "table.csv"
     with ExitStack() as cluster:

@@ -22,8 +22,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
-from swarm.problem.problem import Problem
-from swarm.problem.space import SearchSpace, canonical_order
+from swarm.problem.space import canonical_order
 from swarm.strategies.catalogue import STRATEGIES
 
 NAMES = ["width", "x10", "x9", "Age", "x2", "age", "zone", "b 3"]
@@ -149,21 +148,3 @@ def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:
         for model in (by_position, by_mask, by_name, plain)
     ]
     assert costs[0] == costs[1] == costs[2] != costs[3]
-
-
-def test_a_proxy_and_fit_parameters_may_list_columns_by_position_too() -> None:
-    X, y = numbers()
-    params = {"categorical_feature": [0, 2]}
-    problem = Problem.build(X, y, LGBMClassifier(), folds=3, fit_params=params)
-    assert problem.fit_params["categorical_feature"] == ["width", "x9"]
-    model = HistGradientBoostingClassifier(categorical_features=[0])
-    proxy = Problem.build(X, y, GaussianNB(), folds=3).with_estimator(model)
-    assert proxy.estimator.categorical_features == ["width"]
-
-
-def test_a_group_is_where_its_first_column_is() -> None:
-    space = SearchSpace.build(NAMES, groups={"pair": ["zone", "Age"]}, fixed=["x2"])
-    ordered = space.reordered(canonical_order(NAMES))
-    assert ordered.names == ("pair", "age", "b 3", "width", "x2", "x9", "x10")
-    assert ordered.subset(ordered.fixed) == ["x2"]
-    assert ordered.subset(ordered.mask(["pair"])) == ["Age", "zone"]

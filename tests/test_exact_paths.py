@@ -12,23 +12,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor, NearestNeighbors
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures, StandardScaler
-from threadpoolctl import threadpool_limits
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from swarm.evaluation.crossval import CrossValidation
 from swarm.fastpaths import evaluate_masks, exact_path
-from swarm.fastpaths.nearest import heap_neighbours
-from swarm.fastpaths.neighbours import Trust, sums_are_exact, whole_columns
+from swarm.fastpaths.neighbours import sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
-from tests.fakes import calm
 
 
 def table(seed: int, n_rows: int = 48, n_columns: int = 7) -> tuple[pd.DataFrame, np.ndarray]:
@@ -133,35 +128,6 @@ def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name:
     assert_same_costs(problem, masks)
 
 
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_scaled_neighbours_tie_as_they_do_in_fitted_models(contiguous: bool) -> None:
-    rng = np.random.default_rng(1)
-    whole = rng.integers(0, 6, (120, 6)).astype(np.float64)
-    # A table stored row by row is summed in another order, and some of its subsets are not.
-    names = [f"x{i}" for i in range(6)]
-    features = pd.DataFrame(whole, columns=names, copy=contiguous)
-    model = make_pipeline(StandardScaler(), KNeighborsClassifier(5))
-    problem = Problem.build(features, rng.integers(0, 2, 120), model, folds=2, importance="none")
-    masks = (np.arange(1, 64)[:, None] >> np.arange(6)) % 2 == 1
-    assert_same_costs(problem, masks)
-
-
-def test_subsets_left_to_fitted_models_are_counted() -> None:
-    rng = np.random.default_rng(4)
-    tenths = pd.DataFrame(0.1 * rng.integers(0, 3, (120, 20)), columns=[f"x{i}" for i in range(20)])
-    model = KNeighborsClassifier(5, algorithm="brute")
-    problem = Problem.build(tenths, rng.integers(0, 3, 120), model, folds=4)
-    masks = np.argsort(rng.random((12, 20)), axis=1) < 5
-    left = int(np.isnan(fold_costs(path_of(problem), masks)).any(axis=1).sum())
-    assert left > 0
-    limits = np.full(12, np.inf)
-    for exact, expected in ((True, left), (False, 0)):
-        with CrossValidation(problem, exact=exact) as evaluator:
-            first = evaluator.evaluate(masks, limits, np.arange(4)).work
-            again = evaluator.evaluate(masks, limits, np.arange(4)).work
-        assert (first.fallbacks, again.fallbacks) == (expected, 0)
-
-
 def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
     # Each column is as often 0 as 1 in either half of the target: coefficients of zero, but for
     # rounding.
@@ -173,16 +139,6 @@ def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
     for model in (Ridge(), Ridge(solver="svd"), LinearRegression()):
         fast, fitted = both_ways(Problem.build(features, target, model, folds=folds), masks)
         assert np.array_equal(fast.used, fitted.used)
-
-
-def test_ridge_of_more_columns_than_rows_loses_the_digits_of_its_model() -> None:
-    rng = np.random.default_rng(2)
-    scale = 10.0 ** np.repeat([0, 6], 10)
-    features = pd.DataFrame(rng.normal(size=(28, 20)) * scale).add_prefix("x")
-    target = rng.normal(size=28)
-    problem = Problem.build(features, target, Ridge(fit_intercept=False), folds=2)
-    fast, fitted = both_ways(problem, np.ones((1, 20), dtype=bool))
-    assert np.allclose(fast.fold_costs, fitted.fold_costs, rtol=1e-8, atol=0)
 
 
 def test_the_way_is_told_with_its_reason() -> None:
@@ -253,48 +209,6 @@ def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
     assert_same_costs(problem, masks)
 
 
-seeds = st.integers(0, 2**32)
-
-
-@pytest.mark.slow
-@settings(calm, max_examples=8)
-@given(
-    seed=seeds,
-    k=st.integers(1, 7),
-    n_rows=st.integers(40, 90),
-    values=st.integers(2, 4),
-    kind=st.sampled_from([np.float64, np.int64, np.int8]),
-)
-def test_costs_are_those_of_models(seed: int, k: int, n_rows: int, values: int, kind: Any) -> None:
-    features, rng = whole_table(seed, n_rows, values, kind), np.random.default_rng(seed + 1)
-    classes, numbers = rng.permutation(np.arange(n_rows) % 3), rng.normal(size=n_rows)
-    brute = KNeighborsClassifier(k, algorithm="brute", metric="euclidean")
-    # Scaled to 0 and 1, two values stay whole.
-    several = make_pipeline(MinMaxScaler(), MLkNN(k)) if values == 2 else MLkNN(k)
-    for model, target, scoring, least in (
-        (KNeighborsClassifier(k), classes, "accuracy", 16),
-        (brute, classes, "accuracy", 1),
-        (KNeighborsRegressor(k), numbers, "neg_mean_squared_error", 16),
-        (several, labels(seed, n_rows), "subset_accuracy", 1),
-    ):
-        problem = Problem.build(features, target, model, folds=3, scoring=scoring)
-        same_and_sure(problem, wide_masks(seed, least=least))
-
-
-@settings(calm, max_examples=4)
-@given(seed=seeds, k=st.integers(1, 7))
-def test_columns_of_several_types_are_looked_through_as_models_do(seed: int, k: int) -> None:
-    features = whole_table(seed, 60, 2)
-    rng = np.random.default_rng(seed)
-    types = rng.choice(["float64", "float32", "int64", "int16", "uint64"], N_COLUMNS)
-    features = features.astype(dict(zip(features.columns, types, strict=True)))
-    target = rng.permutation(np.arange(60) % 3)
-    of_a_type = np.stack([types == kind for kind in np.unique(types)])
-    for model in (KNeighborsClassifier(k), make_pipeline(MinMaxScaler(), KNeighborsClassifier(k))):
-        problem = Problem.build(features, target, model, folds=3)
-        assert_same_costs(problem, np.vstack([wide_masks(seed), of_a_type]))
-
-
 @pytest.mark.parametrize("kind", [np.float64, np.int64])
 @pytest.mark.parametrize("n_rows", [700, 2100])
 def test_classes_are_those_of_models_beyond_one_chunk_of_rows(n_rows: int, kind: Any) -> None:
@@ -309,37 +223,12 @@ def test_classes_are_those_of_models_beyond_one_chunk_of_rows(n_rows: int, kind:
         same_and_sure(problem, wide_masks(n_rows, 2))
 
 
-@settings(calm, max_examples=10)
-@given(seed=seeds, k=st.integers(1, 7), n_train=st.integers(8, 1400))
-def test_the_heap_keeps_the_neighbours_of_scikit_learn(seed: int, k: int, n_train: int) -> None:
-    train = whole_table(seed, n_train, 3).to_numpy()
-    test = whole_table(seed + 1, 40, 3).to_numpy()
-    distance = ((test[:, None] - train) ** 2).sum(axis=2)
-    who = np.empty((len(test), k), dtype=np.int64)
-    heap_neighbours(distance, who)
-    model = NearestNeighbors(n_neighbors=k, algorithm="brute").fit(train)
-    with threadpool_limits(1):
-        told = model.kneighbors(test, return_distance=False)
-    assert np.array_equal(np.sort(who), np.sort(told))
-
-
 def test_several_labels_are_those_of_models_for_many_rows() -> None:
     features = whole_table(1, 1300, 2)
     target = labels(2, 1300, 9)  # more than fit into one word of counts
     folds = [(np.arange(700), np.arange(700, 1300)), (np.arange(100, 1300), np.arange(100))]
     problem = Problem.build(features, target, MLkNN(5), folds=folds, scoring="neg_hamming_loss")
     same_and_sure(problem, wide_masks(3, 3, least=4))
-
-
-def test_rows_out_of_order_are_left_to_the_model_of_several_labels() -> None:
-    features = whole_table(1, 60, 2)
-    folds = [(np.random.default_rng(3).permutation(40), np.arange(40, 60))]
-    problem = Problem.build(
-        features, labels(2, 60), MLkNN(3), folds=folds, scoring="subset_accuracy"
-    )
-    masks = wide_masks(0, 6, least=2)
-    assert np.isnan(fold_costs(path_of(problem), masks)).any()
-    assert_same_costs(problem, masks)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -399,20 +288,6 @@ def test_a_rule_that_models_do_not_follow_is_used_no_more(
     monkeypatch.undo()
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
     assert_same_costs(problem, masks)
-
-
-def test_models_are_asked_until_they_have_confirmed_enough_rows() -> None:
-    asked = []
-    trust = Trust()
-    for _ in range(10):
-        assert trust.holds(20, lambda: not asked.append(1))
-    assert len(asked) == 4
-    assert trust.earned
-    other = Trust()
-    assert other.holds(20, lambda: True)
-    assert not other.holds(20, lambda: False)
-    assert not other.holds(1000, lambda: True)
-    assert not other.earned
 
 
 def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:

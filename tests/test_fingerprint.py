@@ -8,21 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
-from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, StandardScaler
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
 from swarm.problem import fingerprint as fingerprint_module
-from swarm.problem.models import describe
 from swarm.problem.problem import Problem
-from swarm.problem.scoring import UnsupervisedScorer
 from swarm.problem.space import SearchSpace
 from swarm.storage.archive import Archive
 from tests.test_archive import numbers, run_python, table
@@ -115,35 +112,6 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
         fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
 
 
-NUMBERS, CODES = numbers()
-FLOAT32 = {"X": NUMBERS.astype("float32")}
-
-
-@pytest.mark.parametrize(
-    ("model", "options", "was_wrong"),
-    [
-        (make_pipeline(StandardScaler(), KNeighborsClassifier()), {}, True),
-        (make_pipeline(MinMaxScaler(), MLkNN(3)), {"y": np.eye(2, dtype=int)[CODES]}, True),
-        (GaussianNB(), FLOAT32, True),
-        (RidgeClassifier(), {}, True),
-        (KNeighborsRegressor(weights="distance"), {"scoring": "r2"}, True),
-        # Averages without a class 1.
-        (DecisionTreeClassifier(), {"scoring": "f1_macro", "y": 2 * CODES}, True),
-        (KNeighborsClassifier(), {}, False),
-        (make_pipeline(StandardScaler(), GaussianNB()), {}, False),
-        (DecisionTreeClassifier(), FLOAT32, False),
-        (DecisionTreeClassifier(), {"scoring": "f1_macro"}, False),
-        (make_pipeline("passthrough", KNeighborsClassifier()), {}, False),
-    ],
-)
-def test_costs_that_were_wrong_are_not_read_from_an_archive_again_and_others_are(
-    model: Any, options: Any, was_wrong: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = fingerprint(model=model, folds=4, **options)
-    monkeypatch.setattr(fingerprint_module, "had_wrong_costs", lambda problem: False)
-    assert (fingerprint(model=model, folds=4, **options) != now) == was_wrong
-
-
 def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -159,8 +127,3 @@ def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     assert fingerprint() == other
     for model, before in zip(models, own, strict=True):
         assert fingerprint(X, labels, model, scoring="subset_accuracy") != before
-
-
-def test_an_archive_of_a_problem_without_target_is_found_by_its_former_class_path() -> None:
-    described = describe(UnsupervisedScorer())
-    assert described["class"] == "swarm.evaluation.unsupervised.WithoutTarget"  # type: ignore[call-overload, index]

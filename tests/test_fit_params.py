@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.problem.model_inputs import narrowed
+from swarm.problem.column_params import narrowed
 from swarm.problem.problem import Problem
 
 TREES = LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, verbosity=-1)
@@ -110,14 +110,21 @@ def test_a_cheaper_model_has_to_take_them_too(data: Any) -> None:
         selector.fit(*data, categorical_feature=["kind"])
 
 
+def test_categories_that_are_no_columns_are_refused(data: Any) -> None:
+    X, y = data
+    for value, told in ((["kind", "king"], "'king'"), ([0, 3], "position 3")):
+        with pytest.raises(ConfigError, match=f"'categorical_feature' of fit has .*{told}"):
+            Problem.build(X, y, TREES, fit_params={"categorical_feature": value})
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
         (["a", "c"], ["c"]),
         ([0, 2, 3], [0, 1]),
-        (np.array([True, False, False, True]), [False, True]),
+        (np.array([True, False, False, True]), [1]),
         ([], []),
     ],
 )
 def test_columns_are_narrowed_by_name_position_or_mask(value: Any, expected: Any) -> None:
-    assert narrowed(value, ["a", "b", "c", "d"], [2, 3]) == expected
+    assert narrowed(value, ["a", "b", "c", "d"], ["c", "d"]) == expected

@@ -9,14 +9,32 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import (
+    GroupKFold,
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneGroupOut,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+)
+from sklearn.naive_bayes import GaussianNB
 
-from swarm import MLkNN, Problem
+from swarm import MLkNN, Problem, PurgedKFold
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds
 from tests.fakes import calm
 
 BINARY = np.array([0, 1] * 20)
+NAMES = [f"g{number % 8}" for number in range(38)]
+GAPS = np.array([*NAMES, None, None], dtype=object)
+SPLITTERS = [
+    GroupKFold(3),
+    StratifiedGroupKFold(3),
+    GroupShuffleSplit(3, random_state=0),
+    LeaveOneGroupOut(),
+    KFold(3),
+    PurgedKFold(3),
+]
 
 
 def listed(folds: Any) -> list[list[list[int]]]:
@@ -63,7 +81,7 @@ def test_a_fold_column_tests_its_values_and_always_trains_on_rows_without_one() 
         (DataError, {"n_folds": 41}, "40 rows cannot make 41 folds"),
         (DataError, {"n_folds": 21}, "class 0 has fewer rows .20. than there are folds .21."),
         (ConfigError, {"task": "regression"}, "stratified folds need classes"),
-        (ConfigError, {"kind": "group"}, "name a group column"),
+        (ConfigError, {"kind": "group"}, "need groups"),
         (DataError, {"kind": "group", "groups": BINARY}, "2 groups cannot make 5 folds"),
         *(
             (
@@ -72,6 +90,10 @@ def test_a_fold_column_tests_its_values_and_always_trains_on_rows_without_one() 
                 f"need classes but the target is {task}; use 'group'",
             )
             for task in ("multilabel", "regression")
+        ),
+        *(
+            (DataError, {"kind": kind, "groups": GAPS}, "groups are missing in 2 of 40 rows")
+            for kind in ("group", "stratified_group")
         ),
         (ConfigError, {"kind": "time"}, "name a time column"),
         (DataError, {"kind": "time", "time": np.arange(40), "n_folds": 40}, "cannot make 40"),
@@ -87,6 +109,33 @@ def test_folds_that_cannot_be_made_say_so(
     with pytest.raises(error, match=words) as caught:
         make_folds(given.pop("kind"), BINARY, given.pop("task"), **given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda each: type(each).__name__)
+def test_every_splitter_refuses_missing_groups_in_the_same_words(
+    splitter: Any, missing: Any
+) -> None:
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
+    series = pd.Series([*NAMES, missing, missing], dtype=object)
+    numbers = pd.Series([*(np.arange(38.0) % 8), np.nan, np.nan])
+    for groups in (series, series.tolist(), numbers, numbers.astype("Int64")):
+        with pytest.raises(DataError, match=r"^groups are missing in 2 of 40 rows; fill or drop"):
+            Problem.build(X, BINARY, GaussianNB(), folds=splitter, groups=groups)
+
+
+def test_groups_of_numbers_and_text_are_divided_as_their_names_are() -> None:
+    mixed = [number % 8 if number % 2 else f"g{number % 8}" for number in range(40)]
+    groups = np.array(mixed, dtype=object)
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
+    given = {"folds": GroupKFold(4), "groups": groups}
+    folds = [
+        *make_folds("stratified_group", BINARY, "binary", n_folds=4, groups=groups),
+        *Problem.build(X, BINARY, GaussianNB(), **given).folds,
+    ]
+    for train, test in folds:
+        assert len(test)
+        assert not set(groups[train]) & set(groups[test])
 
 
 # ---------------------------------------------------------------- several labels
@@ -142,15 +191,6 @@ def test_every_label_is_shared_out_more_evenly_than_by_chance() -> None:
         assert (ours < chance).all()
         gains.append(ours.mean() / chance.mean())
     assert np.mean(gains) < 0.4
-
-
-def test_a_label_that_is_rarer_than_folds_is_spread_as_far_as_it_goes() -> None:
-    target = np.zeros((40, 2), dtype=int)
-    target[:3, 0], target[:20, 1] = 1, 1
-    folds = by_labels(target, n_folds=5, seed=1)
-    assert sorted(target[test, 0].sum() for _, test in folds) == [0, 0, 1, 1, 1]
-    assert [target[test, 1].sum() for _, test in folds] == [4] * 5
-    assert [len(test) for _, test in folds] == [8] * 5
 
 
 def test_folds_of_labels_follow_the_seed_and_a_number_of_folds_means_them() -> None:

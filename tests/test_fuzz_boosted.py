@@ -133,7 +133,7 @@ def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
 
 def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf, None, 0)))
+    found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf)))
     assert isinstance(found, Record)
     return found
 
@@ -216,15 +216,3 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     problem = problem_of()
     assert fitted(problem, ALL).fold_costs.tolist() == expected
     assert boosted_path(problem) is None
-
-
-@pytest.mark.slow
-def test_musk_costs_what_it_costs_the_wrapper(
-    shared_data: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    musk = pd.read_parquet(shared_data("musk_v2")).iloc[::4].reset_index(drop=True)
-    X = musk.drop(columns=["group", "target"])
-    model = LGBMClassifier(num_leaves=16, n_estimators=20, importance_type="gain")
-    problem = Problem.build(X, musk["target"].to_numpy(), model, scoring="recall")
-    masks = np.random.default_rng(1).random((3, X.shape[1])) < [[0.2], [0.5], [0.9]]
-    assert not compared(problem, masks, monkeypatch)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tracemalloc
 from typing import Any
 
 import numpy as np
@@ -17,11 +16,7 @@ from swarm.problem import hints as hints_module
 from swarm.problem.hints import prepare_hints
 from swarm.problem.space import SearchSpace
 from swarm.statistics import information
-from swarm.statistics.information import (
-    mutual_information,
-    target_information,
-    unit_information,
-)
+from swarm.statistics.information import mutual_information, target_information, unit_information
 from tests.fakes import calm
 
 
@@ -112,23 +107,6 @@ def test_blocks_sorting_and_the_order_of_rows_and_columns_change_no_bit(
     moved = table.iloc[rows, columns]
     redundancy = mutual_information(moved, moved["yes"], "binary")[0]
     assert np.array_equal(redundancy, whole[0][np.ix_(columns, columns)])
-
-
-def test_logarithms_are_right_to_the_last_digits() -> None:
-    table, scale = information._count_logs(100_000)
-    count = np.arange(1, 100_001)
-    assert np.abs(table[1:] / scale - count * np.log(count)).max() < 1e-9
-    assert table[1] == 0
-
-
-def test_memory_beside_the_result_stays_bounded() -> None:
-    table = pd.DataFrame(np.random.default_rng(0).normal(size=(1500, 600)))
-    tracemalloc.start()
-    mutual_information(table, np.arange(1500) % 2, "binary")
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    # All indicators and all counts at once would take 310 MB.
-    assert peak < 160e6
 
 
 def test_information_between_units_is_the_mean_over_their_columns() -> None:

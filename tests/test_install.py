@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 MOST_DISTRIBUTIONS = 20
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
-SMALL += ["model.params.n_estimators=5", "test.random_subsets=1", "test.bootstrap=50"]
+SMALL += ["model.params.n_estimators=5", "test.bootstrap=50"]
 
 pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
 
@@ -52,10 +52,6 @@ class Installed:
         listed = self.run(self.bin / "python", "-m", "pip", "list", "--format", "json")
         names = {each["name"].lower() for each in json.loads(listed.stdout)}
         return sorted(names - {"pip", "setuptools"})
-
-    def megabytes(self) -> float:
-        files = [file for file in self.bin.parent.rglob("*") if file.is_file()]
-        return sum(file.stat().st_size for file in files if not file.is_symlink()) / 1e6
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +97,8 @@ def workflow(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed
 def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    assert 0 <= float(library.python(block, "-W", "error::ImportWarning").split()[0]) < 0.05
+    assert library.python(block, "-W", "error::ImportWarning").startswith("Keep these ")
     names = library.distributions()
-    print(f"library: {len(names)} distributions, {library.megabytes():.0f} MB: {', '.join(names)}")
     assert len(names) <= MOST_DISTRIBUTIONS, names
     assert not {"prefect", "mlflow", "matplotlib"} & set(names)
 
@@ -123,39 +118,17 @@ def test_the_command_without_the_workflow_says_what_to_install(library):
     assert line.endswith("run `pip install 'swarmselect[workflow]'`")
 
 
-def test_a_plot_without_the_report_says_what_to_install(library):
-    code = """
-from sklearn.datasets import load_wine
-from sklearn.naive_bayes import GaussianNB
-from swarm import SubsetSelector
-X, y = load_wine(return_X_y=True)
-selector = SubsetSelector(GaussianNB(), strategy="sfs", size=2).fit(X, y)
-try:
-    selector.plot_metric_table()
-except ValueError as error:
-    print(error)
-"""
-    assert library.python(code).endswith("run `pip install 'swarmselect[report]'`")
-
-
-def test_every_strategy_of_the_library_can_be_made_without_the_workflow(library):
-    code = "import swarm; print(len([swarm.make(name) for name in swarm.registry()]))"
-    assert int(library.python(code)) >= 19
-
-
 def test_the_workflow_selects_features_in_an_empty_folder(workflow):
     options = [part for each in SMALL for part in ("--set", each)]
     done = workflow.run(workflow.bin / "swarm", "select", "default", *options)
     assert done.returncode == 0, done.stderr
     assert "30 features" in done.stdout
     assert sorted(path.name for path in workflow.folder.iterdir()) == ["home", "mlruns"]
-    names = workflow.distributions()
-    print(f"workflow: {len(names)} distributions, {workflow.megabytes():.0f} MB")
 
 
 def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):
     names = ("conf", "flows", "tasks", "swarm")
-    check = ("config", "check", "default")
+    check = ("config", "default")
     for name in names:
         (workflow.folder / "mine" / name).mkdir(parents=True)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
 from swarm.findings.outcome import judgement_findings
 from swarm.problem.space import SearchSpace
+from swarm.rounding import difference
 from swarm.validation import judge
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
@@ -30,10 +31,7 @@ from swarm.validation.contenders import (
     MeasuredContenders,
     committee_rows,
     make_contenders,
-    mean_by_contender,
-    prediction_table,
 )
-from swarm.validation.judgement import Judgement
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 from tests.test_scorer_metrics import by_scikit_learn
 
@@ -102,27 +100,6 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
     assert known["low"].notna().all()
 
 
-def test_draws_are_averaged_and_numbered() -> None:
-    names = [*CONTENDERS, "random_subsets"]
-    contenders = [Contender(name, (["a"],), "hard") for name in names]
-    assert mean_by_contender(contenders, [1, 2, 3, 4, 5, 8])["random_subsets"] == 6.5
-    y = np.array([0, 1])
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
-    table = prediction_table(contenders, [y] * 6, truth, pd.Index([7, 9]), None)
-    assert table.columns.tolist() == [
-        "y_true",
-        *list(CONTENDERS)[:4],
-        "random_subsets_1",
-        "random_subsets_2",
-    ]
-    assert table.index.tolist() == [7, 9]
-    both = np.array([[0, 1], [1, 1]])
-    labels = EvaluationTarget.of(GaussianNB(), both, both, None)
-    table = prediction_table(contenders[:1], [both], labels, pd.Index([0, 1]), None)
-    assert table.columns.tolist() == ["y_true.0", "y_true.1", "ensemble.0", "ensemble.1"]
-    assert table["ensemble.0"].tolist() == [0, 1]
-
-
 def left_out(
     n_members: int, labels: Any, n_rows: int, groups: Any = None, seed: int = 0
 ) -> list[Any]:
@@ -166,103 +143,30 @@ def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too
     assert sorted(few[out].tolist() for out in parts) == [[0] * 4, [1] * 4, [2] * 4]
 
 
-# ---------------------------------------------------------------- verdict
-
-
-def judgement(value: float, other: float, gap: tuple[float, float, float], **known: Any) -> Any:
-    difference, low, high = gap
-    # Without an interval of the difference there is none of the values either.
-    reach = np.nan if np.isnan(low) else 0.1
-    contenders = (("ensemble", value), ("all_features_ensemble", other))
-    rows = [(name, "f1", v, v - reach, v + reach, 4, 3) for name, v in contenders]
-    table = pd.DataFrame(
-        rows, columns=["contender", "metric", "value", "low", "high", "n_features", "n_models"]
+def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism: Any = None) -> Any:
+    """Findings of a subset that costs 0.1 less than all four features on the test rows."""
+    names = ["ensemble", "all_features", "best_subset"]
+    table = pd.DataFrame({"contender": names, "n_features": [4, 4, n_features], "n_models": 1})
+    gap = {"contender": ["random_subsets"], "metric": "f1", "difference": low, "favours": "neither"}
+    judged: Any = SimpleNamespace(
+        table=table,
+        differences=pd.DataFrame(gap).assign(low=low, high=high),
+        metrics=["f1"],
+        costs={"all_features": (100 * cost + 10) / 100, "best_subset": cost},
+        optimism=optimism,
+        guessing=None,
     )
-    table.loc[0, "n_models"] = known.pop("n_models", 3)
-    gaps = pd.DataFrame(
-        [("all_features_ensemble", "f1", difference, low, high, known.pop("favours", "neither"))],
-        columns=["contender", "metric", "difference", "low", "high", "favours"],
-    )
-    given = {
-        "table": table,
-        "differences": gaps,
-        "predictions": pd.DataFrame(),
-        "costs": {"best_subset": 0.25},
-        "cv_cost": 0.2,
-        "optimism": 0.05,
-        "task": "binary",
-        "vote": "hard",
-        "pos_label": np.str_("sick"),
-        "n_rows": 1234,
-        "n_groups": None,
-        "n_resamples": 100,
-        "level": 0.95,
-        "seed": 0,
-    }
-    return Judgement(**{**given, **known})
+    return [each.code for each in judgement_findings(judged)]
 
 
-def test_the_verdict_tells_numbers_intervals_and_whom_they_favour() -> None:
-    told = judgement(0.75, 0.5, (0.25, 0.1, 0.4), favours="ensemble").verdict()
-    assert told == (
-        "On 1,234 unseen rows the ensemble of 3 subsets (4 columns together) scores F1 0.750 "
-        "[0.650, 0.850] against 0.500 for all features with the same vote: a difference of 0.250 "
-        "[0.100, 0.400], which favours the ensemble."
-    )
-    one = judgement(0.5, 0.5, (0.0, np.nan, np.nan), n_models=1, n_groups=1, n_rows=9).verdict()
-    assert one == (
-        "On 9 unseen rows of 1 group the ensemble of 1 subset (4 columns together) scores F1 0.500 "
-        "against 0.500 for all features with the same vote: a difference of 0.000, which has no "
-        "interval, as all rows belong to one group."
-    )
-    undefined = judgement(np.nan, np.nan, (np.nan,) * 3)
-    assert undefined.verdict().endswith("no interval, as the metric is undefined on these rows.")
-    drawn = undefined.differences.assign(contender="random_subsets")
-    assert not judgement_findings(replace(undefined, differences=drawn))
-    large = judgement(-1234.5, -99.5, (-1135.0, -2000.0, 100.0), n_groups=5000).verdict()
-    assert "of 5,000 groups" in large
-    assert "F1 -1,234 [-1,235, -1,234] against -99.500 for" in large
-    assert "-1,135 [-2,000, 100], which is not distinguishable from none." in large
-    with pytest.raises(InputError, match="did you mean 'f1'"):
-        undefined.verdict("f11")
-    with pytest.raises(InputError, match=r"unknown contender 'al_features'.*'all_features_ens"):
-        undefined.verdict(against="al_features")
-
-
-def test_random_subsets_are_no_doubt_about_all_features() -> None:
-    told = judgement(0.7, 0.7, (0.0, -0.1, 0.1))
-    drawn = told.differences.assign(contender="random_subsets")
-    for size, codes in ((4, []), (3, ["SWM204"])):
-        others = [
-            told.table.iloc[:1].assign(contender=name, n_features=n)
-            for name, n in (("best_subset", size), ("all_features", 4))
-        ]
-        found = judgement_findings(
-            replace(told, differences=drawn, table=pd.concat([told.table, *others]))
-        )
-        assert [each.code for each in found] == codes
-    noise = drawn.assign(low=0.1, high=0.1 + 1e-17)
-    assert not judgement_findings(replace(told, differences=noise))
-
-
-def test_a_judgement_is_written_as_json_types() -> None:
-    told = judgement(0.75, 0.5, (0.25, np.nan, np.nan), n_groups=7).as_dict()
-    assert told["contenders"]["ensemble"] == {
-        "n_features": 4,
-        "n_models": 3,
-        "cost": None,
-        "metrics": {"f1": {"value": 0.75, "low": None, "high": None}},
-    }
-    assert told["differences_from_ensemble"]["all_features_ensemble"]["f1"] == {
-        "difference": 0.25,
-        "low": None,
-        "high": None,
-        "favours": "neither",
-    }
-    assert (told["test_cost"], told["cv_cost"], told["optimism"]) == (0.25, 0.2, 0.05)
-    assert (told["bootstrap"]["unit"], type(told["pos_label"])) == ("group", str)
-    rows = judgement(0.75, 0.5, (0.25, 0.1, 0.4), costs={}, cv_cost=np.inf).as_dict()
-    assert (rows["bootstrap"]["unit"], rows["test_cost"], rows["cv_cost"]) == ("row", None, None)
+def test_random_subsets_and_optimism_are_doubts_unless_all_features_are_the_result() -> None:
+    assert codes(3, -0.1, 0.1) == ["SWM204"]
+    assert codes(3, 0.1, 0.1 + 1e-17) == []
+    assert codes(4, -0.1, 0.1, optimism=0.2) == []
+    # As large as the gain, whatever the last digits.
+    for cost in range(1, 90):
+        optimism = difference(cost / 100, (cost - 10) / 100)
+        assert codes(3, 0.1, 0.1, cost / 100, optimism) == ["SWM203"]
 
 
 # ---------------------------------------------------------------- judged from training to verdict
@@ -282,22 +186,6 @@ def planted(n_rows: int, seed: int, n_noise: int = 60, effect: float = 1.2) -> R
 
 CHOSEN = [["x0", "x1", "x2"], ["x1", "x2", "x3"], ["x0", "x2", "x3"]]
 KNN = KNeighborsClassifier(5)
-
-
-def test_selection_that_helps_is_told_from_noise() -> None:
-    verdict = judge(KNN, planted(300, 0), planted(400, 1), CHOSEN, n_random=3, n_resamples=400)
-    gaps = verdict.differences[verdict.differences["metric"] == "accuracy"].set_index("contender")
-    for rival in ("all_features", "all_features_ensemble", "random_subsets"):
-        assert gaps.loc[rival, "low"] > 0.0
-        assert gaps.loc[rival, "favours"] == "ensemble"
-    assert verdict.verdict().endswith("which favours the ensemble.")
-
-
-def test_selection_from_pure_noise_is_worth_nothing() -> None:
-    train, test = planted(300, 0, effect=0.0), planted(400, 1, effect=0.0)
-    noise = judge(KNN, train, test, CHOSEN, n_random=3, n_resamples=400)
-    assert (noise.differences.query("metric == 'accuracy'")["favours"] == "neither").all()
-    assert "which is not distinguishable from none" in noise.verdict("accuracy")
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "log_loss"])
@@ -361,6 +249,14 @@ def test_every_figure_can_be_computed_from_the_predictions(small: Any) -> None:
         assert row["value"] == pytest.approx(np.mean(scores), abs=1e-12)
         assert row["low"] <= row["value"] <= row["high"]
     assert [c for c in answers if "random" in c] == [f"random_subsets_{i}" for i in (1, 2, 3, 4)]
+    sizes = judged.table.set_index("contender")[["n_features", "n_models"]].drop_duplicates()
+    assert sizes.index.tolist() == list(CONTENDERS)
+    assert sizes.drop("random_subsets").to_numpy().tolist() == [[4, 3], [3, 1], [12, 1], [12, 3]]
+    assert 3 <= sizes.loc["random_subsets", "n_features"] <= 9
+    with pytest.raises(InputError, match="did you mean 'f1'"):
+        judged.verdict("f11")
+    with pytest.raises(InputError, match="did you mean 'all_features'"):
+        judged.verdict(against="al_features")
 
 
 def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None:
@@ -376,17 +272,6 @@ def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None
     assert (same["favours"] == "neither").all()
 
 
-def test_sizes_are_distinct_columns_and_members(small: Any) -> None:
-    judged = judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, metrics=["accuracy"])
-    sizes = judged.table.set_index("contender")[["n_features", "n_models"]]
-    assert sizes.index.tolist() == list(CONTENDERS)
-    assert sizes.loc["ensemble"].tolist() == [4, 3]
-    assert sizes.loc["best_subset"].tolist() == [3, 1]
-    assert sizes.loc["all_features"].tolist() == [12, 1]
-    assert sizes.loc["all_features_ensemble"].tolist() == [12, 3]
-    assert 3 <= sizes.loc["random_subsets", "n_features"] <= 9
-
-
 def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> None:
     forest = RandomForestClassifier(5)
     one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
@@ -395,25 +280,6 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> 
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
     other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
     assert not other.predictions.equals(one.predictions)
-
-
-@pytest.mark.parametrize("serial_seconds", [0.0, 60.0])
-def test_progress_counts_the_models_of_every_contender(
-    small: Any, monkeypatch: pytest.MonkeyPatch, serial_seconds: float
-) -> None:
-    monkeypatch.setattr("swarm.validation.answers.SERIAL_SECONDS", serial_seconds)
-    counted: list[int] = []
-    judge(KNN, *small, CHOSEN, n_random=2, n_resamples=10, on_models=counted.append)
-    # The ensemble, two single models, all features with as many models, two random draws.
-    assert counted == [3, 1, 1, 3, 3, 3]
-
-
-def test_the_any_vote_raises_the_recall_of_both_sides(small: Any) -> None:
-    judged = judge(KNN, *small, CHOSEN, vote="any", pos_label="sick", n_random=2, n_resamples=30)
-    value = judged.table.set_index(["contender", "metric"])["value"]
-    assert value["all_features_ensemble", "recall"] > value["all_features", "recall"]
-    assert value["ensemble", "recall"] > value["best_subset", "recall"]
-    assert judged.vote == "any"
 
 
 def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> None:
@@ -485,36 +351,11 @@ def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
     judged = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9, test_groups=groups)
     assert judged.table[["low", "high"]].isna().all(axis=None)
     text = json.dumps(judged.as_dict(), allow_nan=False)
-    assert "which has no interval" in json.loads(text)["verdict"]
-
-
-def test_numbers_and_labels_and_many_classes_are_judged_too(small: Any) -> None:
-    (X, _), (Z, _) = small
-    subsets = [["x0", "x1"], ["x2"]]
-    linear = LinearRegression()
-    judged = judge(linear, (X, X["x0"] * 3), (Z, Z["x0"] * 3), subsets, n_random=2, n_resamples=20)
-    value = judged.table.set_index(["contender", "metric"])["value"]
-    assert value["best_subset", "r2"] == pytest.approx(1.0)
-    assert value["random_subsets", "r2"] < 1.0
-    assert judged.vote == "mean"
-
-    def labels(T: pd.DataFrame) -> pd.DataFrame:
-        return pd.DataFrame({"p": T["x0"] > 0, "q": T["x1"] > 0}).astype(int)
-
-    judged = judge(KNN, (X, labels(X)), (Z, labels(Z)), [["x0", "x1"]], n_random=1, n_resamples=20)
-    assert judged.metrics == ["f1_samples", "subset_accuracy", "hamming_loss"]
-    columns = [f"{name}.{label}" for name in ("y_true", "ensemble") for label in "pq"]
-    assert list(judged.predictions)[:4] == columns
-    gaps = judged.differences.query("metric == 'hamming_loss'")
-    lower = gaps["high"] < 0
-    assert lower.any()
-    assert (gaps[lower]["favours"] == "ensemble").all()
-
-    def thirds(T: pd.DataFrame) -> pd.Series:
-        return pd.Series(np.digitize(T["x0"], [0.0, 1.0]))
-
-    judged = judge(KNN, (X, thirds(X)), (Z, thirds(Z)), subsets, n_random=1, n_resamples=20)
-    assert judged.metrics == ["f1_macro", "accuracy", "balanced_accuracy"]
+    told = json.loads(text)
+    assert "which has no interval" in told["verdict"]
+    assert told["bootstrap"]["unit"] == "group"
+    rows = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9)
+    assert rows.as_dict()["bootstrap"]["unit"] == "row"
 
 
 def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,12 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from conf.estimator import build_estimator
 from conf.sections import ModelSection
-from swarm import SubsetSelector
-from swarm.early_stopping import (
-    EarlyStoppingLGBMClassifier,
-    EarlyStoppingLGBMRegressor,
-    held_out,
-)
+from swarm.early_stopping import held_out
 from swarm.ensemble import SubsetEnsemble
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.fingerprint import recipe
@@ -38,7 +32,7 @@ from tasks.models.served_model import ServedEnsemble
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X, y = X.iloc[:200, :5].sort_index(axis=1), y.iloc[:200]
 SMALL = {"n_estimators": 60, "num_leaves": 4, "learning_rate": 0.5}
-STOP = {"rounds": 3, "share": 0.25}
+STOP = 3
 Table = tuple[pd.DataFrame, pd.Series]
 
 
@@ -65,7 +59,7 @@ def test_costs_are_those_of_lightgbm_with_the_same_rows_held_out() -> None:
         found = evaluator.evaluate(np.ones((1, 5), dtype=bool), np.array([np.inf]), np.arange(3))
     for fold, (train, test) in enumerate(problem.folds):
         labels = y.to_numpy()[train]
-        inner = held_out(labels, 0.25, 0, classes=True)
+        inner = held_out(labels, 0.2, 0, classes=True)
         outer = np.setdiff1d(np.arange(len(train)), inner)
         params = {"objective": "binary", "num_leaves": 4, "learning_rate": 0.5, "verbosity": -1}
         params |= {"num_threads": 1, "deterministic": True, "force_col_wise": True}
@@ -105,26 +99,18 @@ def test_a_problem_with_early_stopping_is_another_and_shrinks_nothing() -> None:
     stopped = Problem.build(X, y, stopping(), folds=3)
     whole = Problem.build(X, y, stopping(early_stopping=None), folds=3)
     fingerprints = {stopped.fingerprint(), whole.fingerprint()}
-    other = Problem.build(X, y, stopping(early_stopping={"rounds": 4, "share": 0.25}), folds=3)
+    other = Problem.build(X, y, stopping(early_stopping=4), folds=3)
     assert len({*fingerprints, other.fingerprint()}) == 3
     assert whole.exact_shrink
     assert not stopped.exact_shrink
     assert f"lightgbm=={lightgbm.__version__}".encode() in recipe(stopped)
 
 
-def test_fitting_warns_of_nothing() -> None:
-    numbers = pd.Series(np.arange(len(X), dtype=float))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        EarlyStoppingLGBMClassifier(**SMALL, verbosity=-1).fit(X, y).predict(X)
-        EarlyStoppingLGBMRegressor(**SMALL, verbosity=-1).fit(X, numbers).predict(X)
-
-
 def test_models_of_scikit_learn_use_their_own_early_stopping() -> None:
     path = "sklearn.ensemble.HistGradientBoostingClassifier"
     params = stopping(estimator=path, params={"max_iter": 20}).get_params()
     assert params["early_stopping"] is True
-    assert (params["n_iter_no_change"], params["validation_fraction"]) == (3, 0.25)
+    assert (params["n_iter_no_change"], params["validation_fraction"]) == (3, 0.2)
 
 
 # ---------------------------------------------------------------- steps
@@ -170,31 +156,6 @@ def test_costs_are_those_of_the_same_pipeline_built_by_hand(table: Table) -> Non
         )
         model = make_pipeline(by_hand, LogisticRegression(max_iter=200))
         assert cost == pytest.approx(1 - cross_val_score(model, X[columns], y, cv=folds).mean())
-
-
-def test_steps_for_numbers_alone_keep_the_fast_path_and_the_importances() -> None:
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X = X.iloc[:150, :6]
-    bayes = {"estimator": "sklearn.naive_bayes.GaussianNB", "params": {}}
-    one = Problem.build(X, y.iloc[:150], stepped(SCALE, **bayes), folds=3)
-    other = Problem.build(X, y.iloc[:150], stepped(scaling="standard", **bayes), folds=3)
-    with CrossValidation(one) as own, CrossValidation(other) as scaled:
-        assert not own.fits_models
-        assert own.way == scaled.way
-    assert Problem.build(X, y.iloc[:150], stepped(IMPUTE, SCALE), folds=3).importance == "fold"
-
-
-def test_a_search_with_missing_values_and_categories_needs_no_python(table: Table) -> None:
-    X, y = table
-    target = {"transformer": "sklearn.preprocessing.TargetEncoder"}
-    found = [
-        SubsetSelector(stepped(IMPUTE, target), strategy="random", distinct=4, cv=3)
-        .fit(X, y)
-        .results_
-        for _ in range(2)
-    ]
-    assert found[0].equals(found[1])
-    assert np.isfinite(found[0]["cost"]).any()
 
 
 def test_an_ensemble_with_steps_is_stored_without_pickle(table: Table, tmp_path: Path) -> None:

@@ -11,22 +11,19 @@ import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.inspection import permutation_importance
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.preprocessing import StandardScaler
 
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations
-from swarm.problem import models
-from swarm.problem.models import describe, make_deterministic, shrinks_exactly
+from swarm.problem.models import make_deterministic, shrinks_exactly
 from swarm.problem.problem import Problem
-from swarm.problem.space import SearchSpace
 from swarm.strategies.operators.memory import shrink
 
 Bool = NDArray[np.bool_]
@@ -161,20 +158,6 @@ def bundled() -> Table:
     return X, (noisy > 0.3).astype(int)
 
 
-@pytest.mark.parametrize("share", [0.3, 0.47, 0.51, 0.9])
-@pytest.mark.parametrize("common", [-9.0, 0.0, 9.0, np.nan])
-def test_a_value_in_half_of_the_rows_is_found_wherever_it_sorts(
-    share: float, common: float
-) -> None:
-    rng = np.random.default_rng(3)
-    values = pd.Series(
-        np.where(rng.permutation(2000) < share * 2000, common, rng.normal(size=2000))
-    )
-    assert models._is_often_the_same(values) == (share > 0.49)
-    exact = models._could_be_bundled(pd.DataFrame({"a": values, "b": values.sample(frac=1).array}))
-    assert exact == (share > 0.496)
-
-
 def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
     X, y = bundled()
     model = make_deterministic(LGBMClassifier(n_estimators=4, num_leaves=6), 0)
@@ -261,35 +244,6 @@ def test_permutation_importances_are_those_of_scikit_learn_on_the_test_rows() ->
     np.testing.assert_allclose(answers.importances[0], np.mean(expected, axis=0), atol=1e-15)
 
 
-def test_a_model_without_importances_gets_mutual_information_and_may_have_none() -> None:
-    X, y = cancer()
-    X = X.iloc[:, :5].assign(same=1.0)
-    problem = Problem.build(X, y, KNeighborsClassifier(), folds=3)
-    assert problem.importance == "mutual_information"
-    mask = np.array([[True, False, True, False, False, True]])
-    values = evaluate(problem, mask).importances[0]
-    assert (values[[0, 2]] > 0).all()
-    assert (values[[1, 3, 4, 5]] == 0).all()
-    none = Problem.build(X, y, KNeighborsClassifier(), importance="none", folds=3)
-    answers = evaluate(none, mask)
-    assert (answers.importances == 0).all()
-    assert np.array_equal(answers.used, mask)
-
-
-def test_importances_of_a_group_are_the_sum_over_its_columns() -> None:
-    X, y = cancer()
-    X = X.iloc[:, :6]
-    names = list(X.columns)
-    space = SearchSpace.build(names, groups={"pair": [names[1], names[4]]})
-
-    def importances(**options: Any) -> Any:
-        problem = Problem.build(X, y, LGBMClassifier(**SMALL), **options)
-        return evaluate(problem, np.ones((1, problem.space.n_units), dtype=bool)).importances[0]
-
-    grouped, single = importances(space=space), importances()
-    np.testing.assert_allclose(grouped, single[[0, 1, 2, 3, 5]] + [0, single[4], 0, 0, 0])
-
-
 @pytest.mark.parametrize(
     "make",
     [
@@ -325,14 +279,3 @@ def test_a_generator_as_random_state_is_refused_by_name() -> None:
     model = make_pipeline(RandomForestClassifier(random_state=np.random.RandomState(0)))
     with pytest.raises(ConfigError, match="randomforestclassifier__random_state must be an int"):
         make_deterministic(model, 0)
-
-
-def test_a_description_tells_settings_apart_and_refuses_what_has_no_name() -> None:
-    encoder = make_column_transformer(
-        (OneHotEncoder(), make_column_selector(dtype_include="category"))
-    )
-    assert describe(encoder) == describe(clone(encoder))
-    assert describe(Ridge(alpha=1)) != describe(Ridge(alpha=2))
-    assert describe(make_pipeline(Ridge())) != describe(Ridge())
-    with pytest.raises(ConfigError, match="no stable name"):
-        describe(LGBMClassifier(objective=lambda y, p: (p - y, np.ones_like(p))))

@@ -115,15 +115,6 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     assert_same_costs(problem, masks)
 
 
-def test_a_class_that_is_missing_from_a_fold_is_never_predicted_there() -> None:
-    rng = np.random.default_rng(3)
-    features = frame_of(rng, 40, 6, "whole")
-    target = np.r_[np.arange(35) % 2, np.full(5, 2)]
-    folds = [(np.arange(30), np.arange(30, 40)), (np.arange(10, 40), np.arange(10))]
-    problem = Problem.build(features, target, GaussianNB(), folds=folds, importance="none")
-    assert_same_costs(problem, masks_of(rng, 6))
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 1e-9])
 def test_variances_of_zero_and_folds_of_other_sizes_are_no_trouble(smoothing: float) -> None:
     rng = np.random.default_rng(5)

@@ -227,10 +227,10 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     assert told["verdict"] == "no clear difference"
 
     run = bench.tracking.run(told["run"])
-    assert (run.status, run.tags["kind"]) == ("FINISHED", "nested")
-    assert run.tags["headline"].startswith("No clear gain in outer folds: accuracy 0.")
-    assert "nested_folds.csv" in run.tags["mlflow.note.content"]
-    assert run.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
+    assert (run.info.status, run.data.tags["kind"]) == ("FINISHED", "nested")
+    assert run.data.tags["headline"].startswith("No clear gain in outer folds: accuracy 0.")
+    assert "nested_folds.csv" in run.data.tags["mlflow.note.content"]
+    assert run.data.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
     children = list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{told['run']}'"))
     assert sorted(child.data.tags["outer_fold"] for child in children) == [
         f"fold {i} of 4" for i in (1, 2, 3, 4)

@@ -2,70 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.problem.space import SearchSpace
-from swarm.strategies.multiswarm import (
-    leader_of_each,
-    local_searchers,
-    rank_in_group,
-    split_evenly,
-)
-from swarm.strategies.operators.initialise import one_per_cluster, ranked_prefixes
+from swarm.strategies.multiswarm import leader_of_each, rank_in_group, split_evenly
+from swarm.strategies.operators.initialise import ranked_prefixes
 from swarm.strategies.operators.memory import Memory, improves, remember, shrink
-from swarm.strategies.operators.steps import (
-    STEPS,
-    Particles,
-    VelocityWeights,
-    flip_probability,
-    update_velocity,
-)
+from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 from swarm.testing.planted import plain_space, spaces
 from tests.fakes import calm
 
 seeds = st.integers(0, 2**32)
 shapes = st.tuples(st.integers(1, 8), st.integers(1, 12))
-# Velocities stay what they are.
-CONSTANT = VelocityWeights(inertia=1.0, c1=0.0, c2=0.0)
 
 
 def _masks(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return rng.random(shape) < rng.random()
 
 
-def stepped(
-    step: str, velocity: Any, *masks: Any, space: SearchSpace | None = None, seed: int = 0
-) -> tuple[np.ndarray, np.ndarray]:
-    """Take one step; without masks from empty ones, with one from the best position."""
-    velocity = np.asarray(velocity, dtype=float)
-    found = [*masks, *[masks[0] if masks else np.zeros(velocity.shape, dtype=bool)] * 3][:3]
-    particles = Particles(*found, velocity, space or plain_space(velocity.shape[1]))
-    return STEPS[step](particles, CONSTANT, np.random.default_rng(seed))
-
-
 # velocities
-
-
-@calm
-@given(shapes, seeds, st.floats(0, 0.95), st.floats(0, 2), st.floats(0, 2), st.floats(0.1, 9))
-def test_velocities_stay_within_their_bound_and_the_reach_of_a_swarm_that_starts_at_rest(
-    shape: tuple[int, int], seed: int, inertia: float, c1: float, c2: float, bound: float
-) -> None:
-    rng = np.random.default_rng(seed)
-    velocity = np.zeros(shape)
-    weights = VelocityWeights(inertia, c1, c2, bound)
-    for _ in range(30):
-        before = velocity.copy()
-        position, pbest, leader = (_masks(rng, shape) for _ in range(3))
-        moved = update_velocity(velocity, position, pbest, leader, weights, rng)
-        assert (np.abs(moved) <= min(bound, weights.reach)).all()
-        assert np.array_equal(velocity, before)
-        velocity = moved
 
 
 class _Ones(np.random.Generator):
@@ -90,66 +48,6 @@ def test_velocities_follow_the_formula_and_approach_the_reach() -> None:
     assert velocity.item() == pytest.approx(weights.reach) == 2.0
     assert VelocityWeights(1.0, 2.0, 2.0).reach == np.inf
     assert VelocityWeights(1.0, 0.0, 0.0).reach == 0.0
-
-
-# steps
-
-
-def test_at_the_default_bound_no_unit_is_on_with_less_than_0_119() -> None:
-    position, _ = stepped("bpso", np.repeat([[-2.0, 0.0, 2.0]], 40_000, axis=0))
-    assert np.allclose(position.mean(axis=0), [0.1192, 0.5, 0.8808], atol=0.01)
-
-
-def test_a_v_shaped_transfer_flips_by_the_size_of_the_velocity_and_keeps_at_rest() -> None:
-    position = np.tile([[True, False, True, False]], (20_000, 1))
-    velocity = np.tile([[0.0, 0.5, -0.5, 9.0]], (20_000, 1))
-    flipped = stepped("v_shaped", velocity, position)[0] ^ position
-    assert np.allclose(flipped.mean(axis=0), [0, np.tanh(0.5), np.tanh(0.5), 1], atol=0.01)
-    assert not flipped[:, 0].any()
-
-
-def test_flip_probabilities_are_those_of_sticky_bpso() -> None:
-    # i_s = 4 / 40, i_g = 0.9 / 3 and i_p = 0.6.
-    position = np.zeros((4, 40), dtype=bool)
-    pbest, leader = position.copy(), position.copy()
-    pbest[[1, 3]], leader[[2, 3]] = True, True
-    for stickiness, alone in ((np.zeros((4, 40)), 0.1), (np.ones((4, 40)), 0.0)):
-        particles = Particles(position, pbest, leader, stickiness, plain_space(40))
-        expected = np.array([[0.0], [0.6], [0.3], [0.9]]) + alone
-        assert np.allclose(flip_probability(particles), expected)
-
-
-def test_a_bit_is_stuck_when_it_flips_and_an_eighth_freer_after_each_step() -> None:
-    before = np.tile([1.0, 0.5, 0.05, 0.0], (500, 1))
-    position, after = stepped("sticky", before)
-    assert position[:, 3].any()
-    assert np.array_equal(after, np.where(position, 1.0, np.maximum(before - 0.125, 0.0)))
-
-
-@calm
-@given(spaces(), seeds)
-def test_recombination_takes_each_bit_from_a_parent_but_for_few_flips_of_free_units(
-    space: SearchSpace, seed: int
-) -> None:
-    rng = np.random.default_rng(seed)
-    pbest, leader = (space.repair(_masks(rng, (400, space.n_units)), rng) for _ in range(2))
-    before = pbest.copy(), leader.copy()
-    velocity = np.zeros(pbest.shape)
-    child, _ = stepped("recombine", velocity, ~pbest, pbest, leader, space=space, seed=seed)
-    assert np.array_equal(pbest, before[0])
-    assert np.array_equal(leader, before[1])
-    assert (child | ~space.fixed).all()
-    assert not (child & space.forbidden).any()
-    strange = ((child != pbest) & (child != leader)).sum(axis=1)
-    assert strange.mean() < 2.5
-
-
-def test_recombination_of_equal_masks_drops_one_unit_and_adds_one_on_average() -> None:
-    mask = np.zeros((20_000, 50), dtype=bool)
-    mask[:, :8] = True
-    child, _ = stepped("recombine", np.zeros(mask.shape), mask)
-    assert (mask & ~child).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
-    assert (child & ~mask).sum(axis=1).mean() == pytest.approx(1, abs=0.03)
 
 
 # memory
@@ -227,32 +125,7 @@ def test_sizes_ranks_and_leaders_of_subswarms_are_those_of_a_loop(n_swarms: int,
         assert {leader[i] for i in own} == {own[0]}
 
 
-def test_leaders_always_search_and_only_the_next_ones_may() -> None:
-    rank = np.tile(np.arange(4), 5000)
-    searching = local_searchers(rank, 2, 0.3, np.random.default_rng(0)).reshape(-1, 4)
-    assert np.allclose(searching.mean(axis=0), [1.0, 0.3, 0.3, 0.0], atol=0.03)
-
-
 # first positions
-
-
-@calm
-@given(spaces(), seeds)
-def test_one_per_cluster_takes_exactly_one_of_each(space: SearchSpace, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    free = plain_space(space.n_units)
-    labels = np.unique(rng.integers(4, size=space.n_units), return_inverse=True)[1]
-    masks = one_per_cluster(5, free, labels, rng)
-    for label in np.unique(labels):
-        assert (masks[:, labels == label].sum(axis=1) == 1).all()
-    assert space.obeys(one_per_cluster(5, space, labels, rng)).all()
-
-
-def test_every_unit_of_a_cluster_is_drawn_alike_but_the_forbidden_ones() -> None:
-    space, labels = plain_space(6, forbidden=["x0"]), np.array([0, 0, 1, 1, 1, 2])
-    masks = one_per_cluster(6000, space, labels, np.random.default_rng(0))
-    assert np.allclose(masks.mean(axis=0), [0, 1, 1 / 3, 1 / 3, 1 / 3, 1], atol=0.03)
-    assert not masks[:, 0].any()
 
 
 @calm

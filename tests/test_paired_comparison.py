@@ -87,7 +87,35 @@ def test_a_challenger_wins_above_the_margin_and_at_the_confidence(
 ) -> None:
     met = PairedComparison("f1", 0.8, 0.83, gain, 0.0, 0.1, chance, 0.02, 0.95, 1200, None)
     assert met.won is won
-    assert met.verdict() == (
-        f"F1 0.8300 against 0.8000 on 1200 rows: gain {gain:+.4f}, above the margin in "
-        f"{chance:.0%} of resamples; required: a gain above 0.02 at 95%"
-    )
+
+
+def test_a_gain_of_the_margin_is_no_gain_above_it() -> None:
+    y = np.arange(100) % 2
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    champion = np.where(np.arange(100) < 51, y, 1 - y)
+    challenger = np.where(np.arange(100) < 52, y, 1 - y)
+    met = duel(truth, champion, challenger, "accuracy", margin=0.01, confidence=0.25)
+    assert not met.won
+    # The number of times that a row is drawn is about a Poisson variable: P(2 or more) = 0.264.
+    assert met.chance == pytest.approx(0.264, abs=0.03)
+    assert duel(truth, champion, challenger, "accuracy", margin=0.0099, confidence=0.25).won
+    # The same with an error in large units, whose last digits are larger.
+    numbers = np.arange(100.0)
+    truth = EvaluationTarget.of(LinearRegression(), numbers, numbers, None)
+    champion = numbers + np.where(np.arange(100) == 0, 1.1, 0.1)
+    for unit in (1e-9, 1.0, 1e9):
+        truth = EvaluationTarget.of(LinearRegression(), unit * numbers, unit * numbers, None)
+        rivals = unit * champion, unit * (numbers + 0.1)
+        for margin, won in ((0.01, False), (0.0099, True)):
+            met = duel(truth, *rivals, "mean_absolute_error", margin=unit * margin, confidence=0.0)
+            assert met.won is won
+
+
+def test_equal_predictions_of_two_models_never_win() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=200)
+    truth = EvaluationTarget.of(LinearRegression(), y, y, None)
+    champion = y + rng.normal(size=200)
+    for metric in ("r2", "mean_absolute_error", "neg_root_mean_squared_error"):
+        met = duel(truth, champion, champion + 1e-15 * (y - champion), metric, confidence=0.5)
+        assert (met.gain, met.low, met.high, met.chance, met.won) == (0.0, 0.0, 0.0, 0.0, False)

@@ -87,3 +87,10 @@ def test_of_equal_rows_the_first_is_on_the_front() -> None:
 )
 def test_the_knee_of_a_front(sizes: list[int], costs: list[float], place: int) -> None:
     assert knee(np.array(sizes), np.array(costs)) == place
+
+
+def test_the_smaller_of_two_equal_bends_is_the_knee_whatever_the_last_digits() -> None:
+    sizes = np.arange(1, 5)
+    for unit in np.arange(1, 40) / 7:
+        # Two and three units are as far below the line from the first to the last.
+        assert knee(sizes, unit * np.array([0.9, 0.36, 0.06, 0.0]) + 0.3) == 1

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import pytest
 import sqlalchemy as sa
 
-from conf.load import render
+from conf.yaml_text import render
 from swarm.errors import DataError, StoreError
 from swarm.storage.archive import Archive
 from tasks.sources import fetch
@@ -136,10 +136,10 @@ def test_a_run_killed_on_postgresql_ends_as_on_files_and_shows_no_password(
     command = warm.start("resume", run_id, "--tracking-uri", stored, "-v")
     assert command.wait() == 0, command.said()
     run = on_server.tracking.run(run_id)
-    assert run.status == "FINISHED"
+    assert run.info.status == "FINISHED"
     assert on_server.answer(run_id) == on_files(0)
     assert on_server.steps(run_id) == list(range(1, EPOCHS + 1))
-    assert run.tags["data"].startswith("sql:postgresql://swarm:***@")
+    assert run.data.tags["data"].startswith("sql:postgresql://swarm:***@")
     config = on_server.tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
     assert f"url: {on_server.archive}" in config
     said = killed.said() + command.said() + command.out.read_text()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 from conf.estimator import build_estimator
 from flows.configured import fetched, plan_as_configured, prepare_as_configured
-from flows.planning import lines, plan_search
 from flows.select import select
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, SpaceError
+from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
@@ -35,7 +35,7 @@ from swarm.search.confirmation import fresh_seed
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter, cut_units, golden_section, most_cut_fits
 from swarm.strategies.catalogue import STRATEGIES, make
-from swarm.testing.planted import drive, hints_for, plain_space, planted
+from swarm.testing.planted import hints_for, plain_space
 from tasks.steps import split_rows
 from tests.small_run import Bench
 
@@ -102,22 +102,6 @@ def test_every_strategy_searches_the_kept_units_and_answers_for_the_whole_table(
 def refuse_to_train(self: CrossValidation, jobs: list[Any], records: Any) -> tuple[int, float]:
     assert not jobs, "an evaluation is missing from the archive"
     return 0, 0.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        DecisionTreeClassifier(max_depth=3),
-        LGBMClassifier(n_estimators=5, min_child_samples=3, verbosity=-1),
-        KNeighborsClassifier(3),
-    ],
-    ids=lambda model: type(model).__name__,
-)
-def test_workers_change_nothing(estimator: Any) -> None:
-    X, y = numbers()
-    alone = selector(estimator=estimator).fit(X, y)
-    assert answer(selector(estimator=estimator, n_jobs=2).fit(X, y)) == answer(alone)
 
 
 @pytest.mark.parametrize(
@@ -198,33 +182,27 @@ def test_golden_section_finds_a_single_valley_to_a_tenth(least: int, most: int, 
     assert len(asked) == len(set(asked))
 
 
-def test_equal_costs_beyond_the_used_units_leave_the_smallest() -> None:
-    assert golden_section(lambda size: 0.2 if size < 30 else 0.1, 5, 5000) in range(30, 34)
-
-
-def test_the_plan_bounds_the_number_of_fits() -> None:
+def test_no_more_columns_are_kept_than_a_search_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.search.prefilter.MANY_COLUMNS", 8)
     X, y = numbers()
-    for width, least in ((N_COLUMNS, 1), (N_COLUMNS, 20), (9, 5), (3, 20)):
-        table = X.iloc[:, :width]
-        problem = Problem.build(table, y, GaussianNB(), folds=3)
-        plan = Prefilter.of(problem, problem.folds, make("multiswarm"), least)
+    pair = {"pair": ["x9", "x4"]}
+    for groups, most in (({}, 8), (pair, 7)):
+        space = SearchSpace.build(list(X.columns), groups=groups)
+        # Neighbours use every column, and twelve columns say the same.
+        table = X.assign(**{f"x{i}": X["x9"] for i in range(12)})
+        problem = Problem.build(table, y, KNeighborsClassifier(3), folds=3, space=space)
+        plan = Prefilter.of(problem, problem.folds, make("multiswarm"), 1)
         with CrossValidation(plan.problem) as evaluator:
-            assert cut_units(plan, evaluator).n_fits <= most_cut_fits(plan)
+            cut = cut_units(plan, evaluator)
+        assert cut.sizes.tolist()[-2:] == [most, space.n_units]
+        assert cut.n_kept <= most
+        assert cut.n_fits <= most_cut_fits(plan)
+    monkeypatch.setattr(CrossValidation, "_train", refuse_to_train)
+    with pytest.raises(ConfigError, match=r"must keep 9 units, but keeps at most 8.*keep, fix or"):
+        selector(prefilter={"least": 9}).fit(X, y)
 
 
-def test_a_strategy_on_all_units_is_the_strategy_itself() -> None:
-    space = plain_space(9)
-    strategy = make("multiswarm", {"n_particles": 4, "n_swarms": 2})
-    whole = Narrowed(strategy, np.ones(9, dtype=bool), hints_for(space))
-    for plain, narrowed in zip(
-        drive(strategy, planted(space, 2)), drive(whole, planted(space, 2)), strict=True
-    ):
-        assert (plain.proposal.masks == narrowed.proposal.masks).all()
-        assert (plain.after.members.masks == narrowed.after.members.masks).all()
-
-
-def test_a_narrowed_strategy_starts_again_from_masks_of_the_whole_table() -> None:
-    """A rotation starts it again on the next partition, from the members that it had."""
+def test_a_narrowed_strategy_starts_from_masks_of_the_whole_table() -> None:
     space, kept = plain_space(9), np.arange(9) < 6
     strategy = make("multiswarm", {"n_particles": 4, "n_swarms": 2})
     narrowed = Narrowed(strategy, kept, hints_for(space.restricted(kept)))
@@ -232,29 +210,6 @@ def test_a_narrowed_strategy_starts_again_from_masks_of_the_whole_table() -> Non
     state = narrowed.start(space, Hints(warm=warm), np.random.default_rng(0))
     masks = narrowed.propose(state, np.random.default_rng(1))[1].masks
     assert (masks[:2] == (warm & kept)[[0, 2]]).all()
-
-
-def test_a_narrowed_strategy_is_what_its_strategy_is() -> None:
-    for name in STRATEGIES:
-        strategy = make(name)
-        narrowed = Narrowed(strategy, np.ones(9, dtype=bool), Hints())
-        for attribute in ("ends_by_itself", "takes_warm_start", "uses_importances"):
-            assert getattr(narrowed, attribute) is getattr(strategy, attribute)
-
-
-def test_a_restricted_space_keeps_groups_and_constraints_in_their_order() -> None:
-    space = SearchSpace.build(
-        list("abcdef"), groups={"g": ["b", "e"]}, fixed=["g"], forbidden=["f"], max_size=4
-    )
-    kept = space.mask(["b", "c", "e"])
-    inner = space.restricted(kept)
-    assert inner.columns == ("b", "c", "e")
-    assert inner.names == ("g", "c")
-    assert inner.units == ((0, 2), (1,))
-    assert inner.fixed.tolist() == [True, False]
-    assert (inner.min_size, inner.max_size) == (1, 2)
-    with pytest.raises(SpaceError, match="fixed unit 'g' must be kept"):
-        space.restricted(space.mask(["a"]))
 
 
 def test_a_model_that_fails_on_all_features_is_refused_in_one_sentence() -> None:
@@ -268,6 +223,11 @@ def test_a_model_that_fails_on_all_features_is_refused_in_one_sentence() -> None
         selector(estimator=Narrow()).fit(*numbers())
 
 
+def keep_few(patch: pytest.MonkeyPatch) -> None:
+    """Let a prefilter keep three of the eight units, where a run would keep twenty."""
+    patch.setattr(Prefilter, "of", staticmethod(partial(Prefilter.of, least=3)))
+
+
 @pytest.mark.slow
 def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     prefect_server: str,
@@ -275,7 +235,8 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = bench.config(prefilter={"least": 3}, strategy={"name": "mlaco", "params": {}})
+    keep_few(monkeypatch)
+    config = bench.config(prefilter="always", strategy={"name": "mlaco", "params": {}})
     outcome = select(config)
     cut = outcome.result.cut
     assert cut.sentence() in " ".join(capsys.readouterr().err.split())
@@ -287,26 +248,15 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     assert set(outcome.result.features) <= set(space.subset(cut.kept))
     answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
     assert (answer["prefilter"]["kept"], answer["n_available"]) == (cut.n_kept, 8)
-    page = bench.artifact(outcome.run_id, "report.html").decode()
-    assert f"{cut.n_kept} of 8 units" in page
     before, paid = bench.answer(outcome.run_id), bench.paid_for()
     select(config, run_id=outcome.run_id)
     assert bench.answer(outcome.run_id) == before
     assert bench.paid_for() == paid
-    # The columns of a wide table that no subset has would be zeros.
-    members = outcome.result.state.strategy.members
-    table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
-    assert table.shape == (len(members.costs), 2 + 8)
-    monkeypatch.setattr("tasks.report.MANY_COLUMNS", 7)
-    select(config, run_id=outcome.run_id)
-    narrow = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "subsets.csv")))
-    used = [name for name in table if name in ("cost", "group") or table[name].any()]
-    assert len(used) < table.shape[1]
-    pd.testing.assert_frame_equal(narrow, table[used])
 
 
-def test_the_test_rows_are_not_seen(bench: Bench) -> None:
-    config = bench.config(prefilter={"least": 3})
+def test_the_test_rows_are_not_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_few(monkeypatch)
+    config = bench.config(prefilter="always")
     table = fetched(config)
     data = prepare_as_configured(config, table)
     estimator = build_estimator(config.model)
@@ -325,17 +275,3 @@ def test_the_test_rows_are_not_seen(bench: Bench) -> None:
             cuts.append(cut_units(prefilter, evaluator))
     assert cuts[0].importances.tolist() == cuts[1].importances.tolist()
     assert cuts[0].costs.tolist() == cuts[1].costs.tolist()
-
-
-@pytest.mark.slow
-def test_the_plan_of_a_run_counts_the_fits_of_the_prefilter(
-    prefect_server: str, bench: Bench
-) -> None:
-    config = bench.config(prefilter={"least": 3})
-    found = plan_search(config)
-    cut = select(config).result.cut
-    assert cut.n_fits <= found.prefilter_fits <= 3 * 6
-    assert any(f"at most {found.prefilter_fits} fits" in line for line in lines(found))
-    without = plan_search(bench.config())
-    assert without.prefilter_fits == 0
-    assert not any("prefilter" in line for line in lines(without))

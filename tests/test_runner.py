@@ -1,10 +1,8 @@
-"""One search from its description: hooks, proxy, Ctrl-C in the first epoch, times."""
+"""One search from its description: callbacks, proxy, Ctrl-C in the first epoch, times."""
 
 from __future__ import annotations
 
 import dataclasses
-import time
-import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +11,6 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from scipy.stats import spearmanr
-from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
@@ -23,38 +20,28 @@ from swarm.evaluation.types import evaluate_fully
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.asked import asked_evaluations, training_seconds
+from swarm.search.asked import asked_evaluations
 from swarm.search.budget import Budget
-from swarm.search.driver import run
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.plan import Proxy, SearchPlan
-from swarm.search.proxy import confirm as confirm_subsets
 from swarm.search.result import ConfirmedSubsets
-from swarm.search.runner import FinishedSearch, SearchHooks, run_search
+from swarm.search.runner import FinishedSearch, run_search
 from swarm.storage.archive import Archive
-from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
-from swarm.testing.planted import everything, hints_for, plain_space
+from swarm.testing.planted import hints_for, plain_space
 
 
 class Impatient:
-    """Accuracy, with a given CPU time, and Ctrl-C after so many models."""
+    """Accuracy, and Ctrl-C after so many models."""
 
-    def __init__(self, models: int = 10**6, seconds: float = 0.0) -> None:
-        self.left, self.seconds = models, seconds
+    def __init__(self, models: int) -> None:
+        self.left = models
 
     def __call__(self, estimator: Any, X: Any, y: Any) -> float:
         self.left -= 1
         if self.left < 0:
             raise KeyboardInterrupt
-        busy_for(self.seconds)
         return float((estimator.predict(X) == y).mean())
-
-
-def busy_for(seconds: float) -> None:
-    until = time.thread_time() + seconds
-    while time.thread_time() < until:
-        pass
 
 
 def problem(scoring: Any = None, n_columns: int = 6, **constraints: Any) -> Problem:
@@ -70,84 +57,12 @@ def plan(posed: Problem, strategy: str = "random", **options: Any) -> SearchPlan
     return SearchPlan(posed, make(strategy), Hints(), **options)
 
 
-def test_a_plan_runs_as_its_search_does_with_the_evaluator_of_its_options() -> None:
-    posed = problem()
-    seen: list[Any] = []
-    hooks = SearchHooks(
-        started=lambda _, evaluator: seen.append(evaluator),
-        epochs=[lambda record, state: seen.append(record.epoch)],
-    )
-    asked = plan(posed, seed=3, evaluation={"exact": False}, budget=Budget(epochs=3))
-    finished = run_search(asked, Archive(), hooks)
-    with CrossValidation(posed) as evaluator:
-        alone = run(asked.search(evaluator))
-    assert everything(finished.result) == everything(alone)
-    assert seen[0].fits_models
-    assert seen[1:] == [1, 2, 3]
-    assert finished.known is finished.searched
-    assert asked.problems == (posed,)
-    # What holds tables is compared by identity.
-    proxy = Proxy(posed)
-    assert len({asked, finished, proxy, dataclasses.replace(proxy)}) == 4
-    other = run_search(plan(posed, seed=4, budget=Budget(epochs=3)), Archive())
-    assert everything(other.result) != everything(alone)
-
-
-def test_hooks_may_replace_an_epoch_and_the_result_of_the_epochs() -> None:
-    fits: list[Any] = []
-    epochs: list[int] = []
-
-    def step(search: Any, state: Any) -> Any:
-        epochs.append(state.epoch)
-        return search.step(state)
-
-    def ended(result: Any) -> Any:
-        return dataclasses.replace(result, reason="mine")
-
-    def fitted(mask: Any, record: Any) -> None:
-        fits.append((int(mask.sum()), record))
-
-    hooks = SearchHooks(step=step, fits=fitted, ended=ended)
-    finished = run_search(plan(problem(), evaluation={"exact": False}), Archive(), hooks)
-    assert finished.result.reason == "mine"
-    assert epochs == [0, 1]
-    assert sum(record.known.sum() for _, record in fits) == finished.result.state.counts.fits
-    assert all(record.used.any(axis=0).sum() <= size for size, record in fits)
-
-
 def test_a_strategy_is_given_the_hints_that_it_needs_and_no_others() -> None:
     hints = hints_for(plain_space(6), warm=np.ones((1, 6), dtype=bool))
     swarm = SearchPlan(problem(), make("multiswarm"), hints, Budget(epochs=1)).with_own_hints()
     given = {name for name, value in vars(swarm.hints).items() if value is not None}
     assert given == set(make("multiswarm").needs)
     assert swarm.hints.clusters is hints.clusters
-
-
-def test_with_a_proxy_the_epochs_run_on_it_and_the_full_model_has_the_last_word() -> None:
-    full = problem()
-    cheap = full.with_estimator(LogisticRegression())
-    asked = plan(full, proxy=Proxy(cheap, n_best=2, n_probes=3))
-    order: list[Any] = []
-
-    def ended(result: Any) -> Any:
-        order.append("ended")
-        return result
-
-    def confirm(result: Any, guide: Any, evaluator: Any, **sizes: int) -> Any:
-        order.append((guide.problem, evaluator.problem, sizes))
-        return result
-
-    started: list[Any] = []
-    hooks = SearchHooks(
-        started=lambda _, evaluator: started.append(evaluator), ended=ended, confirm=confirm
-    )
-    finished = run_search(asked, Archive(), hooks)
-    assert [evaluator.problem for evaluator in started] == [cheap]
-    assert order == ["ended", (cheap, full, {"n_best": 2, "n_probes": 3})]
-    n_distinct = finished.result.state.counts.distinct
-    assert len(list(finished.searched.all())) == n_distinct
-    assert not list(finished.known.all())
-    assert asked.problems == (full, cheap)
 
 
 def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_model() -> None:
@@ -181,17 +96,6 @@ def boosted(n_trees: int) -> LGBMClassifier:
     return LGBMClassifier(n_estimators=n_trees, num_leaves=4, min_child_samples=5, verbosity=-1)
 
 
-def test_the_same_problem_is_posed_to_another_model() -> None:
-    full = problem().with_estimator(boosted(30))
-    cheap = full.with_estimator(boosted(6))
-    assert full.features.equals(cheap.features)
-    assert all(np.array_equal(a[0], b[0]) for a, b in zip(full.folds, cheap.folds, strict=True))
-    assert full.fingerprint() != cheap.fingerprint()
-    assert cheap.with_estimator(boosted(30)).fingerprint() == full.fingerprint()
-    bayes = full.with_estimator(GaussianNB())
-    assert (bayes.importance, bayes.exact_shrink) == ("mutual_information", False)
-
-
 def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_archive() -> None:
     full = problem(n_columns=9).with_estimator(boosted(30))
     cheap = full.with_estimator(boosted(6))
@@ -214,28 +118,8 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
         assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
     fails = GaussianNB(priors=[0.1, 0.1, 0.8])
     failing = dataclasses.replace(asked, problem=full.with_estimator(fails, importance="none"))
-    with pytest.raises(EvaluationError, match=r"none of .* subsets of the cheaper"):
+    with pytest.raises(EvaluationError, match=r"8 of the first 8 evaluations failed"):
         run_search(failing, shared)
-
-
-def test_a_model_that_cannot_tell_subsets_apart_has_no_rank_correlation() -> None:
-    full = problem().with_estimator(DummyClassifier(), importance="none")
-    asked = plan(full, proxy=Proxy(problem(), n_best=2, n_probes=9))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        finished = run_search(asked, Archive())
-    assert finished.result.confirmed is not None
-    assert np.isnan(finished.result.confirmed.correlation)
-    assert "rank correlation nan" in finished.doubt
-
-
-@pytest.mark.parametrize(
-    "sizes", [{"n_best": 0}, {"n_best": 1.5}, {"n_probes": -1}, {"n_probes": 2.5}]
-)
-def test_numbers_of_subsets_to_confirm_are_whole(sizes: dict[str, Any]) -> None:
-    nothing: Any = None
-    with pytest.raises(ValueError, match=f"{next(iter(sizes))} must be"):
-        confirm_subsets(nothing, nothing, nothing, **{"n_best": 16, "n_probes": 12, **sizes})
 
 
 @pytest.mark.parametrize(("correlation", "warned"), [(0.79, True), (0.8, False), (1.0, False)])
@@ -245,11 +129,11 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     nothing: Any = None
     confirmed = ConfirmedSubsets(np.ones((1, 2), bool), np.ones(1), np.ones(1), correlation)
     result: Any = SimpleNamespace(confirmed=confirmed)
-    doubt = FinishedSearch(result, nothing, 0.0, nothing, nothing).doubt
-    assert doubt.startswith("the cheaper model ranks subsets differently") is warned
+    doubt = FinishedSearch(result, nothing, nothing, nothing).doubt
+    assert doubt.startswith("the proxy ranks subsets differently") is warned
     assert ("rank correlation 0.79, below 0.8" in doubt) is warned
     result.confirmed = None
-    assert FinishedSearch(result, nothing, 0.0, nothing, nothing).doubt == ""
+    assert FinishedSearch(result, nothing, nothing, nothing).doubt == ""
 
 
 # Ctrl-C within the first epoch
@@ -299,20 +183,7 @@ def test_failed_subsets_are_not_salvaged() -> None:
     assert np.isfinite(result.cost)
 
 
-# Times
-
-
-def test_the_algorithm_is_not_charged_for_evaluations() -> None:
-    posed = problem(Impatient(seconds=0.02))
-    quick = run_search(plan(posed, budget=Budget(evaluations=8)), Archive())
-    assert quick.algorithm_seconds < 0.3 < 8 * 3 * 0.02
-
-    def slow(search: Any, state: Any) -> Any:
-        busy_for(0.4)
-        return search.step(state)
-
-    slowed = plan(problem(), budget=Budget(evaluations=8))
-    assert run_search(slowed, Archive(), SearchHooks(step=slow)).algorithm_seconds > 0.4
+# Its evaluations
 
 
 def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:
@@ -331,23 +202,17 @@ def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() ->
     assert len(list(among.known.all())) > max(len(told(each)) for each in (*others, among))
 
 
-def test_the_training_time_is_that_of_the_folds_needed_whoever_trained_them() -> None:
-    """Two folds of three, one of one, none; in chunks, however many there are."""
-    masks = np.array([[bool(i >> bit & 1) for bit in range(11)] for i in range(1100)])
-    trained = {key: i % 4 for i, key in enumerate(pack_masks(masks))}
-
-    class Known:
-        blank = Record.unknown(3, 11)
-
-        def lookup(self, asked: Any) -> list[Record]:
-            rows = []
-            for key in pack_masks(asked):
-                costs = np.where(np.arange(3) < trained[key], 0.1, np.nan)
-                rows.append(Record(costs, self.blank.importances, self.blank.used, 6.0))
-            return rows
-
-    needed = dict.fromkeys(trained, pack_folds(np.array([True, True, False])))
-    known: Any = Known()
-    state: Any = SimpleNamespace(asked=needed)
-    # Of six seconds for three folds four, for one or two folds no more than six.
-    assert training_seconds(state.asked, known) == pytest.approx(275 * (0 + 6 + 6 + 4))
+def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search() -> None:
+    posed, archive = problem(n_columns=9), Archive()
+    finished = run_search(plan(posed), archive)
+    own = list(asked_evaluations(finished.result, finished.known))
+    asked = {mask.tobytes() for mask, _ in own}
+    others = np.array([mask for mask in np.eye(9, dtype=bool) if mask.tobytes() not in asked])
+    with CrossValidation(posed, archive) as evaluator:
+        evaluate_fully(evaluator, others)
+    confirmation: Any = SimpleNamespace(masks=np.vstack([own[0][0], others]))
+    result = dataclasses.replace(finished.result, confirmation=confirmation)
+    added = list(asked_evaluations(result, finished.known))[len(own) :]
+    assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]
+    assert added
+    assert all(record.complete for _, record in added)

@@ -14,7 +14,7 @@ from lightgbm import LGBMClassifier
 from sklearn import metrics as sk
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
@@ -24,15 +24,7 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.validation import judge
 from swarm.validation.answers import EvaluationTarget, answers_of
 from swarm.validation.holdout import judged_metrics
-from swarm.validation.metrics import (
-    LOWER_IS_BETTER,
-    METRICS,
-    check_metrics,
-    default_metrics,
-    display_name,
-    metric_names,
-    row_statistics,
-)
+from swarm.validation.metrics import METRICS, row_statistics
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
@@ -121,13 +113,6 @@ def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_res
             assert own == pytest.approx(sign * expected, nan_ok=True), name
 
 
-def test_names_are_natural_and_the_lower_of_a_loss_is_better() -> None:
-    losses = {n.removeprefix("neg_") for n in get_scorer_names() if n.startswith("neg_")}
-    assert losses | {"hamming_loss"} == LOWER_IS_BETTER
-    assert display_name("root_mean_squared_error") == "RMSE"
-    assert display_name("balanced_accuracy") == "balanced accuracy"
-
-
 @pytest.mark.parametrize(
     ("scorer", "task", "first"),
     [
@@ -198,26 +183,7 @@ def test_a_scorer_of_another_task_is_refused_before_training(task: str, metric: 
     check_scorable(judged_metrics(None, truth.task, None), truth)
 
 
-def test_the_positive_class_is_the_rarer_one_and_is_named() -> None:
-    train, test = halves("text", 80)
-    options: Any = {"n_random": 1, "n_resamples": 10}
-    judged = judge(LogisticRegression(), train, test, SUBSETS, **options)
-    share = (train[1] == "churn").mean()
-    assert judged.pos_label == "churn"
-    assert judged.positive == f"Positive class: churn, {share:.0%} of the training rows."
-    other = judge(LogisticRegression(), train, test, SUBSETS, pos_label="stay", **options)
-    assert other.positive.startswith("Positive class: stay, ")
-
-
 # ---------------------------------------------------------------- sums and resamples
-
-
-def test_metrics_are_checked_and_each_is_listed_once() -> None:
-    assert check_metrics(["recall", "f1", "recall"], "binary") == ["recall", "f1"]
-    assert all(set(default_metrics(task)) <= set(known) for task, known in METRICS.items())
-    names = metric_names()
-    assert names == sorted(set(names))
-    assert {"f1", "f1_macro", "hamming_loss", "r2"} <= set(names)
 
 
 def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> None:

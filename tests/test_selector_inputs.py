@@ -3,56 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
+from decimal import Decimal
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from lightgbm import LGBMClassifier
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
-from sklearn.datasets import (
-    load_wine,
-    make_blobs,
-    make_classification,
-    make_multilabel_classification,
-)
+from sklearn.datasets import make_blobs, make_classification, make_multilabel_classification
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.metrics import (
-    accuracy_score,
-    make_scorer,
-    silhouette_score,
-)
+from sklearn.metrics import accuracy_score, make_scorer, silhouette_score
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
     KFold,
-    StratifiedKFold,
     cross_val_score,
 )
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import swarm.problem.fingerprint
 import swarm.selector.inputs
-from swarm import MLkNN, SubsetSelector
+from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.models import describe
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, TREES, WINE
-from tests.test_archive import run_python
 
 
 @pytest.fixture
@@ -61,14 +53,141 @@ def routing() -> Iterator[None]:
         yield
 
 
+ROWS = np.random.default_rng(0).normal(size=(90, 3))
+TABLE = pd.DataFrame(ROWS, columns=list("cab"), index=np.arange(90)[::-1] * 3)
+SIGN = (ROWS[:, 1] > 0).astype(int)
+BOOSTED = LGBMClassifier(n_estimators=5, min_child_samples=5, verbosity=-1)
+BINNED = HistGradientBoostingClassifier(max_iter=5, min_samples_leaf=5)
+BOOLEANS = [True, False, None] * 30
+PRICES = [Decimal("1.5"), Decimal("2.25"), None] * 30
+WAITS = [timedelta(hours=1), timedelta(days=2), None] * 30
+MEMBER = pd.array(BOOLEANS, dtype="boolean")
+WAIT = [3600.0, 172800.0, np.nan] * 30
+
+
+def mixed(values: Any, dtype: Any = None) -> pd.DataFrame:
+    return TABLE.assign(k=pd.Series(values, index=TABLE.index, dtype=dtype))
+
+
+def polars_table(**more: Any) -> Any:
+    pl = pytest.importorskip("polars")
+    return pl.DataFrame(TABLE.reset_index(drop=True)).with_columns(
+        **{name: pl.Series(values) for name, values in more.items()}
+    )
+
+
+# What is passed to `fit`, the model, and the same table by hand if a model does not take it as is.
+KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "numbers": (TABLE, BINNED, None),
+    "text categories": (mixed(["x", None, "z"] * 30, "category"), BOOSTED, None),
+    "categories in bins": (mixed(list("xyz") * 30, "category"), BINNED, None),
+    "Int64": (mixed([7, None, 2] * 30, "Int64"), BOOSTED, None),
+    "numbers of Arrow": (
+        mixed([7, None, 2] * 30, "uint8[pyarrow]"),
+        BOOSTED,
+        mixed([7, None, 2] * 30, "UInt8"),
+    ),
+    "objects": (mixed(BOOLEANS, object), BINNED, mixed(MEMBER)),
+    "durations of Arrow": (mixed(WAITS, "duration[us][pyarrow]"), BINNED, mixed(WAIT)),
+    "intervals": (
+        mixed(pd.cut(pd.Series(ROWS[:, 0], index=TABLE.index), 3)),
+        BOOSTED,
+        mixed(pd.cut(pd.Series(ROWS[:, 0], index=TABLE.index), 3).cat.rename_categories(str)),
+    ),
+    "sparse columns": (mixed(pd.arrays.SparseArray([0, 0, 1] * 30)), BOOSTED, None),
+    "numbered columns": (TABLE.set_axis([2, 0, 1], axis=1), BOOSTED, None),
+    "array": (ROWS, LogisticRegression(), None),
+    "whole array": ((ROWS * 9).astype(np.int8), BINNED, None),
+    "array with gaps": (np.where(ROWS > 1, np.nan, ROWS), BOOSTED, None),
+    "csr": (sparse.csr_matrix(ROWS), LogisticRegression(), None),
+    "csc": (sparse.csc_array(ROWS), BOOSTED, None),
+    "polars": (polars_table, BINNED, None),
+    "polars objects": (
+        lambda: polars_table(k=PRICES, w=WAITS),
+        BOOSTED,
+        lambda: polars_table(k=[1.5, 2.25, None] * 30, w=[3600.0, 172800.0, None] * 30),
+    ),
+}
+
+
+def selected_by(selector: SubsetSelector, X: Any) -> Any:
+    """Return what a user selects by hand."""
+    if hasattr(selector, "feature_names_in_"):
+        return X[selector.subset_]
+    return (X.iloc if isinstance(X, pd.DataFrame) else X)[:, selector.get_support(indices=True)]
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kind: str) -> None:
+    X, model, by_hand = (one() if callable(one) else one for one in KINDS[kind])
+    fixed = [name for name in "kw" if name in getattr(X, "columns", ())]
+    selector = SubsetSelector(model, epochs=1, cv=3, fixed=fixed)
+    pipeline = make_pipeline(selector, clone(model)).fit(X, SIGN)
+    table = selected_by(pipeline[0], X if by_hand is None else by_hand)
+    expected = clone(model).fit(table, SIGN)
+    assert np.array_equal(pipeline.predict_proba(X), expected.predict_proba(table))
+    chosen = pipeline[0].transform(X)
+    if isinstance(chosen, pd.DataFrame):
+        pd.testing.assert_frame_equal(chosen, table)
+    elif sparse.issparse(chosen):
+        assert (chosen != table).nnz == 0
+    else:
+        assert type(chosen) is type(table)
+        assert (
+            chosen.equals(table)
+            if hasattr(chosen, "equals")
+            else (np.array_equal(chosen, table, equal_nan=chosen.dtype == float))
+        )
+
+
+@pytest.fixture(scope="module")
+def fitted() -> SubsetSelector:
+    table = mixed(list("xyz") * 30, "category")
+    return SubsetSelector(BOOSTED, epochs=1, cv=3, fixed=["k"]).fit(table, SIGN)
+
+
+class TestContainers:
+    def test_the_way_back_has_zeros_for_columns_left_out(self, fitted: SubsetSelector) -> None:
+        table = mixed(["x", "y", None] * 30, "category")
+        back = fitted.inverse_transform(fitted.transform(table))
+        assert list(back) == list(table)
+        pd.testing.assert_frame_equal(back[fitted.subset_], table[fitted.subset_])
+        assert (back.drop(columns=fitted.subset_) == 0).all(axis=None)
+
+    def test_arrow_becomes_pandas_and_polars_categories_for_lightgbm_are_warned_about(
+        self, fitted: SubsetSelector
+    ) -> None:
+        pa, table = pytest.importorskip("pyarrow"), mixed(list("xyz") * 30, "category")
+        chosen = fitted.transform(pa.Table.from_pandas(table, preserve_index=False))
+        assert chosen["k"].tolist() == table["k"].tolist()
+        frame = pytest.importorskip("polars").from_pandas(table)
+        with pytest.warns(UserWarning, match="LightGBM does not support column 'k'.*set_output"):
+            assert fitted.transform(frame).equals(frame.select(fitted.subset_))
+        pipeline = make_pipeline(clone(fitted).set_output(transform="pandas"), clone(BOOSTED))
+        assert pipeline.fit(frame, SIGN).score(frame, SIGN) > 0.5
+
+    def test_lists_and_lazy_frames_are_refused_with_what_to_do(
+        self, fitted: SubsetSelector
+    ) -> None:
+        for X in (mixed([[1, 2]] * 90), polars_table(k=[[1, 2]] * 90)):
+            for model in (BOOSTED, make_pipeline(FunctionTransformer(), BOOSTED)):
+                with pytest.raises(DataError, match=r"'k' has several .* give each value a"):
+                    SubsetSelector(model, cv=3).fit(X, SIGN)
+        for method in (fitted.fit, lambda X, _: fitted.transform(X)):
+            with pytest.raises(DataError, match=r"LazyFrame .* pass its collect\(\)"):
+                method(polars_table().lazy(), SIGN)
+        with pytest.raises(DataError, match=r"'k' has .* values.*make it categorical"):
+            fitted.fit(polars_table(k=list("xyz") * 30), SIGN)
+
+
 class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Predicts the first class, and remembers what it was given; an array is also written to."""
 
     seen: ClassVar[set[str]] = set()
 
     def fit(self, X: Any, y: Any) -> Witness:
-        if len(y) > 20:  # not the look for importances, which fits 20 made-up rows
-            self.seen.update(self._told(X))
+        self.seen.update(self._told(X))
         if isinstance(X, np.ndarray):
             X[:, None, :] *= 1  # as PyTorch does
         self.classes_ = np.unique(y)
@@ -84,20 +203,11 @@ class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return {f"{type(X).__name__} of {X.dtype}"}
 
 
-def test_dtypes_of_a_table_reach_the_model_as_they_are() -> None:
-    table = pd.DataFrame({"small": np.arange(30, dtype=np.int8), "yes": [True, False, False] * 10})
-    table["part"] = pd.Series(np.linspace(0, 1, 30), dtype="float32")
-    Witness.seen.clear()
-    SubsetSelector(Witness(), strategy="full", cv=3).fit(table, [0, 1] * 15)
-    assert Witness.seen == {"small: int8", "yes: bool", "part: float32"}
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_an_array_reaches_the_model_and_the_steps_of_a_pipeline_as_an_array(dtype: str) -> None:
-    X, y = WINE[0].to_numpy().astype(dtype), WINE[1].to_numpy()
+def test_an_array_reaches_the_model_and_the_steps_of_a_pipeline_as_an_array() -> None:
+    X, y = WINE[0].to_numpy().astype("float32"), WINE[1].to_numpy()
     Witness.seen.clear()
     SubsetSelector(Witness(), **BRIEF).fit(X, y)
-    assert Witness.seen == {f"ndarray of {dtype}"}
+    assert Witness.seen == {"ndarray of float32"}
     model = make_pipeline(FunctionTransformer(_twice), Witness())
     SubsetSelector(model, **BRIEF).fit(X.tolist(), y)
     assert "ndarray of float64" in Witness.seen
@@ -117,24 +227,6 @@ def test_a_table_of_one_column_is_a_target(module: str) -> None:
     assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, table).subset_ == same.subset_
 
 
-def test_polars_goes_in_and_comes_out_as_it_is() -> None:
-    pl = pytest.importorskip("polars")
-    rng = np.random.default_rng(0)
-    kind = pl.Series(["red", "white", None] * 20, dtype=pl.Categorical)
-    X = pl.DataFrame({"noise": rng.normal(size=60), "kind": kind, "count": range(60)})
-    y = pl.Series(["a", "b"] * 30)
-    options = {**BRIEF, "fixed": ["kind", "count"]}
-    selector = SubsetSelector(TREES, **options).set_output(transform="polars").fit(X, y)
-    assert selector.feature_names_in_.tolist() == ["noise", "kind", "count"]
-    assert selector.transform(X).equals(X.select(selector.subset_))
-    assert selector.transform(X).schema["kind"] == pl.Categorical
-    same = SubsetSelector(TREES, **options).fit(X.to_pandas(), y.to_numpy())
-    assert (same.subset_, same.cost_) == (selector.subset_, selector.cost_)
-    assert np.array_equal(same.transform(X)[:, -1], X["count"])
-    with pytest.raises(ValueError, match="feature names"):
-        selector.transform(X.rename({"kind": "sort"}))
-
-
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
 def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
@@ -149,18 +241,6 @@ def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(swarm.selector.inputs.os, "sysconf", lambda _: 1)
     with pytest.raises(DataError, match=r"takes 0 GB once dense.*drop columns"):
         selector.fit(thin, y)
-
-
-def test_several_labels_are_one_problem() -> None:
-    X, Y = make_multilabel_classification(90, 8, n_classes=3, random_state=0)
-    options = {**BRIEF, "scoring": "f1_samples"}
-    selector = SubsetSelector(MLkNN(3), **options).fit(X, Y)
-    named = SubsetSelector(MLkNN(3), **options).fit(X, pd.DataFrame(Y, columns=list("abc")))
-    assert selector.subset_ == named.subset_
-    assert 0 < selector.cost_ < 1
-    assert (selector.importances_ > 0).any()
-    # A model of one target with a fast path, which is not for several.
-    assert SubsetSelector(KNeighborsClassifier(), **BRIEF).fit(X, Y).subset_
 
 
 def test_columns_that_are_numbered_are_called_x0_and_so_on() -> None:
@@ -220,35 +300,8 @@ class TestRouting:
         with pytest.raises(ConfigError, match="cannot be passed on to 'score'"):
             SubsetSelector(model, scoring=scorer, **BRIEF).fit(*WINE, sample_weight=weight)
 
-    def test_without_routing_only_two_names_are_known(self) -> None:
-        with pytest.raises(TypeError, match="unexpected keyword argument 'wait'"):
-            SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE, wait=1)
 
-
-@pytest.mark.slow
-def test_it_works_without_what_newer_versions_of_scikit_learn_bring() -> None:
-    code = """
-import sys
-import sklearn.ensemble, sklearn.feature_selection, sklearn.pipeline
-from sklearn.naive_bayes import GaussianNB
-sys.modules['sklearn.callback'] = None
-from swarm import SubsetSelector
-from tests.selecting import WINE
-selector = SubsetSelector(GaussianNB(), strategy='sfs', size=2).fit(*WINE)
-print(selector.subset_, hasattr(selector, 'set_callbacks'))
-"""
-    assert run_python(code).endswith("False")
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        make_pipeline(StandardScaler(), GaussianNB()),
-        DecisionTreeClassifier(max_depth=3),
-        TREES,
-    ],
-    ids=lambda model: type(model).__name__,
-)
+@pytest.mark.parametrize("model", [make_pipeline(StandardScaler(), GaussianNB()), TREES])
 def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(model: Any) -> None:
     X, y = WINE[0].to_numpy(), WINE[1]
     options = {**BRIEF, "scoring": "neg_log_loss"}
@@ -308,10 +361,8 @@ class TestCategories:
         "model",
         [
             Catless(["kind", "sort"]),
-            Catless([3, 4]),
             Enabling(enable_categorical=True),
             Tagged(),
-            HistGradientBoostingClassifier(max_iter=2, categorical_features=["kind", "sort"]),
             HistGradientBoostingClassifier(max_iter=2, categorical_features=[3, 4]),
             HistGradientBoostingClassifier(max_iter=2),
         ],
@@ -321,42 +372,39 @@ class TestCategories:
         assert np.isfinite(selector.results_["cost"].dropna()).all()
         assert len(selector.results_) == 15
 
+    @pytest.mark.parametrize("kind", ["timestamp", "tuple"])
+    def test_categories_may_be_anything(self, kind: str) -> None:
+        X, y = WINE[0].iloc[:, :2], WINE[1]
+        bins = pd.cut(WINE[0]["flavanoids"], 4)
+        days = list(pd.date_range("2024", periods=4))
+        odd = {"timestamp": days, "tuple": [("a", code) for code in range(4)]}[kind]
+        options: dict[str, Any] = {"strategy": "sfs", "cv": 3, "importance": "none"}
+        found, plain = (
+            SubsetSelector(TREES, **options).fit(X.assign(bin=bins.cat.rename_categories(names)), y)
+            for names in (odd, ["0 bin", "1 bin", "2 bin", "3 bin"])
+        )
+        assert found.results_["cost"].tolist() == plain.results_["cost"].tolist()
+        assert "bin" in found.subset_
+
     def test_others_are_refused_unless_the_user_knows_better(self, mixed: Any) -> None:
-        with pytest.raises(DataError, match=r"'kind' is categorical .*set categorical_support"):
+        with pytest.raises(DataError, match=r"'kind' is categorical .*categorical_support"):
             SubsetSelector(Enabling(), strategy="full").fit(*mixed)
         selector = SubsetSelector(Enabling(), strategy="full", categorical_support=True)
         assert len(selector.fit(*mixed).subset_) == 5
 
-    def test_the_same_parameters_without_effect_change_nothing(self) -> None:
-        plain, other = (
-            SubsetSelector(HistGradientBoostingClassifier(max_iter=2, **options), **BRIEF)
-            for options in ({}, {"categorical_features": None})
-        )
-        assert plain.fit(*WINE).history_.equals(other.fit(*WINE).history_)
 
-
-class TestMissingValues:
-    def test_an_array_with_some_goes_to_a_pipeline_that_fills_them(self) -> None:
-        X, y = WINE[0].to_numpy().copy(), WINE[1].to_numpy()
-        X[::9, 0] = np.nan
-        model = make_pipeline(SimpleImputer(), GaussianNB())
-        selector = SubsetSelector(model, fixed=[0], **BRIEF).fit(X, y)
-        table = pd.DataFrame(X).add_prefix("x")
-        same = SubsetSelector(model, fixed=[0], **BRIEF).fit(table, y)
-        assert selector.subset_ == same.subset_
-        assert selector.cost_ == same.cost_
-        assert np.isnan(selector.transform(X)[0, 0])
-        whole = make_pipeline(selector, SimpleImputer(), GaussianNB()).fit(X, y)
-        assert whole.score(X, y) > 0.5
-
-    def test_an_array_is_transformed_after_a_fit_on_a_table(self) -> None:
-        X, y = WINE[0].copy(), WINE[1]
-        X.iloc[::9, 0] = np.nan
-        model = make_pipeline(SimpleImputer(), GaussianNB())
-        selector = SubsetSelector(model, fixed=["alcohol"], **BRIEF).fit(X, y)
-        with pytest.warns(UserWarning, match="does not have valid feature names"):
-            chosen = selector.transform(X.to_numpy())
-        np.testing.assert_array_equal(chosen, X[selector.subset_].to_numpy())
+def test_an_array_with_gaps_goes_to_a_pipeline_that_fills_them() -> None:
+    X, y = WINE[0].to_numpy().copy(), WINE[1].to_numpy()
+    X[::9, 0] = np.nan
+    model = make_pipeline(SimpleImputer(), GaussianNB())
+    selector = SubsetSelector(model, fixed=[0], **BRIEF).fit(X, y)
+    table = pd.DataFrame(X).add_prefix("x")
+    same = SubsetSelector(model, fixed=[0], **BRIEF).fit(table, y)
+    assert selector.subset_ == same.subset_
+    assert selector.cost_ == same.cost_
+    assert np.isnan(selector.transform(X)[0, 0])
+    whole = make_pipeline(selector, SimpleImputer(), GaussianNB()).fit(X, y)
+    assert whole.score(X, y) > 0.5
 
 
 TWICE = WINE[0].set_axis(["ash", "ash", *WINE[0].columns[2:]], axis=1)
@@ -369,43 +417,23 @@ NO_TARGET = (WINE[0], None)
 @pytest.mark.parametrize(
     ("model", "data", "options", "error", "words"),
     [
-        (GaussianNB(), (TWICE, WINE[1]), {}, DataError, "column 'ash' appears more than once"),
-        (
-            GaussianNB(),
-            (WINE[0], WINE[0]["ash"]),
-            {},
-            DataError,
-            "is a classifier; use a regressor",
-        ),
-        (GaussianNB(), LABELS, {}, DataError, "GaussianNB predicts one"),
+        (GaussianNB(), (TWICE, WINE[1]), {}, DataError, "column 'ash'"),
+        (GaussianNB(), (WINE[0], WINE[0]["ash"]), {}, DataError, "use a regressor"),
         (SCALED, LABELS, {}, DataError, "GaussianNB predicts one"),
-        (make_pipeline(SINGLE, GaussianNB()), WINE, {}, ConfigError, "pass a list, ['alcohol']"),
-        (PCA(1), WINE, {}, ConfigError, "no method 'predict', which is needed to score"),
-        (make_pipeline(StandardScaler(), PCA(1)), WINE, {}, ConfigError, "no method 'predict', wh"),
-        (GaussianNB(), NO_TARGET, {}, InputError, "requires y to be passed"),
-        (KMeans(2), NO_TARGET, {"scoring": "accuracy"}, InputError, "'accuracy' needs a target"),
-        (KMeans(2), NO_TARGET, {"strategy": "mlaco"}, InputError, "'mlaco' needs a target"),
-        (
-            KMeans(2),
-            NO_TARGET,
-            {"importance": "mutual_information"},
-            InputError,
-            "the task 'unsupervised'",
-        ),
+        (make_pipeline(SINGLE, GaussianNB()), WINE, {}, ConfigError, r"\['alcohol'\]"),
+        (make_pipeline(StandardScaler(), PCA(1)), WINE, {}, ConfigError, "'predict'"),
+        (GaussianNB(), NO_TARGET, {}, InputError, "y"),
+        (KMeans(2), NO_TARGET, {"scoring": "accuracy"}, InputError, "'accuracy'"),
+        (KMeans(2), NO_TARGET, {"strategy": "mlaco"}, InputError, "'mlaco'"),
+        (KMeans(2), NO_TARGET, {"importance": "mutual_information"}, InputError, "'unsupervised'"),
     ],
 )
 def test_a_model_that_does_not_fit_the_data_is_refused_before_it_is_trained(
-    model: Any,
-    data: Any,
-    options: Any,
-    error: type[Exception],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
+    model: Any, data: Any, options: Any, error: type[Exception], words: str, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(CrossValidation, "evaluate", lambda *_: pytest.fail("evaluated"))
-    with pytest.raises(error) as caught:
+    with pytest.raises(error, match=words):
         SubsetSelector(model, cv=3, epochs=2, **options).fit(*data)
-    assert words in str(caught.value)
 
 
 SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
@@ -438,48 +466,6 @@ class TestWithoutATarget:
         assert np.array_equal(selector.get_support(), expected.get_support())
         assert selector.importances_.isna().all()
 
-    @pytest.mark.parametrize(
-        ("model", "options"),
-        [
-            (PCA(1), {"epochs": 2}),
-            (make_pipeline(StandardScaler(), KMeans(2, n_init=1)), {"strategy": "rfe"}),
-        ],
-    )
-    def test_other_models_and_searches_do_as_well(
-        self, blobs: Any, model: Any, options: Any
-    ) -> None:
-        selector = SubsetSelector(model, cv=3, **options)
-        table = pd.DataFrame(blobs, columns=list("abcde"))
-        assert selector.fit_transform(table).shape == (90, len(selector.subset_))
-        scores = cross_val_score(
-            Problem.build(table, None, model).estimator,
-            table[selector.subset_],
-            cv=KFold(3, shuffle=True, random_state=0),
-        )
-        assert selector.cost_ == pytest.approx(-scores.mean())
-
-
-class TestManyClasses:
-    def test_whole_numbers_are_classes_to_a_classifier(self) -> None:
-        y = np.repeat(np.arange(25), 4)
-        X = np.random.default_rng(0).normal(size=(100, 6))
-        X[:, 2] += y
-        options: dict[str, Any] = {**SFS, "size": 1, "cv": StratifiedKFold(4)}
-        for target in (y, y.astype(float), pd.Series(y)):
-            selector = SubsetSelector(KNeighborsClassifier(1), **options).fit(X, target)
-            assert selector.subset_ == ["x2"]
-            assert selector.cost_ < 0.9
-
-    def test_they_are_numbers_to_a_regressor(self) -> None:
-        X = np.random.default_rng(0).normal(size=(100, 3))
-        # Each is too rare for stratified folds, and one for the checks of columns.
-        y = np.repeat(np.arange(25), 4)
-        y[0] = 30
-        selector = SubsetSelector(Ridge(), **SFS).fit(X, y)
-        folds = KFold(5, shuffle=True, random_state=0)
-        scores = cross_val_score(Ridge(), X[:, selector.get_support()], y, cv=folds)
-        assert selector.cost_ == pytest.approx(1 - scores.mean())
-
 
 class TestSeveralOutputs:
     @pytest.mark.parametrize("model", [LinearRegression(), MultiOutputRegressor(Ridge())])
@@ -494,10 +480,12 @@ class TestSeveralOutputs:
         assert selector.cost_ == pytest.approx(1 - scores.mean())
         assert SubsetSelector(model, epochs=2).fit(X, Y).cost_ < 0.5
 
-    def test_of_classes(self) -> None:
+    @pytest.mark.parametrize(
+        "model", [DecisionTreeClassifier(max_depth=3, random_state=0), KNeighborsClassifier()]
+    )
+    def test_of_classes(self, model: Any) -> None:
         X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)
         Y = np.column_stack([y, (y + 1) % 3])
-        model = DecisionTreeClassifier(max_depth=3, random_state=0)
         selector = SubsetSelector(model, cv=KFold(3), **SFS).fit(X, Y)
         costs = []
         for train, test in KFold(3).split(X):
@@ -512,30 +500,19 @@ class TestSeveralOutputs:
         assert SubsetSelector(model, cv=KFold(3), **SFS).fit(X, text).cost_ == selector.cost_
 
 
-class TestScorersAndEstimators:
-    @pytest.mark.parametrize("model", [PCA(1), make_pipeline(StandardScaler(), PCA(1))])
-    def test_what_predicts_nothing_needs_a_scorer_that_does_without(self, model: Any) -> None:
-        X, y = make_classification(60, 6, random_state=0)
-        chosen = SubsetSelector(model, scoring=_explained, **SFS).fit(X, y)
-        assert len(chosen.subset_) == 2
-
-    def test_an_estimator_without_get_params_is_copied(self) -> None:
-        X, y = make_classification(60, 6, random_state=0)
-        model = Plain(offset=0.0)
-        selector = SubsetSelector(model, scoring=_accuracy, cv=3, **SFS).fit(X, y)
-        assert selector.cost_ < -0.8
-        assert not hasattr(model, "means_")
-        table = pd.DataFrame(X).add_prefix("x")
-        first, second = (Problem.build(table, y, Plain(offset)) for offset in (0, 1))
-        assert first.fingerprint() != second.fingerprint()
+def test_an_estimator_without_get_params_is_copied() -> None:
+    X, y = make_classification(60, 6, random_state=0)
+    model = Plain(offset=0.0)
+    selector = SubsetSelector(model, scoring=_accuracy, cv=3, **SFS).fit(X, y)
+    assert selector.cost_ < -0.8
+    assert not hasattr(model, "means_")
+    table = pd.DataFrame(X).add_prefix("x")
+    first, second = (Problem.build(table, y, Plain(offset)) for offset in (0, 1))
+    assert first.fingerprint() != second.fingerprint()
 
 
 def _accuracy(model: Any, X: Any, y: Any) -> float:
     return float((model.predict(X) == y).mean())
-
-
-def _explained(model: Any, X: Any, y: Any) -> float:
-    return float(np.var(model.transform(X)))
 
 
 class Plain:
@@ -564,36 +541,3 @@ def test_a_number_of_folds_divides_no_group() -> None:
     # Without groups, a near copy of each row is in the training rows: a cost of 0.
     assert nearest.cost_ > 0.2
     assert nearest.confirmation_.cost > 0.2
-
-
-def test_a_class_rarer_than_the_folds_is_a_warning() -> None:
-    wine, kinds = load_wine(return_X_y=True)
-    kept = np.flatnonzero((kinds != 2) | (np.cumsum(kinds == 2) <= 4))
-    with pytest.warns(UserWarning, match="least populated class") as told:
-        fitted = SubsetSelector(GaussianNB(), epochs=2, confirm=True).fit(wine[kept], kinds[kept])
-    assert len([each for each in told if "least populated" in str(each.message)]) == 1
-    assert fitted.confirmation_ is not None
-
-
-def test_a_column_transformer_gets_the_columns_of_the_subset() -> None:
-    X, y = WINE
-    rng = np.random.default_rng(0)
-    table = X.iloc[:, :5].assign(city=pd.Categorical(rng.choice(list("abc"), len(X))))
-    by_name = ColumnTransformer(
-        [
-            ("numbers", StandardScaler(), slice("alcohol", "magnesium")),
-            ("city", OneHotEncoder(), ["city"]),
-        ]
-    )
-    by_place = ColumnTransformer(
-        [("numbers", StandardScaler(), [0, 1, 2, 3, 4]), ("city", OneHotEncoder(), [5])]
-    )
-    found = []
-    for transformer in (by_name, by_place):
-        model = make_pipeline(transformer, LogisticRegression())
-        fitted = SubsetSelector(model, strategy="sfs", size=2, cv=3).fit(table, y)
-        found.append((fitted.subset_, fitted.cost_))
-    assert found[0] == found[1]
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    alone = SubsetSelector(scaled, strategy="sfs", size=2, cv=3).fit(table.iloc[:, :5], y)
-    assert found[0][1] <= alone.cost_

@@ -1,35 +1,34 @@
-"""The sequential searches: rules on problems made for them.
+"""The searches that end by themselves: sequential, by importance, exhaustive, on problems for them.
 
-test_sequential_parity compares every proposal, path and answer with mlxtend.
+test_sequential_parity compares every proposal, path and answer of the sequential ones with mlxtend.
 """
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
+from math import comb
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.naive_bayes import GaussianNB
 
+from swarm import SubsetSelector
 from swarm.errors import SpaceError
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
-from swarm.strategies.operators.sequential import (
-    answer_sizes,
-    first_of_size,
-    is_better,
-    within_one_error,
-)
-from swarm.testing.planted import Planted, make_search, plain_space, planted, spaces
+from swarm.strategies.exhaustive import batch_of_subsets
+from swarm.strategies.operators.sequential import is_better, within_one_error
+from swarm.testing.planted import Planted, all_masks, make_search, plain_space, planted, spaces
 from tests.fakes import calm
 
-FORWARD, BACKWARD = ("sfs", "sffs"), ("sbs", "sbfs")
-NAMES = (*FORWARD, *BACKWARD)
+NAMES = ("sfs", "sffs", "sbs", "sbfs")
 # Alone unit 0 is best, with it unit 1; but 12 is the best pair, found from 012 only.
 FOUND_LATE = {"1000": 0.5, "0100": 0.6, "0010": 0.61, "1100": 0.4, "1110": 0.3, "0110": 0.2}
 FOUND_LATE["0111"] = 0.1
@@ -57,54 +56,28 @@ def bits(mask: Any) -> str:
     return "".join("01"[int(bit)] for bit in mask)
 
 
-def proposed(result: SearchResult) -> list[list[str]]:
-    return [record.particles["mask"].tolist() for record in result.records]
+def masks_of(result: SearchResult) -> list[str]:
+    return [mask for record in result.records for mask in record.particles["mask"]]
 
 
-def roles(result: SearchResult) -> list[str]:
-    return [record.particles["role"].iloc[0] for record in result.records]
+def test_one_error_is_counted_from_the_best_and_by_its_own_error() -> None:
+    costs = np.array([np.inf, 0.35, 0.31, 0.30, 0.30])
+    assert within_one_error(costs, np.array([9.0, 9.0, 0.0, 0.02, 9.0])) == 2
+    assert within_one_error(costs, np.array([9.0, 9.0, 9.0, 0.005, 9.0])) == 3
+    assert within_one_error(costs, np.zeros(5)) == 3
 
 
-class TestSets:
-    @calm
-    @given(space=spaces())
-    def test_the_first_of_each_size_obey_every_constraint(self, space: SearchSpace) -> None:
-        sizes = np.arange(space.min_size, space.max_size + 1)
-        masks = first_of_size(sizes, space)
-        assert space.obeys(masks).all()
-        assert np.array_equal(masks.sum(axis=1), sizes)
-
-    def test_one_error_is_counted_from_the_best_and_by_its_own_error(self) -> None:
-        costs = np.array([np.inf, 0.35, 0.31, 0.30, 0.30])
-        assert within_one_error(costs, np.array([9.0, 9.0, 0.0, 0.02, 9.0])) == 2
-        assert within_one_error(costs, np.array([9.0, 9.0, 9.0, 0.005, 9.0])) == 3
-        assert within_one_error(costs, np.zeros(5)) == 3
-
-
-class TestPlain:
-    def test_the_order_of_a_sum_decides_nothing(self) -> None:
-        # Fold costs 0.1, 0.2, 0.3 in another order: 0.6000000000000001 against 0.6.
-        weights = np.array([[0.1, 0.3], [0.2, 0.2], [0.3, 0.1]])
-        evaluator = Planted(plain_space(2), weights, np.zeros(3))
-        first, second = (evaluator.cost(mask) for mask in np.eye(2, dtype=bool))
-        assert first == second
-        assert not is_better(second, np.nextafter(first, 1))
-        assert bits(search("sfs", evaluator, size=1).best_mask) == "10"
+def test_the_order_of_a_sum_decides_nothing() -> None:
+    # Fold costs 0.1, 0.2, 0.3 in another order: 0.6000000000000001 against 0.6.
+    weights = np.array([[0.1, 0.3], [0.2, 0.2], [0.3, 0.1]])
+    evaluator = Planted(plain_space(2), weights, np.zeros(3))
+    first, second = (evaluator.cost(mask) for mask in np.eye(2, dtype=bool))
+    assert first == second
+    assert not is_better(second, np.nextafter(first, 1))
+    assert bits(search("sfs", evaluator, size=1).best_mask) == "10"
 
 
 class TestFloating:
-    def test_it_finds_a_better_set_than_plain_forward_selection(self) -> None:
-        evaluator = interacting(4, FOUND_LATE)
-        plain, floating = search("sfs", evaluator, size=3), search("sffs", evaluator, size=3)
-        assert (bits(plain.best_mask), plain.cost) == ("1110", 0.30)
-        assert (bits(floating.best_mask), floating.cost) == ("0111", 0.10)
-        pairs = [bits(mask) for mask in floating.state.strategy.masks]
-        assert pairs == ["1000", "0110", "0111"]
-        # Back to 12 after the first addition to a pair, and not again.
-        assert roles(floating) == ["add"] * 3 + ["conditional drop"] + ["add", "conditional drop"]
-        # Without unit 2, the last one added, it would be where it came from.
-        assert proposed(floating)[3] == ["1010", "0110"]
-
     def test_by_pudil_the_best_of_the_size_is_all_that_is_to_be_beaten(self) -> None:
         # Every unit helps, so no set is better than the larger one it comes from.
         costs = {**FOUND_LATE, "1110": 0.15}
@@ -146,32 +119,8 @@ class TestFloating:
             current = min(current, state.cost)
         assert state.members.costs.min() == current
 
-    def test_conditional_steps_are_pruned_and_plain_ones_are_not(self) -> None:
-        evaluator = planted(plain_space(10))
-        result = search("sffs", evaluator)
-        rows = [record.particles for record in result.records]
-        missing = {r["role"].iloc[0]: 0 for r in rows}
-        for particles in rows:
-            missing[particles["role"].iloc[0]] += int(particles["cost"].isna().sum())
-        assert missing["add"] == 0
-        assert missing["conditional drop"] > 0
-        whole = planted(plain_space(10))
-        whole.pruning = False
-        assert proposed(search("sffs", whole)) == proposed(result)
-        assert evaluator.fits < whole.fits
-
 
 class TestSize:
-    def test_the_path_ends_with_the_last_size_that_may_be_the_answer(self) -> None:
-        space = plain_space(8, min_size=3, max_size=5)
-        for name in NAMES:
-            result = search(name, planted(space))
-            largest = 5 if name in FORWARD else 8
-            least = 1 if name in FORWARD else 3
-            sizes = {row.count("1") for rows in proposed(result) for row in rows}
-            assert (min(sizes), max(sizes)) == (least, largest)
-            assert 3 <= result.best_mask.sum() <= 5
-
     def test_there_is_no_answer_before_its_size_is_reached(self) -> None:
         strategy: Any = make("sbs", {"size": 2})
         evaluator = planted(plain_space(4))
@@ -202,7 +151,95 @@ class TestSize:
             with pytest.raises(SpaceError, match=words):
                 make(name, {"size": size}).start(space, Hints(), np.random.default_rng(0))
 
-    def test_a_range_is_cut_to_the_bounds_of_the_space(self) -> None:
-        space = plain_space(8, min_size=3, max_size=5)
-        assert answer_sizes((1, 4), space) == (3, 4)
-        assert answer_sizes((4, 8), space) == (4, 5)
+
+# ---------------------------------------------------------------- by importance
+
+
+class Joint(Planted):
+    """Two units that help only together, and a third that helps a little alone."""
+
+    def fold_cost(self, mask: np.ndarray, fold: int) -> float:
+        return 0.1 if mask[0] and mask[1] else 0.3 - 0.1 * mask[2]
+
+
+def test_all_features_win_if_no_set_on_the_way_costs_less() -> None:
+    weights = np.tile([0.1, 0.1, 0.9], (3, 1))
+    result = search("ranked", Joint(plain_space(3), weights, np.zeros(3)))
+    assert masks_of(result) == ["111", "001", "101", "011"]
+    assert result.features == ["x0", "x1", "x2"]
+
+
+def test_a_size_is_filled_up_by_rank_and_never_exceeded() -> None:
+    evaluator = planted(plain_space(9), 4)
+    free = int(search("ranked", evaluator).best_mask.sum())
+    for size in range(1, 10):
+        result = search("ranked", evaluator, size=size)
+        assert result.best_mask.sum() == size
+        filled = [role for record in result.records for role in record.particles["role"]]
+        assert ("fill" in filled) == (size > free)
+
+
+@pytest.mark.parametrize(
+    ("step", "size", "sizes"),
+    [
+        (1, None, [8, 7, 6, 5, 4, 3, 2, 1]),
+        (0.5, None, [8, 4, 2, 1]),
+        (0.1, 5, [8, 7, 6, 5]),
+        (3, 4, [8, 5, 4]),
+        (99, 2, [8, 2]),
+    ],
+)
+def test_the_sizes_follow_from_the_step(step: float, size: int | None, sizes: list[int]) -> None:
+    result = search("rfe", planted(plain_space(8)), step=step, size=size)
+    assert [row.count("1") for row in masks_of(result)] == sizes
+    assert size is None or result.best_mask.sum() == size
+
+
+# ---------------------------------------------------------------- exhaustive
+
+
+@calm
+@given(space=spaces(), batch=st.integers(1, 40))
+def test_every_allowed_subset_is_proposed_once_whatever_the_batches(
+    space: SearchSpace, batch: int
+) -> None:
+    strategy: Any = make("exhaustive", {"batch_size": batch})
+    result = search("exhaustive", planted(space), batch_size=batch)
+    masks = masks_of(result)
+    assert len(set(masks)) == len(masks) == strategy.count(space)
+    assert strategy.evaluations_in(space) == (len(masks), len(masks))
+    every = list(all_masks(space))
+    assert len(masks) == int(space.obeys(np.array(every)).sum())
+    assert max(len(record.particles) for record in result.records) <= batch
+    assert result.reason == "finished"
+
+
+def test_subsets_come_by_size_and_then_in_the_order_of_the_units() -> None:
+    space = plain_space(7, fixed=["x2"], forbidden=["x4"], min_size=2, max_size=5)
+    free = [0, 1, 3, 5, 6]
+    expected = [
+        tuple(sorted([2, *units]))
+        for size in range(1, 5)
+        for units in itertools.combinations(free, size)
+    ]
+    found = [
+        tuple(np.flatnonzero(mask).tolist())
+        for start in range(0, len(expected), 4)
+        for mask in batch_of_subsets(space, start, 4)
+    ]
+    assert found == expected
+    assert len(batch_of_subsets(space, len(expected), 4)) == 0
+
+
+def test_above_its_limit_an_exhaustive_search_refuses_and_says_what_helps() -> None:
+    strategy = make("exhaustive")
+    wide = plain_space(60)
+    words = r"has 1,152,921,504,606,846,975 subsets .* above its limit of 100,000; lower max_size"
+    with pytest.raises(SpaceError, match=words):
+        strategy.start(wide, None, np.random.default_rng(0))
+    few = plain_space(60, max_size=2)
+    assert strategy.count(few) == 60 + comb(60, 2)
+    strategy.start(few, None, np.random.default_rng(0))
+    X = np.random.default_rng(0).normal(size=(30, 20))
+    with pytest.raises(SpaceError, match="1,048,575 subsets"):
+        SubsetSelector(GaussianNB(), strategy="exhaustive").fit(X, np.arange(30) % 2)

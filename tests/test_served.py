@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,10 +95,9 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
     mapping = bench.mapping(name="ended", **ENDLESS)
     with serving(bench, prefect_server, mapping) as served:
         run = served.trigger("select/ended")
-        # There is no capacity for it, which the runner would repeat at every poll.
+        # There is no capacity for it yet.
         served.trigger("select/ended")
         served.searches()
-        time.sleep(3)
         family = served.family()
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(90) == 0
@@ -107,10 +105,10 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
         said = served.said()
         # A run tries again, and says so, where a busy Prefect server did not take its task.
         said = "\n".join(line for line in said.splitlines() if "; retrying in" not in line)
-        for word in ("Traceback", "note:", "WARNING", "Warning", "never awaited", "skipped"):
+        for word in ("Traceback", "note:", "WARNING", "Warning", "never awaited"):
             assert word not in said, said
     assert bench.statuses() == ["KILLED"]
-    assert state_of(run).is_crashed()
+    assert state_of(run).is_cancelled()
 
 
 def test_the_mlflow_run_of_a_killed_process_is_ended(prefect_server: str, bench: Bench) -> None:
@@ -162,8 +160,8 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
             lines = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
             assert any("MLflow run " in line.message for line in api.read_logs(lines))
         assert "Shall version 2 of **asked** replace the champion?" in about
-        assert "| gain | +" in about
-        assert "| challenger, accuracy | 0." in about
+        assert "accuracy 0." in about
+        assert ": gain +" in about
         with get_client(sync_client=True) as api:
             answer = {"approve": True, "reason": "seen"}
             api.resume_flow_run(second, run_input=answer)

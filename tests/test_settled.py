@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from threadpoolctl import threadpool_info, threadpool_limits
 
-from swarm.evaluation.limit import Race, limit_of, settle
+from swarm.evaluation.limit import limit_of, settle
 from swarm.storage.records import Record, costs_of
-from swarm.threads import one_thread
 from tests.fakes import calm
 
 N_UNITS = 5
@@ -44,18 +42,14 @@ def test_rounding_keeps_what_is_far_from_one() -> None:
     seed=st.integers(0, 2**32),
     n=st.sampled_from([0, 12]),
     n_folds=st.integers(1, 20),
-    raced=st.booleans(),
 )
-def test_a_batch_is_settled_as_each_of_its_records_is(
-    seed: int, n: int, n_folds: int, raced: bool
-) -> None:
+def test_a_batch_is_settled_as_each_of_its_records_is(seed: int, n: int, n_folds: int) -> None:
     rng = np.random.default_rng(seed)
     records, order = records_of(rng, n, n_folds), rng.permutation(n_folds)
     incumbents = rng.choice([np.inf, -0.1, 0.0, 0.1, 0.3], n)
     # Some limits are what a record costs itself, so that only the margin lets it pass.
     incumbents[:4] = np.nan_to_num([record.cost for record in records[:4]], nan=0.2)
-    race = Race(rng.choice([np.nan, 0.2, 0.4], (n, n_folds)), 0.1, 0.2) if raced else None
-    limits = [limit_of(cost, race, row) for row, cost in enumerate(incumbents)]
+    limits = [limit_of(cost) for cost in incumbents]
     # Jobs may be told to train some of the folds only.
     for folds in (order, order[: max(1, n_folds // 2)]):
         needed, is_open = settle(records, folds, limits)
@@ -73,11 +67,3 @@ def test_costs_of_a_batch_are_those_of_its_records_to_the_last_bit(seed: int, n_
     records += [Record(rng.random(n_folds), r.importances, r.used) for r in records]
     costs = costs_of(np.array([record.fold_costs for record in records]))
     assert np.array_equal(costs, [record.cost for record in records], equal_nan=True)
-
-
-def test_one_thread_lasts_as_long_as_it_says() -> None:
-    with threadpool_limits(2):
-        before = [pool["num_threads"] for pool in threadpool_info()]
-        with one_thread():
-            assert {pool["num_threads"] for pool in threadpool_info()} <= {1}
-        assert [pool["num_threads"] for pool in threadpool_info()] == before

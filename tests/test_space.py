@@ -72,13 +72,6 @@ def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
         ({"columns": []}, "no features to select from"),
         ({"columns": ["a", "b", "a"]}, "'a' appears more than once"),
         ({"fixed": ["age", "red"], "max_size": 1}, "2 units are fixed but max_size is 1"),
-        (
-            {"groups": COLOURS, "costs": {"red": 2}},
-            "costs names 'red', which is in a group; give the cost of the whole group",
-        ),
-        ({"costs": {"q": 2}}, "costs names an unknown feature 'q'"),
-        ({"costs": {"age": -1}}, "the cost of 'age' must be a number of at least 0, got -1"),
-        ({"costs": {"age": np.nan}}, "the cost of 'age' must be a number of at least 0, got nan"),
     ],
 )
 def test_contradictions_are_refused_in_one_sentence(

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
 import swarm
+from conf.check import check
+from conf.load import load
 from flows.cli import app
 from swarm.errors import ConfigError
-from swarm.search.driver import run
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import catalogue
-from swarm.strategies.random import RandomSearch
-from swarm.strategies.sfs import ForwardSelection
-from swarm.testing.planted import everything, make_search, plain_space, planted
+from swarm.strategies.sequential import ForwardSelection
 from tests.selecting import WINE
 
 DRAWS = """
@@ -72,29 +69,12 @@ class TestAnObject:
         assert by_name.results_.equals(by_object.results_)
         assert by_name.results_.equals(changed.results_)
 
-    def test_one_that_ends_by_itself_is_run_to_its_end(self) -> None:
-        class Eager(RandomSearch):
-            ends_by_itself = True
-
-            def finished(self, state: Any) -> bool:
-                return bool(state.epoch == 33)
-
-        selector = swarm.SubsetSelector(GaussianNB(), strategy=Eager(batch_size=1)).fit(*WINE)
-        assert len(selector.history_) == 33
-
     def test_a_size_reaches_it_and_is_refused_twice(self) -> None:
         selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
         assert len(selector.fit(*WINE).subset_) == 2
         selector.set_params(strategy=ForwardSelection(size=3))
         with pytest.raises(ConfigError, match="given twice, as 2 and in strategy as 3"):
             selector.fit(*WINE)
-
-    def test_a_search_takes_a_name_too(self) -> None:
-        searches = [
-            make_search(each, planted(plain_space(8)), epochs=3)  # type: ignore[arg-type]
-            for each in ("random", RandomSearch())
-        ]
-        assert everything(run(searches[0])) == everything(run(searches[1]))
 
 
 class TestAnEntryPoint:
@@ -107,20 +87,10 @@ class TestAnEntryPoint:
         assert by_name.results_.equals(same.results_)
         assert "Random subsets, from another package (package swarm-draws)" in told("strategies")
         assert "batch_size" in told("strategies", "draws")
-        named = ("config", "check", "default", "--set", "strategy.name=draws", "--set")
-        told(*named, "strategy.params={batch_size: 3}")
+        named = "strategy.name=draws"
+        check(load("default", [named, "strategy.params={batch_size: 3}"]))
         with pytest.raises(ConfigError, match="unknown parameter 'n_ants' of strategy 'draws'"):
-            told(*named, "strategy.params={n_ants: 3}")
-
-    def test_it_is_imported_when_it_is_asked_for_and_not_before(self, install: Install) -> None:
-        module = install("draws")
-        swarm.make("bpso")
-        assert list(swarm.registry()).count("draws") == 1
-        with pytest.raises(ConfigError, match="unknown strategy"):
-            swarm.make(f"{module}:Draws")
-        assert module not in sys.modules
-        swarm.make("draws")
-        assert module in sys.modules
+            check(load("default", [named, "strategy.params={n_ants: 3}"]))
 
     @pytest.mark.parametrize(
         ("module", "said"),

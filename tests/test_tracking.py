@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
-import subprocess
-import sys
 import threading
-import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from mlflow.data.code_dataset_source import CodeDatasetSource
-from mlflow.data.pandas_dataset import PandasDataset
 from mlflow.exceptions import MlflowException
 
 from swarm.errors import InputError, StoreError
 from tasks.table import Table
-from tasks.tracking import Tracking, open_tracking, runs_page
-from tasks.tracking.dataset import dataset_input, log_dataset
+from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.dataset import log_dataset
 from tasks.tracking.run_log import RunLog
 from tests.servers import free_port
 
@@ -37,9 +32,9 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     tags = {f"t{i}": "y" * 9000 for i in range(120)}
     with RunLog.start(tracking, "wide", params, tags, "") as log:
         found = tracking.run(log.run_id)
-    assert len(found.params) == 251
-    assert found.params["odd_key_"] == "x" * 5997 + "..."
-    assert sum(key.startswith("t") for key in found.tags) == 120
+    assert len(found.data.params) == 251
+    assert found.data.params["odd_key_"] == "x" * 5997 + "..."
+    assert sum(key.startswith("t") for key in found.data.tags) == 120
 
 
 @pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!", "a deleted one"])
@@ -48,9 +43,20 @@ def test_a_run_that_is_not_there_is_bad_input(tracking: Tracking, run_id: str) -
     if run_id == "a deleted one":
         run_id, words = tracking.start_run("gone", {}), "was deleted"
         tracking.client.delete_run(run_id)
-    for ask in (tracking.steps, tracking.run):
+    for ask in (tracking.values, tracking.run):
         with pytest.raises(InputError, match=words):
             ask(run_id)
+
+
+def test_runs_are_read_by_id_without_a_change_of_the_store(tracking: Tracking) -> None:
+    run_id = tracking.start_run("read", {})
+    file = Path(tracking.uri.removeprefix("sqlite:///"))
+    before = file.read_bytes(), sorted(file.parent.iterdir())
+    store = open_tracking(tracking.uri, None)
+    assert store.run(run_id).info.run_name == "read"
+    assert (file.read_bytes(), sorted(file.parent.iterdir())) == before
+    with pytest.raises(InputError, match=r"no run 'gone' in .*`swarm runs` lists them"):
+        store.run("gone")
 
 
 def test_runs_that_match_come_latest_first_however_many(
@@ -86,6 +92,10 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     found = {entry.dataset.name: entry for entry in inputs}
     assert set(found) == {"small", "wide"}
     assert "postgresql://u:***@h/db" in found["small"].dataset.source
+    schema = json.loads(found["small"].dataset.schema)["mlflow_colspec"]
+    assert [column["name"] for column in schema] == ["a", "b", "y"]
+    assert json.loads(found["wide"].dataset.profile)["num_rows"] == 2
+    assert found["wide"].dataset.schema in (None, "")
     (tag,) = found["small"].tags
     assert (tag.key, tag.value) == ("mlflow.data.context", "training")
 
@@ -94,60 +104,18 @@ def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = tracking.start_run("together", {})
-    log_inputs, errors = (
-        tracking.client.log_inputs,
-        ["(sqlite3.IntegrityError) UNIQUE", "disk full"],
-    )
+    log_inputs, errors = tracking.client.log_inputs, ["(sqlite3.IntegrityError) UNIQUE"]
 
-    def late(*arguments: object, **named: object) -> None:
+    def late(*arguments: Any, **named: Any) -> None:
         if errors:
-            raise MlflowException(errors.pop(0))
-        log_inputs(*arguments, **named)  # type: ignore[arg-type]
+            raise MlflowException(errors.pop())
+        log_inputs(*arguments, **named)
 
     monkeypatch.setattr(tracking.client, "log_inputs", late)
     table = Table("small", "file:x.csv", pd.DataFrame({"a": [1, 2]}), pd.Series([0, 1], name="y"))
-    with pytest.raises(StoreError, match="disk full"):
-        log_dataset(tracking, run_id, table, "small", "training")
-    errors.append("(sqlite3.IntegrityError) UNIQUE")
     log_dataset(tracking, run_id, table, "small", "training")
     (entry,) = tracking.client.get_run(run_id).inputs.dataset_inputs
     assert entry.dataset.name == "small"
-
-
-def test_the_description_of_a_table_is_that_of_mlflow_without_reading_its_values() -> None:
-    n = 50
-    frame = pd.DataFrame(
-        {
-            "float64": np.r_[np.zeros(n - 1), np.nan],
-            "float32": np.zeros(n, dtype="float32"),
-            "int8": np.zeros(n, dtype="int8"),
-            "uint16": np.zeros(n, dtype="uint16"),
-            "bool": np.zeros(n, dtype=bool),
-            "text": ["x", "y"] * (n // 2),
-            "category": pd.Categorical(["x", "y"] * (n // 2)),
-            "object": pd.Series(["x", None] * (n // 2), dtype=object),
-            "date": pd.date_range("2026-01-01", periods=n),
-            "Int64": pd.array([1, None] * (n // 2), dtype="Int64"),
-            "boolean": pd.array([True, None] * (n // 2), dtype="boolean"),
-        }
-    )
-    source = CodeDatasetSource({"mlflow.source.name": "here"})
-    with pytest.warns(UserWarning, match="integer column"):
-        expected = PandasDataset(frame, source, name="t", digest="d").to_dict()
-    found = dataset_input(frame, "t", "here", "training").dataset
-    for name in ("name", "schema", "profile", "source", "source_type"):
-        assert getattr(found, name) == expected[name]
-
-
-def test_an_experiment_shows_its_runs_in_telling_columns_even_an_older_one(
-    tracking: Tracking,
-) -> None:
-    tracking.client.create_experiment("older")
-    older = open_tracking(tracking.uri, "older")
-    view = runs_page(older.experiment_id).rpartition("viewStateShareKey=")[2]
-    tags = tracking.client.get_experiment(older.experiment_id).tags
-    shown = json.loads(tags[f"mlflow.sharedViewState.{view}"])["selectedColumns"]
-    assert {"tags.`headline`", "metrics.`confirm/cost`", "tags.`strategy`"} <= set(shown)
 
 
 def test_the_runs_are_shown_with_the_metrics_that_they_search_by(tracking: Tracking) -> None:
@@ -194,11 +162,9 @@ def test_a_store_that_cannot_hold_runs_is_refused(
 @pytest.mark.parametrize(
     "uri", ["http://ann:s3cret@127.0.0.1:%s", "postgresql://ann:s3cret@127.0.0.1:%s/m"]
 )
-def test_an_absent_server_is_told_in_seconds_and_without_its_password(uri: str) -> None:
-    started = time.monotonic()
+def test_an_absent_server_is_told_without_its_password(uri: str) -> None:
     with pytest.raises(StoreError, match=r"\*\*\*@127\.0\.0\.1") as told:
         open_tracking(uri % free_port(), "search", timeout=10)
-    assert time.monotonic() - started < 5
     assert "s3cret" not in str(told.value)
 
 
@@ -214,42 +180,12 @@ class Page(http.server.BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
-@pytest.mark.parametrize("answers", [False, True], ids=["a silent server", "another server"])
-def test_a_server_of_another_kind_is_told_in_time(answers: bool) -> None:
+def test_a_server_of_another_kind_is_told() -> None:
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
-        if answers:
-            threading.Thread(target=server.serve_forever, daemon=True).start()
-        started, timeout = time.monotonic(), 8 if answers else 1.5
-        words = "failed to open the experiment" if answers else "timed out"
-        with pytest.raises(StoreError, match=words):
-            open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=timeout)
-        assert time.monotonic() - started < timeout + 2.5
-        if answers:
-            server.shutdown()
-
-
-@pytest.mark.slow
-def test_processes_that_open_a_new_store_together_all_succeed(tmp_path: Path) -> None:
-    code = (
-        "import sys; from tasks.tracking import open_tracking;"
-        "print(open_tracking(sys.argv[1], 'search').start_run('r', {}))"
-    )
-    command = [sys.executable, "-c", code, f"sqlite:///{tmp_path}/mlflow.db"]
-    root = Path(__file__).resolve().parents[1]
-    environment = os.environ | {"PYTHONPATH": str(root)}
-    started = [
-        subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        for _ in range(2)
-    ]
-    told = [process.communicate(timeout=120) for process in started]
-    assert [process.returncode for process in started] == [0, 0], told
-    assert [err.decode() for _, err in told] == ["", ""]
-    # The folder of the artifacts is written to on trial.
-    made = {path.name for path in tmp_path.iterdir()}
-    assert made <= {"mlflow.db", "mlflow.db.lock", "artifacts"}
-    assert list(tmp_path.glob("artifacts/*")) == []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with pytest.raises(StoreError, match="failed to open the experiment"):
+            open_tracking(f"http://127.0.0.1:{server.server_port}", "search", timeout=60)
+        server.shutdown()
 
 
 def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:

@@ -13,7 +13,6 @@ from sklearn.naive_bayes import GaussianNB
 
 from conf.load import as_yaml, from_yaml
 from conf.schema import SelectConfig
-from flows.cli_options import warm_setting
 from flows.configured import (
     fetched,
     prepare_as_configured,
@@ -37,7 +36,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def config(**warm: Any) -> SelectConfig:
+def config(warm: Any) -> SelectConfig:
     return SelectConfig.model_validate({**BASE, "warm": warm})
 
 
@@ -80,10 +79,9 @@ class Store:
 
 def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> None:
     store: Any = Store(file)
-    for warm in ({"file": str(file)}, {"run": "abc"}):
-        made = with_warm_subsets(config(**warm), store)
-        assert made.warm is not None
-        assert made.warm.subsets == SUBSETS
+    for warm in (str(file), "abc"):
+        made = with_warm_subsets(config(warm), store)
+        assert made.warm == SUBSETS
         # What the run stores needs neither the file nor the other run.
         again = from_yaml(as_yaml(made), "run", (), {})
         assert isinstance(again, SelectConfig)
@@ -91,21 +89,15 @@ def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> Non
         assert hints.warm is not None
         assert hints.warm.sum(axis=1).tolist() == [3, 2]
     with pytest.raises(DataError, match="there is no features file"):
-        with_warm_subsets(config(file=str(file) + "x"), store)
+        with_warm_subsets(config(str(file) + "x"), store)
 
 
 def test_subsets_of_another_table_are_refused() -> None:
-    other = config(subsets=[["a", "b"]])
+    other = config([["a", "b"]])
     with pytest.raises(ConfigError, match="none of 1 subsets has a column of the table"):
         prepare_as_configured(other, fetched(other), needs=())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:
     with pytest.raises(ConfigError, match="`swarm nested` searches parts of the rows"):
-        refuse_warm_start(config(subsets=SUBSETS), "nested")
-
-
-def test_the_option_takes_a_file_or_a_run(file: Path) -> None:
-    assert warm_setting(None) == []
-    assert warm_setting(str(file)) == [f'warm={{"file": "{file}"}}']
-    assert warm_setting("0a1b2c") == ['warm={"run": "0a1b2c"}']
+        refuse_warm_start(config(SUBSETS), "nested")

@@ -22,7 +22,6 @@ from swarm.fastpaths import exact_path
 from swarm.problem.problem import Problem
 from swarm.validation.answers import Answers
 from tasks.refresh.decision import measure
-from tasks.report import costs_on_test
 from tasks.search_cell import cost_on_test_rows
 from tasks.table import Table
 
@@ -123,12 +122,6 @@ def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> 
         model, X[["a", "b"]], CLASSES[::-1], sample_weight=weight
     )
     assert found == expected
-
-    class OneModel:
-        def members(self, features: pd.DataFrame) -> Any:
-            yield model, features[["a", "b"]]
-
-    assert costs_on_test(problem, OneModel(), test) == [expected]  # type: ignore[arg-type]
 
 
 def test_a_challenger_is_compared_with_the_champion_by_weighted_scores() -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,9 @@ from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import ConfigError, EvaluationError
-from swarm.evaluation import executors
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job
 from swarm.evaluation.limit import Limit
-from swarm.evaluation.shipping import write_problem
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
 from swarm.problem.problem import Problem
@@ -39,13 +37,7 @@ needs_proc = pytest.mark.skipif(
     not Path("/proc/self/task").exists(), reason="children are counted in /proc"
 )
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="no extra dask")
-needs_ray = pytest.mark.skipif(find_spec("ray") is None, reason="no extra ray")
-clusters = [
-    pytest.param("dask", marks=needs_dask),
-    pytest.param("ray", marks=[needs_ray, pytest.mark.faults]),
-]
-on_clusters = pytest.mark.parametrize("backend", clusters)
-in_processes = pytest.mark.parametrize("backend", ["loky", *clusters])
+in_processes = pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=needs_dask)])
 
 
 class Noted(GaussianNB):
@@ -233,38 +225,6 @@ def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
     assert again.work.hits == len(MASKS)
 
 
-@pytest.mark.slow
-def test_a_problem_is_written_once_for_all_that_share_its_processes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    posed, other = problem_of(GaussianNB()), problem_of(GaussianNB(var_smoothing=0.1))
-    written: list[Problem] = []
-
-    def counted(problem: Problem, folder: Path) -> None:
-        written.append(problem)
-        write_problem(problem, folder)
-
-    monkeypatch.setattr(executors, "write_problem", counted)
-    expected = [evaluate(each, exact=False) for each in (posed, other)]
-    with closing(Workers(posed, 2)) as host:
-        for each, alone in zip((posed, other, posed), (*expected, expected[0]), strict=True):
-            same(evaluate(each, n_jobs=2, host=host, exact=False), alone)
-    assert [each is posed for each in written] == [True, False]
-
-
-@pytest.mark.slow
-@needs_proc
-def test_workers_of_one_search_do_not_end_with_those_of_another() -> None:
-    inf, order = np.full(len(MASKS), np.inf), np.arange(3)
-    with CrossValidation(problem_of(Noted()), n_jobs=2) as evaluator:
-        first = evaluator.evaluate(MASKS[:4], inf[:4], order)
-        before = children()
-        evaluate(problem_of(Noted(column="x0")), n_jobs=2)
-        assert before <= children()
-        again = evaluator.evaluate(MASKS[:4], inf[:4], order)
-    assert np.array_equal(first.costs, again.costs)
-
-
 SCRIPT = """
 import numpy as np
 import pandas as pd
@@ -395,15 +355,14 @@ def test_a_cluster_of_ones_own_is_used_and_left_running(address: str, tmp_path: 
     assert str(os.getpid()) not in {pid for pid, *_ in notes(tmp_path, "fit")}
 
 
-@on_clusters
+@needs_dask
 def test_an_address_where_nobody_answers_is_one_sentence_in_time(
-    backend: str, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(f"swarm.evaluation.{backend}_executor.CLUSTER_TIMEOUT", 1.0)
+    monkeypatch.setattr("swarm.evaluation.dask_executor.CLUSTER_TIMEOUT", 1.0)
     before = time.monotonic()
-    address = {"dask": "tcp://127.0.0.1:9", "ray": "127.0.0.1:9"}[backend]
-    with pytest.raises(ConfigError, match=r"answers at evaluation.address .* within 1 seconds"):
-        Workers(problem_of(GaussianNB()), backend=backend, address=address)
+    with pytest.raises(ConfigError, match=r"answers at the address .* within 1 seconds"):
+        Workers(problem_of(GaussianNB()), backend="dask", address="tcp://127.0.0.1:9")
     assert time.monotonic() - before < 5.0
 
 
@@ -423,13 +382,10 @@ def test_a_cluster_whose_workers_all_leave_is_one_sentence(
                 evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
 
 
-@pytest.mark.parametrize("backend", ["dask", "ray"])
-def test_a_missing_extra_says_what_to_install(
-    backend: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=rf"pip install 'swarmselect\[{backend}\]'"):
-        Workers(problem_of(GaussianNB()), backend=backend)
+    with pytest.raises(ConfigError, match=r"pip install 'swarmselect\[dask\]'"):
+        Workers(problem_of(GaussianNB()), backend="dask")
 
 
 @pytest.mark.parametrize(
@@ -443,12 +399,6 @@ def test_a_missing_extra_says_what_to_install(
 def test_a_pool_that_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         Workers(problem_of(GaussianNB()), **options)
-
-
-def test_minus_one_is_a_worker_for_each_core() -> None:
-    from joblib import cpu_count
-
-    assert Workers(problem_of(GaussianNB()), n_jobs=-1).n_jobs == cpu_count()
 
 
 def turns(rows: list[int], masks: Bool, known: Any, limit: Limit | None = None, n: int = 2) -> Any:

@@ -14,6 +14,7 @@ import peers
 from data import Resample
 from metric import OURS as OUR_SCORING
 from metric import balanced_accuracy
+from selection import select
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
@@ -22,7 +23,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from swarm import SubsetEnsemble, SubsetSelector
-from swarm.validation.selectors import select
 
 N_MEMBERS, N_RANDOM = 8, 10
 
@@ -43,13 +43,10 @@ MODELS: dict[str, Callable[[], Any]] = {
 }
 
 # Label: parameters of SubsetSelector. Each gives two rows: its subset, and the soft vote of the
-# best eight ("x8"). With `fits` the budget is that many fits for each evaluation of the arena;
-# "swarm bpso" takes 4.4 on average, and searches end a little above their limit. `max_share`
-# bounds the size by a share of the columns.
+# best eight ("x8"). `max_share` bounds the size by a share of the columns.
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
     "swarm confirm": {"confirm": {"repeats": 5}},
-    "swarm confirm safe": {"confirm": {"repeats": 5, "min_gain": 1.0}},
     "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
     "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
     "swarm confirm third": {"confirm": {"repeats": 5}, "max_share": 1 / 3},
@@ -67,8 +64,6 @@ OURS: dict[str, dict[str, Any]] = {
     "swarm prefilter": {"prefilter": {"least": 5}},
     "swarm random": {"strategy": "random"},
     "swarm sffs": {"strategy": "sffs", "size": "best"},
-    "swarm repeats": {"repeats": 3, "fits": 4.3},
-    "swarm rotate": {"repeats": 5, "rotate": 4, "fits": 3.8},
 }
 
 
@@ -127,8 +122,6 @@ class Task:
 def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
     params = dict(params)
     limit: dict[str, Any] = {"distinct": task.budget}
-    if "fits" in params:
-        limit = {"fits": round(task.budget * params["fits"])}
     if "max_share" in params:
         limit["max_size"] = math.ceil(params.pop("max_share") * task.rows.X.shape[1])
     selector = SubsetSelector(
@@ -159,8 +152,8 @@ def _everything(task: Task) -> Iterator[Answer]:
 
 def _peer(label: str, make: Callable[[Task], Any], task: Task) -> Iterator[Answer]:
     started = time.process_time()
-    found = select(make(task), task.rows.X, task.rows.y)
-    yield Answer(label, [found.mask], found.fits, time.process_time() - started)
+    mask, fits = select(make(task), task.rows.X, task.rows.y)
+    yield Answer(label, [mask], fits, time.process_time() - started)
 
 
 def methods() -> dict[str, Method]:

@@ -1,9 +1,8 @@
 """Train LightGBM without its scikit-learn wrapper, and bin every column once.
 
-The models are identical to those of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``: the same
-trees, and thus the same costs and importances. The bins of a column depend only on the rows and
-on that column. Therefore, each column is binned once per fold, as a separate Dataset, and the
-Dataset of a subset is assembled from these, unless feature bundling could lose values.
+The models are identical to those of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``. The bins of a
+column depend only on the rows and on that column, so each is binned once per fold, and the Dataset
+of a subset is assembled from these, unless feature bundling could lose values.
 """
 
 from __future__ import annotations
@@ -44,10 +43,7 @@ _making = threading.Lock()
 
 
 def boosted_path(problem: Problem) -> Boosted | None:
-    """Return the path that trains the LightGBM models of `problem` directly, or None.
-
-    It is created once per problem and process, and released with the problem.
-    """
+    """Return the path that trains LightGBM directly, or None; one per problem and process."""
     with _making:
         if problem not in _paths:
             _paths[problem] = Boosted(problem) if _allows(problem) else None
@@ -140,11 +136,7 @@ class _BoosterRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class Boosted:
     """LightGBM models of one problem, trained without the wrapper.
 
-    Attributes
-    ----------
-    trusted : bool or None
-        Whether the first model was identical to the wrapper's. None: not compared yet. False:
-        they differ in this version of LightGBM, and the wrapper is used.
+    `trusted` says whether the first model was identical to the wrapper's, which is used if not.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -171,11 +163,10 @@ class Boosted:
         self._columns: dict[tuple[int, int], Any] = {}
 
     def fit(self, positions: Sequence[int], fold: int) -> Any:
-        """Train on the training rows of `fold`, or on all rows if `fold` is -1.
+        """Train a model for scorers on the training rows of `fold`, or on all rows if it is -1.
 
-        Returns a model with ``booster_``, ``feature_importances_`` and the interface of scorers:
-        ``predict`` and, for classes, ``predict_proba`` and ``classes_``. It predicts matrices, see
-        :meth:`rows`. Returns None if the training failed; the wrapper then raises the error.
+        It predicts matrices, see :meth:`rows`. None if the training failed: the wrapper raises the
+        error.
         """
         try:
             return self._fit(positions, fold % len(self._rows))

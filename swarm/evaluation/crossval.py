@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from types import TracebackType
 
@@ -13,16 +12,19 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
-from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of, settle
-from swarm.evaluation.types import Evaluations, Work
+from swarm.evaluation.limit import Limit, limit_of, settle
+from swarm.evaluation.types import Evaluations, Work, failed_evaluations, stacked
 from swarm.evaluation.workers import Workers
-from swarm.fastpaths import ExactPath, evaluate_masks, exact_path, open_device
+from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, costs_of
 
 # Interval between commits of finished evaluations.
-COMMIT_SECONDS = 0.2
+_COMMIT_SECONDS = 0.2
+# Masks of the first batch that are evaluated before the others: of a large one slightly more than
+# a tenth, of which a search tolerates failures.
+_FEW_FIRST, _MOST_FIRST = 8, 15
 _AS_CONFIGURED = "models are fitted: as configured"
 
 
@@ -34,8 +36,19 @@ class CrossValidation:
     problem : Problem
     archive : Archive, optional
         Default: an archive in memory.
-    n_jobs, backend, address, timeout, host
-        See :class:`swarm.evaluation.workers.Workers`.
+    n_jobs : int
+        Workers; -1 for one per core.
+    backend : str
+        ``loky`` (processes), ``threading``, ``sequential`` or ``dask``.
+    address : str, optional
+        Address of an existing Dask cluster, which is connected to at once; `n_jobs` is ignored.
+        Default: a local cluster of `n_jobs` processes is started when needed.
+    timeout : float, optional
+        Timeout of a fit in seconds. A fit that exceeds it fails, and its worker is replaced.
+        Requires ``loky``; a single worker is then a separate process too. Default: no timeout.
+    host : Workers, optional
+        Workers whose processes these share, with the same options; it stays open. Default: their
+        own. Only ``loky`` shares.
     pruning : bool
         Stop training a mask once its cost exceeds that of its incumbent. Never changes which
         masks win. If False, the costs of losing masks are exact too.
@@ -43,13 +56,9 @@ class CrossValidation:
         Callback for progress, called with the mask and the :class:`Record` of each job that was
         trained.
     importances : bool
-        Whether the strategy uses importances, see
-        :class:`swarm.strategies.base.Strategy`; if not, mutual information is not computed.
+        Whether the strategy uses importances; if not, mutual information is not computed.
     exact : bool
         Use a fast path if there is one, see :mod:`swarm.fastpaths`.
-    device : str
-        Where a fast path computes matrix products, see :mod:`swarm.fastpaths.device`. The costs
-        are the same.
 
     Attributes
     ----------
@@ -58,7 +67,7 @@ class CrossValidation:
     way : str
         Whether models are fitted, and why.
     cpu_seconds : float
-        CPU time of this thread in :meth:`evaluate` and in streams, see :meth:`clock`.
+        CPU time of this thread in :meth:`evaluate`.
     """
 
     def __init__(
@@ -72,7 +81,6 @@ class CrossValidation:
         on_fit: Callable[[Bool, Record], None] | None = None,
         importances: bool = True,
         exact: bool = True,
-        device: str = "cpu",
         address: str | None = None,
         timeout: float | None = None,
         host: Workers | None = None,
@@ -87,19 +95,18 @@ class CrossValidation:
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
         )
-        self._paths: list[ExactPath | None] = []
+        self._path: ExactPath | None = None
         self.way = _AS_CONFIGURED
         if exact:
-            self._paths, self.way = _fast_paths(problem, device)
-        # On a device several threads would only wait for one another.
-        self._n_threads = self.workers.n_jobs if device == "cpu" else 1
+            self._path, self.way = exact_path(problem)
         self.known = self.archive.open_problem(problem)
         self.cpu_seconds = 0.0
+        self._has_evaluated = False
 
     @property
     def fits_models(self) -> bool:
         """Whether fold costs come from fitted models; otherwise a fast path computes them."""
-        return not self._paths
+        return self._path is None
 
     def __enter__(self) -> CrossValidation:
         return self
@@ -116,39 +123,46 @@ class CrossValidation:
         """Shut down the workers."""
         self.workers.close()
 
-    @contextmanager
-    def clock(self) -> Iterator[None]:
-        """Count the CPU time of this context, where no other one is open."""
-        began = time.thread_time()
-        try:
-            yield
-        finally:
-            self.cpu_seconds += time.thread_time() - began
-
-    def evaluate(
-        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
-    ) -> Evaluations:
+    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`.
 
         Raises
         ------
         EvaluationError
-            If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
+            If a cost is NaN or below the lower bound of its scorer, workers keep dying, or nearly
+            all of the first masks fail.
         """
-        with self.clock():
-            return self._evaluate(masks, incumbents, fold_order, race)
+        began = time.thread_time()
+        try:
+            return self._evaluate_first(masks, incumbents, fold_order)
+        finally:
+            self.cpu_seconds += time.thread_time() - began
 
-    def _evaluate(
-        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None
-    ) -> Evaluations:
+    def _evaluate_first(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
+        """Evaluate the first few rows before the others, and raise if nearly all of them fail."""
+        n_first = min(_MOST_FIRST, max(_FEW_FIRST, len(masks) // 10 + 2))
+        if self._has_evaluated or len(masks) <= n_first:
+            answers = self._evaluate(masks, incumbents, fold_order)
+        else:
+            answers = self._evaluate(masks[:n_first], incumbents[:n_first], fold_order)
+            n_failed = int(answers.failed.sum())
+            if n_failed >= n_first - 1:
+                which = f"{n_failed} of the first {n_first} evaluations failed"
+                raise failed_evaluations(which, answers.first_error)
+            rest = self._evaluate(masks[n_first:], incumbents[n_first:], fold_order)
+            answers = stacked([answers, rest])
+        self._has_evaluated = True
+        return answers
+
+    def _evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         started = time.perf_counter()
-        limits = self._limits(incumbents, self.pruning, fold_order, race)
+        limits = self._limits(incumbents, self.pruning)
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
         row_of = row_of.reshape(-1)
-        same = [list[Limit]() for _ in unique]
+        # Training of a mask that occurs several times stops only if all of its limits stop it.
+        loosest = [Limit(-np.inf)] * len(unique)
         for row, i in enumerate(row_of.tolist()):
-            same[i].append(limits[row])
-        loosest = [few[0] if len(few) == 1 else loosest_of(few) for few in same]
+            loosest[i] = max(loosest[i], limits[row], key=lambda limit: limit.cost)
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records, left, work = self._begin(distinct, fold_order, loosest)
@@ -160,28 +174,7 @@ class CrossValidation:
             training_seconds=work.training_seconds + training,
         )
         rows = [records[i] for i in row_of]
-        return self._answer(masks, incumbents, limits, fold_order, rows, work, race)
-
-    def jobs_of(self, masks: Bool, incumbents: Float, fold_order: Int) -> tuple[list[Job], Work]:
-        """Return what :meth:`evaluate` would train, once the archive and fast paths are used.
-
-        Parameters
-        ----------
-        masks : bool (n, n_units)
-            All different.
-        incumbents : float64 (n,)
-        fold_order : int (m,)
-
-        Returns
-        -------
-        list of Job
-            Their numbers are rows.
-        Work
-            That of the fast path.
-        """
-        limits = self._limits(incumbents, self.pruning, fold_order, None)
-        _, left, work = self._begin(masks, fold_order, limits)
-        return left, work
+        return self._answer(masks, incumbents, limits, fold_order, rows, work)
 
     def fold_costs(self, masks: Bool, folds: Int) -> Float:
         """Evaluate each mask on a single fold, for masks that differ from fold to fold.
@@ -220,10 +213,7 @@ class CrossValidation:
     def _begin(
         self, masks: Bool, fold_order: Int, limits: list[Limit]
     ) -> tuple[list[Record], list[Job], Work]:
-        """Look different masks up and use the fast path.
-
-        Returns their records, the jobs of those that are left to train, and the work of the path.
-        """
+        """Look masks up and use the fast path; return records, jobs left to train, and work."""
         started = time.perf_counter()
         records = self.known.lookup(masks)
         _, is_open = settle(records, fold_order, limits)
@@ -236,7 +226,7 @@ class CrossValidation:
         work = Work(
             fits=computed,
             hits=len(masks) - len(jobs),
-            fallbacks=len(left) if self._paths else 0,
+            fallbacks=0 if self._path is None else len(left),
             training_seconds=time.perf_counter() - started if computed else 0.0,
         )
         return records, left, work
@@ -249,30 +239,21 @@ class CrossValidation:
         )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
-        """Compute fold costs by the fast path; return the jobs that are left to train.
-
-        All folds of a partition are computed together: pruning would save less than it costs.
-        """
-        if not self._paths:
+        """Compute all folds by the fast path; return jobs left to train, and how many folds."""
+        due = [
+            job for job in jobs if job.limit.next_fold(job.fold_costs, job.fold_order) is not None
+        ]
+        if self._path is None or not due:
             return jobs, 0
-        size, total, left = self.n_folds // len(self._paths), 0, jobs
-        for number, path in enumerate(self._paths):
-            folds = slice(number * size, (number + 1) * size)
-            due = [job for job in left if folds.start <= _next_fold(job) < folds.stop]
-            if due and path is not None:
-                total += self._compute_partition(path, folds, due, records)
-                left = _still_open(left, records)
-        return left, total
+        total = self._compute_folds(self._path, due, records)
+        return _still_open(jobs, records), total
 
-    def _compute_partition(
-        self, path: ExactPath, folds: slice, jobs: list[Job], records: list[Record]
-    ) -> int:
-        """Compute the folds of a partition, archive them, and return how many were missing."""
+    def _compute_folds(self, path: ExactPath, jobs: list[Job], records: list[Record]) -> int:
+        """Compute all folds, archive them, and return how many were missing."""
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = evaluate_masks(path, masks, self._n_threads)
-        costs = np.full((len(jobs), self.n_folds), np.nan)
-        costs[:, folds] = answers.costs
+        answers = evaluate_masks(path, masks, self.workers.n_jobs)
+        costs = np.array(answers.costs)
         # A cost below its bound has to be confirmed by a fitted model.
         costs[costs < lowest_cost(self.problem)] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
@@ -283,9 +264,7 @@ class CrossValidation:
         for number, job in enumerate(jobs):
             used, values = found[number][:, None] & job.mask, nothing
             if answers.importances is not None:
-                values = np.full(nothing.shape, np.nan)
-                known = found[number, folds, None]
-                values[folds] = np.where(known, answers.importances[number], np.nan)
+                values = np.where(found[number][:, None], answers.importances[number], np.nan)
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
@@ -311,30 +290,29 @@ class CrossValidation:
                     continue
                 records[job.number] = records[job.number].merge(trained)
                 waiting.append((job.mask, trained))
-                fits += self.fits_in(trained)
+                fits += self._fits_in(trained)
                 seconds += trained.seconds
                 if self.on_fit is not None:
                     self.on_fit(job.mask, trained)
-                if time.monotonic() - committed > COMMIT_SECONDS:
+                if time.monotonic() - committed > _COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
             for job, found in invalid:
-                self.refuse_if_needed(job, records[job.number], found)
+                self._refuse_if_needed(job, records[job.number], found)
         finally:
             # Also after SIGINT or an error, so that no evaluation is lost.
             self.known.add(waiting)
         return fits, seconds
 
-    def fits_in(self, trained: Record) -> int:
+    def _fits_in(self, trained: Record) -> int:
         """Return the number of models of the result of a job."""
         refits = self.problem.importance == "refit" and not np.isnan(trained.importances[0]).any()
         return int(trained.known.sum()) + int(refits)
 
-    def refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
+    def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold.
 
-        A fold that was trained separately may be one that pruning would not have reached: the
-        same search with one worker would not compute its cost.
+        One worker would not train such a fold, and all numbers of workers have to agree.
         """
         if job.limit.next_fold(record.fold_costs, job.fold_order) is None:
             return
@@ -354,31 +332,25 @@ class CrossValidation:
         fold_order: Int,
         rows: list[Record],
         work: Work,
-        race: Race | None,
     ) -> Evaluations:
         n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
         known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
-        folds = np.sort(fold_order)
-        outside = np.setdiff1d(np.arange(self.n_folds), folds)
-        known[:, outside] = np.nan
         needed, _ = settle(rows, fold_order, limits)
         # A failure counts only if pruning would have reached it, so that the number of failures
         # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
-            stricter = self._limits(incumbents, bounded, fold_order, race)
+            stricter = self._limits(incumbents, bounded)
             reached, _ = settle(rows, fold_order, stricter)
         failed = (np.isinf(known) & reached).any(axis=1)
-        costs = costs_of(known[:, folds])
-        # Archived costs of a mask that lost its race must not change the result.
-        censored = ~failed & ~(needed[:, folds].all(axis=1) & (costs <= exact))
+        costs = costs_of(known)
+        censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
         won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
         importances, used = np.zeros(masks.shape), masks.copy()
         if self._importances:
             for i in np.flatnonzero(won).tolist():
-                record = rows[i] if not len(outside) else rows[i].without(outside)
-                importances[i], used[i] = self._importance(masks[i], record)
+                importances[i], used[i] = self._importance(masks[i], rows[i])
         return Evaluations(
             costs=np.where(won, costs, np.inf),
             fold_costs=np.where(won[:, None], known, np.nan),
@@ -392,15 +364,8 @@ class CrossValidation:
             first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
 
-    def _limits(
-        self, incumbents: Float, pruning: bool, fold_order: Int, race: Race | None
-    ) -> list[Limit]:
-        # A limit compares the sum of costs divided by the number of all folds.
-        share = len(fold_order) / self.n_folds
-        return [
-            limit_of(incumbent * share if pruning else np.inf, race, row)
-            for row, incumbent in enumerate(incumbents.tolist())
-        ]
+    def _limits(self, incumbents: Float, pruning: bool) -> list[Limit]:
+        return [limit_of(incumbent if pruning else np.inf) for incumbent in incumbents.tolist()]
 
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
         if self.problem.relevance is not None:
@@ -409,20 +374,6 @@ class CrossValidation:
         if self.problem.importance == "refit":
             return values, mask & (values != 0)
         return values, mask & record.used.any(axis=0)
-
-
-def _fast_paths(problem: Problem, device: str) -> tuple[list[ExactPath | None], str]:
-    """Return the fast path of each partition, or none, and a sentence that explains the choice."""
-    opened = open_device(device)
-    found = [exact_path(partition, opened) for partition in problem.partitions]
-    paths, ways = zip(*found, strict=True)
-    return ([] if paths[0] is None else list(paths)), ways[0]
-
-
-def _next_fold(job: Job) -> int:
-    """The fold to evaluate next; -1 if it is decided whether the job exceeds its limit."""
-    fold = job.limit.next_fold(job.fold_costs, job.fold_order)
-    return -1 if fold is None else fold
 
 
 def _still_open(jobs: list[Job], records: list[Record]) -> list[Job]:

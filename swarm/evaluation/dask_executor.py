@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import Any
 
-from swarm.errors import ConfigError, EvaluationError
+from swarm.errors import ConfigError, TransientError
 from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool
 from swarm.evaluation.shipping import Shipment
 from swarm.interrupts import children_ignore_sigint
@@ -31,25 +31,10 @@ _CLOSE_SECONDS = 60.0
 
 @contextmanager
 def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Pool]:
-    """Yield the Dask cluster at an address, or a local one of processes.
+    """Yield the Dask cluster at an address, or a local one of processes with one thread each.
 
-    The scheduler of an existing cluster retries a mask whose worker died
-    ``distributed.scheduler.allowed-failures`` times, before it counts as one death here.
-
-    Parameters
-    ----------
-    problem : Problem
-    n_jobs : int
-        Processes to start if there is no address, with one thread each.
-    address : str or None
-        ``tcp://host:8786``.
-
-    Raises
-    ------
-    ConfigError
-        If the connection times out, or the cluster has no workers.
-    EvaluationError
-        If local processes do not start.
+    An existing cluster retries a mask whose worker died ``distributed.scheduler.allowed-failures``
+    times, before it counts as one death here; ConfigError if it has no workers or does not answer.
     """
     distributed: Any = importlib.import_module("distributed")
     with quiet_dask(), _connected(address) if address else _started(n_jobs) as client:
@@ -65,11 +50,7 @@ def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Po
 
 
 class _DaskExecutor(Executor):
-    """Executor of a client.
-
-    That of ``Client.get_executor`` does not complete a future whose result is lost with its
-    worker after the fit.
-    """
+    """Executor of a client that also completes a future whose result died with its worker."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -93,7 +74,7 @@ class _DaskExecutor(Executor):
         return future
 
     def check(self) -> None:
-        """Raise EvaluationError if the scheduler, or all workers, are gone."""
+        """Raise TransientError if the scheduler, or all workers, are gone."""
         if self._client.status != "running":
             raise _no_scheduler()
         if _threads(self._client):
@@ -106,7 +87,7 @@ class _DaskExecutor(Executor):
 
 @contextmanager
 def _scheduler_answers() -> Iterator[None]:
-    """Raise EvaluationError if the scheduler ends before it answers."""
+    """Raise TransientError if the scheduler ends before it answers."""
     distributed: Any = importlib.import_module("distributed")
     try:
         yield
@@ -120,14 +101,14 @@ def _threads(client: Any) -> int:
         return int(sum(client.nthreads().values()))
 
 
-def _no_scheduler() -> EvaluationError:
-    return EvaluationError(
+def _no_scheduler() -> TransientError:
+    return TransientError(
         "the connection to the Dask scheduler is lost; restart the scheduler and resume"
     )
 
 
-def _no_workers() -> EvaluationError:
-    return EvaluationError(
+def _no_workers() -> TransientError:
+    return TransientError(
         f"the Dask cluster has had no workers for {CLUSTER_TIMEOUT:g} seconds; start workers and "
         "resume"
     )
@@ -159,15 +140,15 @@ def _connected(address: str) -> Iterator[Any]:
             client = distributed.Client(address, timeout=CLUSTER_TIMEOUT, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"no Dask scheduler answers at evaluation.address {address!r} within "
-            f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask scheduler', or set it to null"
+            f"no Dask scheduler answers at the address {address!r} within "
+            f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask scheduler', or leave it out"
         ) from error
     try:
         try:
             client.wait_for_workers(1, timeout=CLUSTER_TIMEOUT)
         except TimeoutError as error:
             raise ConfigError(
-                f"the Dask scheduler at evaluation.address {address!r} has had no workers for "
+                f"the Dask scheduler at the address {address!r} has had no workers for "
                 f"{CLUSTER_TIMEOUT:g} seconds; start one with 'dask worker {address} --nthreads 1'"
             ) from error
         yield client
@@ -194,7 +175,7 @@ def _started(n_jobs: int) -> Iterator[Any]:
                 silence_logs=logging.CRITICAL + 1,
             )
         except RuntimeError as error:
-            raise EvaluationError(
+            raise TransientError(
                 f"the {n_jobs} Dask workers did not start; a script that starts them needs "
                 "an if __name__ == '__main__' guard"
             ) from error

@@ -7,7 +7,6 @@ sent to its workers once. :mod:`swarm.evaluation.workers` lists the backends and
 from __future__ import annotations
 
 import os
-import socket
 import tempfile
 import threading
 import time
@@ -18,7 +17,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.problem.problem import Problem
@@ -43,35 +41,19 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor whose workers have the problem.
+    """An executor whose workers have the problem."""
 
-    Attributes
-    ----------
-    executor : concurrent.futures.Executor
-        Starts one fit per worker. A future of which the worker died raises
-        :class:`concurrent.futures.BrokenExecutor` if the executor has to be replaced, otherwise
-        one of `deaths`.
-    send : callable
-        Returns the argument that the executor passes to each job: in a worker, it is a callable
-        that returns the problem. Called before each job, to send lost data again.
-    width : callable
-        Returns the number of fits that run in parallel; at least 1.
-    deaths : tuple of exception types
-    check : callable
-        Called while no result arrives; raises EvaluationError if none can arrive any more.
-    is_local : bool
-        Whether jobs run in threads of this process.
-    serve : callable or None
-        Returns a context manager of a pool for another problem on the same executor; None if the
-        backend has none.
-    """
-
+    # starts one fit per worker; a future whose worker died raises BrokenExecutor if the executor
+    # has to be replaced, otherwise one of `deaths`
     executor: Executor
+    # returns, before each job, the argument from which a worker gets the problem
     send: Callable[[], Any]
-    width: Callable[[], int]
+    width: Callable[[], int]  # number of fits that run in parallel; at least 1
     deaths: tuple[type[BaseException], ...] = ()
+    # called while no result arrives; raises TransientError if none can arrive any more
     check: Callable[[], None] = _nothing
-    is_local: bool = False
+    is_local: bool = False  # whether jobs run in threads of this process
+    # returns a context manager of a pool for another problem on the same executor
     serve: Callable[[Problem], AbstractContextManager[Pool]] | None = None
 
 
@@ -139,27 +121,3 @@ def _exit_with_parent(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
-
-
-def is_reachable(address: str, port: int, timeout: float) -> bool:
-    """Whether something listens at the address of a cluster.
-
-    A socket tells at once, whereas the libraries of clusters retry for minutes.
-
-    Parameters
-    ----------
-    address : str
-        ``host:port`` or a URL; ``auto`` leaves the search for a cluster to its library.
-    port : int
-        Port of an address without one.
-    timeout : float
-        Seconds.
-    """
-    if address == "auto":
-        return True
-    try:
-        parts = urlsplit(address if "://" in address else f"tcp://{address}")
-        with socket.create_connection((parts.hostname or "", parts.port or port), timeout):
-            return True
-    except (OSError, ValueError):
-        return False

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import errno
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
+from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import Limit
+from swarm.evaluation.transient import attempted
+from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import (
     fit_params_of,
-    for_columns,
     names_columns,
     rows_for_model,
     with_accepted_names,
@@ -30,36 +32,21 @@ from swarm.storage.records import Record
 REFIT = -1
 # A cost may be below its lower bound by rounding.
 _MARGIN = 1e-10
+T = TypeVar("T")
 Watch = Callable[[int], AbstractContextManager[None]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """A mask and its folds that are left to train.
+    """A mask and its folds that are left to train."""
 
-    Attributes
-    ----------
-    number : int
-        Row of the batch.
-    mask : bool (n_units,)
-    fold_costs : float64 (n_folds,)
-        Known costs; NaN elsewhere.
-    fold_order : int (n_folds,)
-    limit : Limit
-        When training may stop.
-    part : int
-        0 for a whole mask; from 1 if its folds are separate jobs.
-    refit : bool
-        Whether to refit on all rows, if the importances of the problem require it.
-    """
-
-    number: int
-    mask: Bool
-    fold_costs: Float
-    fold_order: Int
-    limit: Limit
-    part: int = 0
-    refit: bool = True
+    number: int  # row of the batch
+    mask: Bool  # (n_units,)
+    fold_costs: Float  # (n_folds,), NaN where unknown
+    fold_order: Int  # (n_folds,)
+    limit: Limit  # when training may stop
+    part: int = 0  # 0 for a whole mask; from 1 if its folds are separate jobs
+    refit: bool = True  # whether to refit on all rows, if the importances of the problem require it
 
     def by_fold(self) -> list[Job]:
         """Split the job into one job per unknown fold, which can run in any order."""
@@ -88,21 +75,11 @@ def _unwatched(fold: int) -> AbstractContextManager[None]:
 
 
 def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
-    """Train the folds of `job` in order, until its cost is known or exceeds the limit.
+    """Train the folds of `job` in order until its cost is known, is invalid or exceeds the limit.
 
-    A fit that raises sets the cost to inf and ends the job; its traceback is kept. Each fit runs
-    in the context ``watch(fold)``, with ``REFIT`` for the model on all rows.
-
-    Returns
-    -------
-    Record or InvalidCost
-        The folds that were trained, or the first invalid cost. Importances of the model on all
-        rows are in the row of fold 0.
-
-    Raises
-    ------
-    MemoryError
-        Not recorded as a failed fit, because it depends on the machine and not on the mask.
+    A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
+    propagate, as they depend on the machine. Each fit runs in ``watch(fold)``, the one on all rows
+    with ``REFIT``; its importances are in the row of fold 0.
     """
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
@@ -112,12 +89,13 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     error = None
     while (fold := job.limit.next_fold(known.fold_costs, job.fold_order)) is not None:
         importances: Float | None = None
+        fit = partial(_fit_fold, problem, columns, positions, fold, job.mask)
         try:
-            with watch(fold):
-                cost, importances, used = _fit_fold(problem, columns, positions, fold, job.mask)
+            cost, importances, used = _watched(watch, fold, fit)
+        except (MemoryError, TransientError):
+            raise
         except Exception as raised:
-            _reraise_out_of_memory(raised)
-            error = traceback.format_exc()
+            error = _failure(raised)
             cost, used = float("inf"), job.mask
         if not cost >= lowest_cost(problem):
             return InvalidCost(fold, cost)
@@ -126,28 +104,29 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         if importances is not None:
             trained.importances[fold] = importances
     if problem.importance == "refit" and job.refit and job.limit.admits(known):
+        fit_all = partial(_refit, problem, columns, positions)
         try:
-            with watch(REFIT):
-                trained.importances[0] = _refit(problem, columns, positions)
+            trained.importances[0] = _watched(watch, REFIT, fit_all)
+        except (MemoryError, TransientError):
+            raise
         except Exception as raised:
-            _reraise_out_of_memory(raised)
-            error = traceback.format_exc()
+            error = _failure(raised)
     return replace(trained, seconds=time.perf_counter() - started, error=error)
 
 
-def _reraise_out_of_memory(error: Exception) -> None:
-    """Raise MemoryError if a fit failed for lack of memory, whatever the exception it raised.
+def _watched(watch: Watch, fold: int, fit: Callable[[], T]) -> T:
+    """Call `fit` within the time limit of a fold, and again after a transient error."""
 
-    Where memory is short, Python and the libraries below it fail to start a thread, to open a
-    file or to load a module, each with an exception of its own.
-    """
-    if isinstance(error, MemoryError):
-        raise error
-    no_memory = isinstance(error, OSError) and error.errno == errno.ENOMEM
-    no_thread = isinstance(error, RuntimeError) and "start new thread" in str(error)
-    no_module = isinstance(error, ImportError) and "allocate memory" in str(error)
-    if no_memory or no_thread or no_module:
-        raise MemoryError(str(error)) from error
+    def once() -> T:
+        with watch(fold):
+            return fit()
+
+    return attempted(once)
+
+
+def _failure(error: Exception) -> str:
+    """Return the error of a record, see :class:`swarm.storage.records.Record`."""
+    return f"{describe(error)}\n{traceback.format_exc()}"
 
 
 def _fit_fold(
@@ -191,20 +170,18 @@ def _trained(
 
 
 def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: Int) -> Any:
-    """Fit a clone of the estimator on some rows of `columns`, with their weights.
-
-    `columns` are those at `positions`, by :func:`swarm.problem.model_inputs.with_accepted_names`.
-    """
+    """Fit a clone of the estimator, with weights, on some rows of `columns` at `positions`."""
     from sklearn.base import clone
 
-    model = clone(problem.estimator, safe=False)
+    own = [problem.space.columns[position] for position in positions]
     if problem.by_column:
-        model = for_columns(model, problem.space.columns, positions)
+        model = for_columns(problem.estimator, problem.given_columns, own, list(columns.columns))
+    else:
+        model = clone(problem.estimator, safe=False)
     params = fit_params_of(
         problem.fit_params, len(problem.features), problem.space.columns, positions, rows
     )
     if params:
-        own = [problem.space.columns[position] for position in positions]
         accepted = dict(zip(own, columns.columns, strict=True))
         params = {
             name: [accepted.get(item, item) for item in value]

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, describe
 from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import fit_model
+from swarm.evaluation.transient import attempted, is_transient
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.models import last_step, model_importances
@@ -38,24 +39,10 @@ _START_SECONDS = 120.0
 def probe(problem: Problem, archive: Archive | None = None, timeout: float | None = None) -> None:
     """Fit and score the estimator on all features of the fold with the fewest training rows.
 
-    A run compares its result with all features at the end, so a model that fails on them would
-    fail the run after the search. Trees and iterations are limited to ten. A fit that fails is
-    retried as configured, and only a second failure counts. Nothing is archived and no fit is
-    counted, so that the probe does not affect the search.
-
-    Parameters
-    ----------
-    problem : Problem
-    archive : Archive, optional
-        If it contains a fit of the problem, the model is known to work and the probe is skipped.
-    timeout : float, optional
-        Timeout of the fit in seconds; the fit then runs in a separate process. A timeout or a
-        crash is ignored here, because a search tolerates single failed fits.
-
-    Raises
-    ------
-    ConfigError
-        If the estimator cannot be fitted, or the scorer cannot score it.
+    The run would fail on them after the search. Trees and iterations are limited to ten, nothing is
+    archived, and a problem with a fit in `archive` is skipped. With a `timeout` in seconds the fit
+    is in another process, whose timeout or crash is ignored. Raises ConfigError if a second attempt
+    fails too, TransientError if for a reason outside the model.
     """
     if archive is not None and archive.has_evaluations(problem):
         return
@@ -70,14 +57,19 @@ def _trouble(problem: Problem) -> str | None:
     try:
         with warnings.catch_warnings(), one_thread(), _quiet_stderr():
             warnings.simplefilter("ignore")
-            if few is not None and _attempt(replace(problem, estimator=few)) is None:
+            if few is not None and _attempted(replace(problem, estimator=few)) is None:
                 return None
-            return _attempt(problem)
+            return _attempted(problem)
     except MemoryError:
         return None
 
 
-def _attempt(problem: Problem) -> str | None:
+def _attempted(problem: Problem) -> str | None:
+    """Return the error message or None; fit again after a transient error."""
+    return attempted(lambda: _fit_and_score(problem))
+
+
+def _fit_and_score(problem: Problem) -> str | None:
     fold = int(np.argmin([len(train) for train, _ in problem.folds]))
     train, test = problem.folds[fold]
     positions = problem.space.positions(~problem.space.forbidden)
@@ -100,10 +92,10 @@ def _attempt(problem: Problem) -> str | None:
         tested = rows_for_model(columns, test, problem.as_array)
         weight = problem.score_weight(test)
         cost = problem.scoring.cost(model, tested, problem.target[test], weight)
-    except MemoryError:
-        raise
     except Exception as error:
-        return f"{said}: {_reason(error)}; correct model.params, or choose {other}"
+        if is_transient(error):
+            raise
+        return f"{said}: {_reason(error)}; correct its parameters, or choose {other}"
     if np.isnan(cost):
         return (
             f"the scorer {scorer!r} gives NaN for {named} on the {tests}; choose another scorer, "
@@ -150,8 +142,8 @@ def _limited(load: Callable[[], Problem], seconds: float) -> str | None:
 
 
 def _reason(error: Exception) -> str:
-    """Return the first sentence of an error, without the source location of LightGBM."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    """Return the type and first sentence of an error, without LightGBM's place in its source."""
+    text = " ".join(describe(error).split())
     first = re.sub(r" at \S+, line \d+", "", text).rstrip(" .").split(". ")[0].replace("; ", ", ")
     return first if len(first) <= 300 else f"{first[:300]}..."
 

@@ -18,25 +18,20 @@ from typing import Any
 import numpy as np
 
 from swarm.checks import require_package
-from swarm.errors import ConfigError, EvaluationError
+from swarm.errors import ConfigError, TransientError
 from swarm.evaluation.dask_executor import dask_pool
 from swarm.evaluation.executors import Pool, process_pool, thread_pool
 from swarm.evaluation.fitting import REFIT, InvalidCost, Job, fit_mask
-from swarm.evaluation.ray_executor import ray_pool
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 from swarm.threads import one_thread
 
-_POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool, "ray": ray_pool}
-# Backends on several machines: the module and the extra that each needs.
-_CLUSTERS = {"dask": ("distributed", "dask"), "ray": ("ray", "ray")}
-BACKENDS = ("loky", "threading", "sequential", "dask", "ray")
+_POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool}
+BACKENDS = ("loky", "threading", "sequential", "dask")
 _DEATHS = 3
 # Submitted jobs per worker, one running and one queued, where a retry should not wait for all.
 _AHEAD = 2
-# A stream keeps one job queued for so many workers: what is queued was proposed with fewer answers.
-_PER_SPARE = 16
 # Seconds without a result after which a pool is checked.
 _POLL = 0.5
 
@@ -45,25 +40,7 @@ Fit = tuple[Job, Record | InvalidCost]
 
 
 class Workers:
-    """A pool that trains masks of one problem.
-
-    Parameters
-    ----------
-    problem : Problem
-    n_jobs : int
-        Workers; -1 for one per core.
-    backend : str
-        ``loky`` (processes), ``threading``, ``sequential``, ``dask`` or ``ray``.
-    address : str, optional
-        Address of an existing Dask or Ray cluster, which is connected to at once; `n_jobs` is
-        ignored. Default: a local cluster of `n_jobs` processes is started when needed.
-    timeout : float, optional
-        Timeout of a fit in seconds. A fit that exceeds it fails, and its worker is replaced.
-        Requires ``loky``; a single worker is then a separate process too. Default: no timeout.
-    host : Workers, optional
-        Workers whose processes these share, with the same options; it stays open. Default: their
-        own. Only ``loky`` shares.
-    """
+    """A pool that trains masks of one problem; its parameters are those of `CrossValidation`."""
 
     def __init__(
         self,
@@ -81,18 +58,17 @@ class Workers:
             raise ConfigError(f"unknown worker backend {backend!r}; choose from {listed}")
         if n_jobs != -1 and n_jobs < 1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
-        if backend in _CLUSTERS:
-            require_package(*_CLUSTERS[backend], f"the worker backend {backend!r}")
+        if backend == "dask":
+            require_package("distributed", "dask", "the worker backend 'dask'")
         elif address is not None:
             raise ConfigError(
-                f"evaluation.address is {address!r}, but the worker backend {backend!r} does not "
-                "support an address; use 'dask' or 'ray', or set it to null"
+                f"the address is {address!r}, but the worker backend {backend!r} does not "
+                "support an address; use 'dask', or leave it out"
             )
         if timeout is not None and (backend != "loky" or not timeout > 0):
             raise ConfigError(
                 f"a timeout must be above 0 and needs the worker backend 'loky', got {timeout} s "
-                f"and {backend!r}; set evaluation.backend to 'loky', or "
-                "evaluation.timeout_seconds to null"
+                f"and {backend!r}; use 'loky', or no timeout"
             )
         self.problem, self.address, self.timeout = problem, address, timeout
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
@@ -109,41 +85,20 @@ class Workers:
         if address is not None:
             self._open()
 
-    @property
-    def capacity(self) -> int:
-        """Jobs to keep in flight so that no worker waits: one each, and a few that are queued."""
-        if self.backend == "sequential":
-            return 1
-        return kept_in_flight(self._open().width())
-
-    def run(self, jobs: Sequence[Job], more: deque[Job] | None = None) -> Iterator[Fit]:
+    def run(self, jobs: Sequence[Job]) -> Iterator[Fit]:
         """Train every job and yield it with its result, in any order.
 
-        A mask whose worker died is trained again; finished results are kept. Three deaths in a
-        batch, or on a cluster with the same mask, raise an error. A worker that runs out of memory
-        counts as dead; a worker that timed out does not.
-
-        Parameters
-        ----------
-        jobs : sequence of Job
-        more : deque of Job, optional
-            Jobs that the caller adds between results, with further numbers; they are taken from it.
-            The iterator ends when no job is left.
-
-        Raises
-        ------
-        EvaluationError
-            If workers keep dying, or there is not enough memory.
+        A mask whose worker died, also of memory, is trained again; TransientError after three
+        deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
+        machine.
         """
         try:
             if self.backend == "sequential":
                 yield from self._in_process(jobs)
-                while more:
-                    yield from self._in_process([more.popleft()])
-            elif jobs or more:
-                yield from self._in_rounds(jobs, deque() if more is None else more)
+            elif jobs:
+                yield from self._in_rounds(jobs)
         except MemoryError as error:
-            raise EvaluationError(
+            raise TransientError(
                 f"training ran out of memory with {self.n_jobs} workers of kind {self.backend!r}; "
                 "use fewer workers or a machine with more memory, then resume"
             ) from error
@@ -174,12 +129,10 @@ class Workers:
         return self._pool
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
-        """Order jobs to balance the load of the workers at the end of a batch.
+        """Order jobs to balance the load of the workers at the end of a batch, the largest first.
 
-        Largest first: a large mask that starts last would keep a single core busy. Masks with more
-        than a worker's share of all units, such as all units of a wide table, are split into
-        folds unless some of these may be pruned. So are the last masks, one fewer than there are
-        workers: pruning then cannot skip any of their folds, which is a small cost.
+        Masks with more than a worker's share of all units are split into folds unless some may be
+        pruned, and so are the last masks, of which pruning then skips none.
         """
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
         if n_workers == 1 or self.problem.importance == "refit":
@@ -203,7 +156,7 @@ class Workers:
                 result = fit_mask(self.problem, job)
             yield job, result
 
-    def _in_rounds(self, jobs: Sequence[Job], more: deque[Job]) -> Iterator[Fit]:
+    def _in_rounds(self, jobs: Sequence[Job]) -> Iterator[Fit]:
         """Train all jobs, with a new pool for those that are left when one breaks."""
         self._batches += 1
         deadline = None
@@ -211,8 +164,8 @@ class Workers:
             deadline = Deadline(self.timeout or 0.0, Path(self._reports.name), self._batches)
         left = {(job.number, job.part): job for job in self._in_turn(jobs, self._open().width())}
         deaths = Counter[Key]()
-        while left or more:
-            error = yield from self._round(left, more, deadline)
+        while left:
+            error = yield from self._round(left, deadline)
             reports = deadline.late().items() if deadline else ()
             late = {key: fold for key, fold in reports if key in left}
             for key, fold in late.items():
@@ -227,12 +180,9 @@ class Workers:
                 raise _too_many_deaths(left, error) from error
 
     def _round(
-        self, left: dict[Key, Job], more: deque[Job], deadline: Deadline | None
+        self, left: dict[Key, Job], deadline: Deadline | None
     ) -> Generator[Fit, None, BaseException | None]:
-        """Train jobs and remove them, until none is left or the pool breaks; return the reason.
-
-        Those of `more` are moved to `left` first.
-        """
+        """Train jobs and remove them, until none is left or the pool breaks; return the reason."""
         pool = self._open()
         finished: SimpleQueue[Future[Record | InvalidCost]] = SimpleQueue()
         waiting, running = deque(left), dict[Future[Record | InvalidCost], Key]()
@@ -240,11 +190,7 @@ class Workers:
         broken: BaseException | None = None
         with _quiet() if pool.is_local else nullcontext(), silence_pool_thread():
             try:
-                while waiting or running or (more and broken is None):
-                    while more and broken is None:
-                        job = more.popleft()
-                        left[job.number, job.part] = job
-                        waiting.append((job.number, job.part))
+                while waiting or running:
                     while waiting and (not pool.deaths or len(running) < _AHEAD * pool.width()):
                         job = left[waiting[0]]
                         with children_ignore_sigint():
@@ -285,15 +231,10 @@ class Workers:
         return broken
 
 
-def kept_in_flight(n_workers: int) -> int:
-    """Return the number of jobs with which no worker waits for the next one."""
-    return n_workers + max(1, n_workers // _PER_SPARE)
-
-
-def _too_many_deaths(left: Collection[Key], error: BaseException | None) -> EvaluationError:
+def _too_many_deaths(left: Collection[Key], error: BaseException | None) -> TransientError:
     masks = len({number for number, _ in left})
     doubt = "" if isinstance(error, MemoryError) else "perhaps "
-    return EvaluationError(
+    return TransientError(
         f"workers died {_DEATHS} times with {masks} masks left to train, {doubt}out of memory; "
         "use fewer workers, or give each more memory"
     )
@@ -320,21 +261,13 @@ def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Reco
 class Deadline:
     """Timeout of a fit, and the folder where workers report fits that exceed it.
 
-    A fit that hangs in compiled code handles neither exceptions nor signals. The process is ended
-    by the watchdog thread of :mod:`faulthandler`, which does not need the GIL: it writes into a
-    file that was opened for this fit, and exits. From the file, the parent identifies the fit.
-
-    Attributes
-    ----------
-    seconds : float
-    folder : Path
-    batch : int
-        Number of the batch, to ignore reports of earlier batches.
+    A fit that hangs in compiled code handles neither exceptions nor signals, so the watchdog thread
+    of :mod:`faulthandler` writes into a file that was opened for this fit, and ends the process.
     """
 
     seconds: float
     folder: Path
-    batch: int
+    batch: int  # number of the batch, to ignore reports of earlier batches
 
     @contextmanager
     def watch(self, job: Job, fold: int) -> Iterator[None]:

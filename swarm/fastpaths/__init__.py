@@ -7,17 +7,11 @@ from swarm.fastpaths.choose import (
     PathResult,
     evaluate_masks,
     exact_path,
-    require_device,
 )
-from swarm.fastpaths.device import DEVICES, Device, open_device
 
 __all__ = [
-    "DEVICES",
-    "Device",
     "ExactPath",
     "PathResult",
     "evaluate_masks",
     "exact_path",
-    "open_device",
-    "require_device",
 ]

@@ -17,31 +17,15 @@ FARTHEST = 1e7
 
 @dataclass(frozen=True, eq=False)
 class SmoothedVariances:
-    """Terms of the log-likelihoods.
+    """Terms of the log-likelihoods."""
 
-    Attributes
-    ----------
-    width : float64 (n_folds, n_classes, n_columns)
-        Variances after smoothing.
-    logs : float64 (n_folds, n_classes, n_columns)
-        ``log(2 pi width)``.
-    far : bool (n_folds, n_columns) or None
-        Columns whose sums depend on the order; None if there are none.
-    """
-
-    width: Float
-    logs: Float
-    far: Bool | None
+    width: Float  # (n_folds, n_classes, n_columns), variances after smoothing
+    logs: Float  # log(2 pi width)
+    far: Bool | None  # (n_folds, n_columns), columns whose sums depend on the order; None: none
 
 
 def smoothed(mean: Float, variance: Float, smoothing: bytes) -> SmoothedVariances:
-    """Add to the variances (n_folds, n_classes, n_columns) of each fold.
-
-    Parameters
-    ----------
-    smoothing : bytes
-        Of an array float64 (n_folds,), as key of a cache.
-    """
+    """Add `smoothing`, the bytes of (n_folds,), to variances (n_folds, n_classes, n_columns)."""
     width = variance + np.frombuffer(smoothing)[:, None, None]
     far: Bool = np.any(np.abs(mean) >= FARTHEST * np.sqrt(width), axis=1)
     with np.errstate(divide="ignore"):
@@ -50,18 +34,10 @@ def smoothed(mean: Float, variance: Float, smoothing: bytes) -> SmoothedVariance
 
 
 def exact_sums(log_prior: Float, squares: Float, made: SmoothedVariances, columns: Int) -> Float:
-    """Log-likelihoods of one mask, in the order of a model: float64 (n_folds, n_classes, n_test).
+    """Log-likelihoods of one mask in the order of a model: float64 (n_folds, n_classes, n_test).
 
-    Squares are summed column by column, as NumPy sums contiguous rows. This requires at least two
-    columns and at least two test rows.
-
-    Parameters
-    ----------
-    log_prior : float64 (n_folds, n_classes)
-    squares : float64 (n_folds, n_classes, n_columns, n_test)
-        Squared distances from the means.
-    columns : int (n_chosen,)
-        Ascending.
+    Squares are summed column by column, as NumPy sums contiguous rows if there are at least two
+    columns and two test rows; `squares` is (n_folds, n_classes, n_columns, n_test).
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotients = squares[:, :, columns]
@@ -76,18 +52,7 @@ def exact_sums(log_prior: Float, squares: Float, made: SmoothedVariances, column
 def exact_joints(
     squares: Float, width: Float, logs: Float, log_prior: Float, columns: Bool, joint: Float
 ) -> None:  # pragma: no cover
-    """Compute :func:`exact_sums` of many masks.
-
-    Parameters
-    ----------
-    squares : float64 (n_folds, n_classes, n_columns, n_test)
-    width, logs : float64 (n, n_folds, n_classes, n_columns)
-        See :class:`SmoothedVariances`.
-    log_prior : float64 (n_folds, n_classes)
-    columns : bool (n, n_columns)
-    joint : float64 (n_folds, n_classes, n, n_test)
-        Output.
-    """
+    """Compute :func:`exact_sums` of many masks into `joint` (n_folds, n_classes, n, n_test)."""
     picked = np.empty(columns.shape[1])
     for m in range(len(columns)):
         chosen = np.flatnonzero(columns[m])
@@ -107,10 +72,7 @@ def exact_joints(
 
 
 def class_shares(joint: Float) -> Float:
-    """Return the probabilities of log-likelihoods (n_classes, n, n_test), of the same shape.
-
-    Exponentials and logarithms are those of NumPy, whose last bits differ from compiled ones.
-    """
+    """Return the probabilities of log-likelihoods (n_classes, n, n_test), by NumPy as in models."""
     n_classes = len(joint)
     flat = np.ascontiguousarray(joint).reshape(n_classes, -1)
     below, largest = np.empty_like(flat), np.empty(flat.shape[1])

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from pandas.api import types
 
 from swarm.arrays import Bool, Float
-from swarm.errors import ConfigError
-from swarm.fastpaths.device import Device, open_device
 from swarm.fastpaths.metrics import takes_labels, takes_probabilities
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
@@ -29,8 +27,6 @@ _PATHS = {
     "sklearn.LinearDiscriminantAnalysis": "linear",
     "swarm.MLkNN": "multilabel",
 }
-# Models whose costs a device cannot change, as they depend on labels or votes alone.
-_ON_DEVICE = ("GaussianNB", "KNeighborsClassifier", "RidgeClassifier", "LinearDiscriminantAnalysis")
 # Chunks per thread, and the smallest number of masks of a chunk.
 _PIECES = 2
 _FEWEST = 8
@@ -38,19 +34,10 @@ _FEWEST = 8
 
 @dataclass(frozen=True)
 class PathResult:
-    """Costs, and importances if fitted models would have them.
+    """Costs, and importances if fitted models would have them."""
 
-    Attributes
-    ----------
-    costs : float64 (n, n_folds)
-        NaN if rounding could change a prediction; a fitted model is then the fallback for this
-        mask and fold.
-    importances : float64 (n, n_folds, n_units) or None
-        As :func:`swarm.problem.models.model_importances`, summed by unit; NaN where the cost is
-        NaN.
-    """
-
-    costs: Float
+    costs: Float  # (n, n_folds), NaN if rounding could change a prediction: a model is then fitted
+    # (n, n_folds, n_units), like those of model_importances by unit; NaN as the costs
     importances: Float | None = None
 
 
@@ -58,21 +45,11 @@ class ExactPath(Protocol):
     """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
     def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks (n, n_units) on every fold.
-
-        The result of a mask does not depend on the others. Doubtful costs are NaN.
-        """
+        """Evaluate masks (n, n_units), each independent of the others, on every fold."""
 
 
-def exact_path(problem: Problem, device: Device | None = None) -> tuple[ExactPath | None, str]:
-    """Return the fast path of a problem or None, and a sentence that explains the choice.
-
-    Parameters
-    ----------
-    problem : Problem
-    device : Device, optional
-        Where matrix products run if that cannot change a cost. Default: the CPU.
-    """
+def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
+    """Return the fast path of a problem or None, and a sentence that explains the choice."""
     last = last_step(problem.estimator)
     kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
     if kind not in _PATHS:
@@ -80,42 +57,15 @@ def exact_path(problem: Problem, device: Device | None = None) -> tuple[ExactPat
     reason = _unfit(problem, _PATHS[kind])
     if reason:
         return None, f"models are fitted: {reason}"
-    off_device = None if device is None else _off_device(problem, last)
     made = import_module(f"swarm.fastpaths.{_PATHS[kind]}")
-    path, reason = made.path_of(problem, last, None if off_device else device)
+    path, reason = made.path_of(problem, last)
     if path is None:
         return None, f"models are fitted: {reason}"
-    if device is not None:
-        reason += f"; on the CPU, as {off_device}" if off_device else f", on {device.label}"
     return path, f"no models are fitted: {reason}"
 
 
-def require_device(problem: Problem, name: str) -> None:
-    """Raise :class:`swarm.errors.ConfigError` unless a device computes the costs of a problem.
-
-    Parameters
-    ----------
-    problem : Problem
-    name : str
-        See :func:`.device.open_device`.
-    """
-    if open_device(name) is None:
-        return
-    path, reason = exact_path(problem)
-    if path is not None:
-        reason = _off_device(problem, last_step(problem.estimator))
-    if reason:
-        raise ConfigError(
-            f"evaluation.device is {name!r}, which would have nothing to do: {reason}; set it to"
-            " 'cpu'"
-        )
-
-
 def evaluate_masks(path: ExactPath, masks: Bool, n_threads: int = 1) -> PathResult:
-    """Evaluate masks (n, n_units); the result does not depend on the number of threads.
-
-    Compiled code releases the GIL, so that threads can use all cores.
-    """
+    """Evaluate masks (n, n_units) in threads, whose number does not change the result."""
     from concurrent.futures import ThreadPoolExecutor
 
     count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
@@ -127,23 +77,6 @@ def evaluate_masks(path: ExactPath, masks: Bool, n_threads: int = 1) -> PathResu
     importances = [part.importances for part in parts if part.importances is not None]
     costs = np.concatenate([part.costs for part in parts])
     return PathResult(costs, np.concatenate(importances) if importances else None)
-
-
-def _off_device(problem: Problem, model: Any) -> str:
-    """Return why a device could change the last bits of a cost or an importance, or ""."""
-    name, scoring = type(model).__name__, problem.scoring
-    if name not in _ON_DEVICE:
-        return f"only {', '.join(_ON_DEVICE)} run on a device"
-    if name == "GaussianNB" and not takes_labels(scoring):
-        return f"{scoring.name!r} depends on the last bits of probabilities"
-    if getattr(model, "weights", "uniform") != "uniform":
-        return f"{name} has weights"
-    if problem.importance == "fold":
-        return (
-            f"importances that are coefficients of {name} would differ in their last bits"
-            " (evaluation.importance 'mutual_information' or 'none' has no coefficients)"
-        )
-    return ""
 
 
 def _unfit(problem: Problem, path: str) -> str:

@@ -57,21 +57,13 @@ class _FixedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 class FoldCosts:
     """Costs of predictions of the test rows of each fold, computed for many masks at once.
 
-    Left to scikit-learn, which is called for each mask: scorers that are not recognised, special
-    cases in which it warns or raises, and scorers of classes whose first cost is not
-    bit-identical.
-
-    Attributes
-    ----------
-    problem : Problem
-    classes : (n_classes,) or None
-        Sorted classes of the target; None if numbers are predicted.
-    agrees : bool or None
-        Whether costs of classes are bit-identical to those of scikit-learn; None until compared.
+    Scikit-learn is called for each mask where a scorer is not recognised, warns, raises, or gives a
+    first cost that is not bit-identical.
     """
 
     problem: Problem
-    classes: NDArray[Any] | None
+    classes: NDArray[Any] | None  # (n_classes,), sorted; None if numbers are predicted
+    # whether costs of classes are bit-identical; None until compared
     agrees: bool | None = field(default=None, repr=False)
 
     @cached_property
@@ -100,15 +92,7 @@ class FoldCosts:
         return [np.unique(codes[train]) for train, _ in self.problem.folds]
 
     def of_codes(self, codes: Int, fold: int) -> Float:
-        """Return the costs of predicted classes: float64 (n,).
-
-        NaN if the scorer raises or returns infinity: the fitted model then fails with an error.
-
-        Parameters
-        ----------
-        codes : int (n, n_test)
-            Positions in `classes`.
-        """
+        """Return the costs of class positions (n, n_test): (n,), NaN if the scorer fails."""
         assert self.classes is not None
         truth, classes = self.truth[fold], self.classes
         if self.is_accuracy:
@@ -126,10 +110,7 @@ class FoldCosts:
         )
 
     def of_probabilities(self, probabilities: Float, fold: int) -> Float:
-        """Return the costs of probabilities (n_classes, n, n_test): float64 (n,).
-
-        NaN as in :meth:`of_codes`. Classes without training rows are ignored.
-        """
+        """Return the costs (n,) of probabilities (n_classes, n, n_test), NaN as in `of_codes`."""
         assert self.classes is not None
         truth, trained, classes = self.truth[fold], self.trained[fold], self.classes
         complete = len(trained) == len(np.unique(truth)) == len(classes)

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, logs_lose_digits
-from swarm.fastpaths.device import Device
 from swarm.fastpaths.metrics import magnifies_rounding
 from swarm.fastpaths.scores import scores_numbers
-from swarm.fastpaths.solve import LinearOnDevice, predict_masks, solve_masks
+from swarm.fastpaths.solve import predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
 from swarm.problem.problem import Problem
 
@@ -37,67 +36,35 @@ _MOST_BYTES = 2**29
 
 @dataclass(frozen=True)
 class System:
-    """The linear system of the training rows of a fold, for all columns.
+    """The linear system of the training rows of a fold, for all columns."""
 
-    Attributes
-    ----------
-    gram : float64 (d, d)
-    right : float64 (t, d)
-        Right-hand sides.
-    centre : float64 (d,)
-        Means of the columns.
-    constant : float64 (t,)
-        Means of the targets, or logarithms of the priors.
-    test : float64 (d, n_test)
-        Centred test rows.
-    far : bool (d,)
-        Columns whose deviations from the mean are mostly rounding.
-    length : float
-        Norm of the centred targets, or 1 for classes that differ in their means.
-    classes : (n_classes,) or None
-    """
-
-    gram: Float
-    right: Float
-    centre: Float
-    constant: Float
-    test: Float
-    far: Bool
-    length: float
-    classes: NDArray[Any] | None
+    gram: Float  # (d, d)
+    right: Float  # (t, d), right-hand sides
+    centre: Float  # (d,), means of the columns
+    constant: Float  # (t,), means of the targets, or logarithms of the priors
+    test: Float  # (d, n_test), centred test rows
+    far: Bool  # (d,), columns whose deviations from the mean are mostly rounding
+    length: float  # norm of the centred targets, or 1 for classes that differ in their means
+    classes: NDArray[Any] | None  # (n_classes,)
 
 
 @dataclass(frozen=True)
 class _Rule:
-    """Differences between the models, given their linear systems.
-
-    Attributes
-    ----------
-    added, shrinkage : float
-        See :func:`.solve.solve_masks`.
-    worst_given : float
-        Highest condition number of the unscaled matrix; inf for the Cholesky solver, which does
-        not depend on the units of the columns.
-    discriminant : bool
-    smallest : float
-        Threshold below which a discriminant model treats singular values as zero; 0 if it has
-        none.
-    ignores_zeros : bool
-        Whether columns of zeros get coefficients of exactly zero.
-    """
+    """Differences between the models; `added` and `shrinkage` are those of :func:`.solve_masks`."""
 
     added: float = 0.0
     shrinkage: float = 0.0
+    # highest condition number of the unscaled matrix; inf for the Cholesky solver
     worst_given: float = np.inf
     discriminant: bool = False
-    smallest: float = 0.0
-    ignores_zeros: bool = False
+    smallest: float = 0.0  # threshold below which singular values are zero; 0 if there is none
+    ignores_zeros: bool = False  # whether columns of zeros get coefficients of exactly zero
 
 
 class LinearPath:
     """Costs and coefficients of scikit-learn's linear models from one matrix per fold."""
 
-    def __init__(self, problem: Problem, model: Any, device: Device | None) -> None:
+    def __init__(self, problem: Problem, model: Any) -> None:
         from threadpoolctl import threadpool_limits
 
         self._problem, self._belongs, self._rule = problem, membership(problem), _rule(model)
@@ -111,11 +78,6 @@ class LinearPath:
             ]
         has_classes = self._systems[0].classes is not None
         self._costs = FoldCosts(problem, np.unique(problem.target) if has_classes else None)
-        self._on_device: list[LinearOnDevice | None] = [None] * len(self._systems)
-        if device is not None:
-            self._on_device = [
-                LinearOnDevice(device, one.gram, one.right, one.test) for one in self._systems
-            ]
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -126,9 +88,8 @@ class LinearPath:
         importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
         for fold, system in enumerate(self._systems):
             train, test = self._problem.folds[fold]
-            on_device = self._on_device[fold]
-            sure, found = self._solved(masks, chosen, system, len(train), on_device)
-            predicted, decided = self._predicted(chosen, system, found, on_device)
+            sure, found = self._solved(masks, chosen, system, len(train))
+            predicted, decided = self._predicted(chosen, system, found)
             sure &= decided
             if system.classes is None:
                 sure &= ~errors_are_rounding(predicted, self._problem.target[test])
@@ -145,23 +106,14 @@ class LinearPath:
         return PathResult(costs, importances)
 
     def _solved(
-        self,
-        masks: Bool,
-        chosen: Chosen,
-        system: System,
-        n_train: int,
-        on_device: LinearOnDevice | None,
+        self, masks: Bool, chosen: Chosen, system: System, n_train: int
     ) -> tuple[Bool, Float]:
         """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
         rule = self._rule
-        if on_device is None:
-            found = np.zeros((len(masks), *system.right.shape))
-            bounds = np.empty((len(masks), 3))
-            given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
-            solve_masks(system.gram, system.right, *given, found, bounds)
-        else:
-            flags = chosen.flags(len(system.gram))
-            found, bounds = on_device.solve(flags, rule.added, rule.shrinkage)
+        found = np.zeros((len(masks), *system.right.shape))
+        bounds = np.empty((len(masks), 3))
+        given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
+        solve_masks(system.gram, system.right, *given, found, bounds)
         # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         wide = np.diff(chosen.pointers) > n_train
         worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
@@ -183,13 +135,8 @@ class LinearPath:
         last = np.take_along_axis(lengths, n_directions[:, None] - 1, axis=1)[:, 0]
         return last > 4.0 * self._rule.smallest**2 * lengths[:, 0]
 
-    def _predicted(
-        self, chosen: Chosen, system: System, found: Float, on_device: LinearOnDevice | None
-    ) -> tuple[NDArray[Any], Bool]:
-        """Return predictions (n, n_test), and which masks have no doubtful prediction.
-
-        Classes are positions among all classes of the target.
-        """
+    def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
+        """Return predictions (n, n_test), positions of classes, and which masks have no doubt."""
         weights, constant = found, system.constant
         if self._rule.discriminant:
             prior = np.exp(system.constant)
@@ -198,11 +145,8 @@ class LinearPath:
             aside = system.right - prior @ system.right
             constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
         n, n_sides = found.shape[:2]
-        if on_device is None:
-            decision = np.empty((n, n_sides, system.test.shape[1]))
-            predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
-        else:
-            decision = on_device.predict(weights)
+        decision = np.empty((n, n_sides, system.test.shape[1]))
+        predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
         decision += constant[..., None]
         if system.classes is None:
             return decision[:, 0], np.ones(n, dtype=bool)
@@ -249,7 +193,7 @@ class LinearPath:
         return np.stack([size[:, list(unit)].sum(axis=1) for unit in units], axis=1)
 
 
-def path_of(problem: Problem, model: Any, device: Device | None) -> tuple[LinearPath | None, str]:
+def path_of(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
     """Compute the systems of all folds, or return the reason why models are fitted."""
     name = type(model).__name__
     discriminant = name == "LinearDiscriminantAnalysis"
@@ -269,7 +213,7 @@ def path_of(problem: Problem, model: Any, device: Device | None) -> tuple[Linear
         reason = f"needs {size / 2**20:.0f} MiB for the matrices of all folds"
     if reason:
         return None, f"{name} {reason}"
-    path = LinearPath(problem, model, device)
+    path = LinearPath(problem, model)
     return path, f"{name} solves a sub-block of one matrix per fold"
 
 
@@ -329,8 +273,7 @@ def _discriminant(model: Any, table: FoldTable) -> System:
 def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:
     """Return the ratio of the covariance of the solver ``svd`` to the mean over rows.
 
-    Depending on its version, scikit-learn divides by the number of rows, or by the number of rows
-    minus the number of classes. A fit on six rows shows which.
+    It depends on scikit-learn's version, so a fit on six rows measures it.
     """
     from sklearn.base import clone
 

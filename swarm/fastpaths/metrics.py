@@ -11,20 +11,11 @@ from swarm.problem.scoring import Scoring
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of scikit-learn and its parameters.
+    """A metric of scikit-learn and its parameters."""
 
-    Attributes
-    ----------
-    name : str
-        Name of the function in :mod:`sklearn.metrics`.
-    kwargs : dict
-    sign : int
-        1 if higher is better, otherwise -1.
-    """
-
-    name: str
+    name: str  # of the function in sklearn.metrics
     kwargs: Mapping[str, Any]
-    sign: int
+    sign: int  # 1 if higher is better, otherwise -1
 
 
 def metric_of(scoring: Scoring) -> Metric | None:
@@ -55,11 +46,7 @@ def takes_probabilities(scoring: Scoring) -> bool:
 
 
 def magnifies_rounding(scoring: Scoring) -> bool:
-    """Whether the scorer divides by predictions, or takes their powers.
-
-    Close to zero, the last bit of a prediction can change such a score by any amount, or make the
-    scorer raise.
-    """
+    """Whether the scorer divides by predictions or takes their powers, so that rounding matters."""
     from sklearn import metrics
 
     known = (

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
-from swarm.fastpaths.device import Device
 from swarm.fastpaths.neighbours import (
     ROWS,
     Trust,
@@ -52,37 +51,20 @@ _NO_DOUBT = -1.0
 
 @dataclass(frozen=True)
 class _Rows:
-    """Folds with the same values: all folds, or a single one if earlier steps scale the data.
-
-    Attributes
-    ----------
-    folds : list of int
-    rows : float64 (n_columns, n_rows)
-        Every row of the data; zeros if the folds do not use it.
-    largest : float64 (n_columns,)
-    whole : bool (n_columns,)
-        Integer columns, if the training rows of every fold are in order: ties are then broken by
-        this order, as in the model.
-    trained, asked : bool (len(folds), n_rows)
-        See :func:`_count_labels`.
-    """
+    """Folds with the same values: all folds, or a single one if earlier steps scale the data."""
 
     folds: list[int]
-    rows: Float
-    largest: Float
+    rows: Float  # (n_columns, n_rows), every row of the data; zeros if the folds do not use it
+    largest: Float  # (n_columns,)
+    # (n_columns,), integer columns, if the training rows of every fold are in order: ties are then
+    # broken by this order, as in the model
     whole: Bool
-    trained: Bool
-    asked: Bool
+    trained: Bool  # (n_folds, n_rows), see _count_labels
+    asked: Bool  # (n_folds, n_rows)
 
 
 class MultiLabelPath:
-    """Costs of :class:`swarm.multilabel.MLkNN` by compiled distances.
-
-    Attributes
-    ----------
-    trust : Trust
-        Whether ties are broken as in the model.
-    """
+    """Costs of :class:`swarm.multilabel.MLkNN` by compiled distances."""
 
     def __init__(self, problem: Problem, model: Any) -> None:
         self.trust = Trust()
@@ -152,9 +134,7 @@ class MultiLabelPath:
         return np.take_along_axis(decision, counts[test, :n_labels].astype(np.int64), axis=0)
 
 
-def path_of(
-    problem: Problem, model: Any, _device: Device | None
-) -> tuple[MultiLabelPath | None, str]:
+def path_of(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
     """Prepare the rows, or return the reason why models are fitted."""
     if model.n_neighbors > _MOST_NEIGHBOURS:
         return None, f"MLkNN has more than {_MOST_NEIGHBOURS} neighbours"
@@ -190,35 +170,17 @@ def _packed(labels: Int) -> Words:
 
 @njit(nogil=True, cache=True)
 def _count_labels(
-    rows: Float,
-    columns: Int,
-    labels: Words,
-    trained: Bool,
-    asked: Bool,
+    rows: Float,  # (n_columns, n_rows)
+    columns: Int,  # (n_chosen,)
+    labels: Words,  # (n_rows, n_words), see _packed
+    trained: Bool,  # (n_folds, n_rows), training rows of each fold
+    asked: Bool,  # (n_folds, n_rows), rows whose neighbours are needed
     k: int,
-    tolerance: float,
-    counts: Words,
-    sure: Bool,
+    tolerance: float,  # bound on the rounding error of a squared distance
+    counts: Words,  # output (n_folds, n_rows, n_words), eight labels per word
+    sure: Bool,  # output (n_folds,), whether rounding cannot change the counts
 ) -> None:  # pragma: no cover
-    """Count how many of the `k` nearest training rows of every row have each label.
-
-    A row is not a neighbour of itself.
-
-    Parameters
-    ----------
-    rows : float64 (n_columns, n_rows)
-    columns : int (n_chosen,)
-    labels : uint64 (n_rows, n_words)
-        See :func:`_packed`.
-    trained, asked : bool (n_folds, n_rows)
-        Training rows of each fold, and rows whose neighbours are needed.
-    tolerance : float
-        Bound on the rounding error of a squared distance.
-    counts : uint64 (n_folds, n_rows, n_words)
-        Output: counts for the rows in `asked`, eight labels per word.
-    sure : bool (n_folds,)
-        Output: whether rounding cannot change the counts.
-    """
+    """Count how many of the `k` nearest other training rows of every row have each label."""
     n_folds, n_rows = trained.shape
     # So many that k + 1 of them are training rows, but for three standard deviations of a random
     # draw; where they are not, all rows are examined.
@@ -254,16 +216,7 @@ def _count_labels(
 
 @njit(nogil=True, cache=True)
 def _tally(counts: Bytes, labels: Int, rows: Int, seen: Int) -> None:  # pragma: no cover
-    """Count rows with and without each label by their neighbours that have it.
-
-    Parameters
-    ----------
-    counts : uint8 (n_rows, at least n_labels)
-    labels : int (n_rows, n_labels) of 0 and 1
-    rows : int (n_train,)
-    seen : int (2, k + 1, n_labels)
-        Output, zeros before.
-    """
+    """Count rows with and without each label by neighbours with it: `seen` (2, k + 1, n_labels)."""
     for row in rows:
         for label in range(labels.shape[1]):
             seen[labels[row, label], counts[row, label], label] += 1

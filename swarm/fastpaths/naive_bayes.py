@@ -9,7 +9,6 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.bayes_sums import (
-    FARTHEST,
     SmoothedVariances,
     class_shares,
     exact_joints,
@@ -18,7 +17,6 @@ from swarm.fastpaths.bayes_sums import (
 )
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
-from swarm.fastpaths.device import Device, chunks
 from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.tables import (
     FoldTable,
@@ -44,35 +42,7 @@ _KEPT = 1 << 24
 class Moments:
     """Means and variances of some folds, and their test rows, padded to the same number.
 
-    The steps are those of scikit-learn, on arrays of the same memory layout, so that sums are
-    computed in the same order.
-
-    Parameters
-    ----------
-    tables : list of FoldTable
-    classes : (n_classes,)
-        Sorted; some may be missing from the training rows of a fold.
-    truth : list of int (n_test,)
-        Classes of the test rows of each fold.
-    keep : bool
-        Whether to keep the squared distances.
-    n_numbers : int
-        Limit of the elements in the cache of variances.
-
-    Attributes
-    ----------
-    mean, variance : float64 (n_folds, n_classes, n_columns)
-        0 and 1 if a class is missing.
-    spread : float64 (n_folds, n_columns)
-        Variance over all classes; the largest of a subset determines its smoothing.
-    log_prior : float64 (n_folds, n_classes)
-        -inf if a class is missing.
-    test : float64 (n_folds, n_columns, n_test)
-        Padded with 0.
-    truth : int (n_folds, n_test)
-        Classes of the test rows; padded with -1.
-    sizes : int (n_folds,)
-        Number of test rows of each fold.
+    Steps and memory layout are those of scikit-learn, so that sums are taken in the same order.
     """
 
     def __init__(
@@ -115,18 +85,11 @@ class Moments:
 class NaiveBayesPath:
     """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class.
 
-    If the order of a sum could change a prediction, the sum is computed again in the order of
-    the model; if that order is unknown, the fallback is a fitted model.
-
-    Attributes
-    ----------
-    blocks : list of Moments
-        Of folds that are evaluated together.
-    exact : bool or None
-        Whether sums in the order of the model are bit-identical; None until compared.
+    If the order of a sum could change a prediction, it is summed again in the order of the model,
+    or a model is fitted if that order is unknown (`exact` is False; None until compared).
     """
 
-    def __init__(self, problem: Problem, model: Any, device: Device | None) -> None:
+    def __init__(self, problem: Problem, model: Any) -> None:
         self._problem, self._belongs = problem, membership(problem)
         self._smoothing = float(model.var_smoothing)
         self.exact = None if moments_are_exact(problem) else False
@@ -144,9 +107,6 @@ class NaiveBayesPath:
         self.blocks = [
             Moments(tables[part], classes, self._costs.truth[part], keep, room) for part in parts
         ]
-        self._on_device = (
-            None if device is None else [BayesOnDevice(device, block) for block in self.blocks]
-        )
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -181,18 +141,14 @@ class NaiveBayesPath:
         self, smoothing: Float, columns: Bool, number: int, squares: Float
     ) -> Float:
         block, first = self.blocks[number], self._first[number]
-        if self._on_device is None:
-            made = [block.smoothed(one) for one in smoothing]
-            labels, doubtful = _labels(made, columns, block, squares)
-        else:
-            labels, doubtful = self._on_device[number].labels(columns, smoothing)
+        made = [block.smoothed(one) for one in smoothing]
+        labels, doubtful = _labels(made, columns, block, squares)
         if doubtful.any() and self.exact is not False:
             for row in np.flatnonzero(doubtful.any(axis=0)).tolist():
                 chosen = np.flatnonzero(columns[row])
                 open_ = doubtful[:, row] & (block.sizes >= 2)
                 if len(chosen) >= 2 and open_.any():
-                    made_of_row = block.smoothed(smoothing[row])
-                    joint = exact_sums(block.log_prior, squares, made_of_row, chosen)
+                    joint = exact_sums(block.log_prior, squares, made[row], chosen)
                     settled = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
                     if self.exact is None and settled.any():
                         fold = int(settled.argmax())
@@ -216,10 +172,7 @@ class NaiveBayesPath:
     def _costs_by_shares(
         self, smoothing: Float, columns: Bool, number: int, squares: Float
     ) -> Float:
-        """Return the costs of probabilities: float64 (n, n_folds).
-
-        Scores depend on the last bits of probabilities, as those close to 1 are ties or not.
-        """
+        """Return the costs of probabilities, whose last bits make ties or not: (n, n_folds)."""
         block, first = self.blocks[number], self._first[number]
         made = [block.smoothed(one) for one in smoothing]
         costs = np.full((len(columns), len(block.sizes)), np.nan)
@@ -247,24 +200,18 @@ class NaiveBayesPath:
         return np.array_equal(joint[there], model.predict_joint_log_proba(tested).T)
 
 
-def path_of(
-    problem: Problem, model: Any, device: Device | None
-) -> tuple[NaiveBayesPath | None, str]:
+def path_of(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
     """Compute the moments of every fold, or return the reason why models are fitted."""
     if model.priors is not None:
         return None, "GaussianNB has given priors"
     if not takes_labels(problem.scoring) and not moments_are_exact(problem):
         return None, "the last bits of the probabilities of GaussianNB are unknown"
-    path = NaiveBayesPath(problem, model, device)
+    path = NaiveBayesPath(problem, model)
     return path, "log-likelihoods of naive Bayes are sums over features"
 
 
 def moments_are_exact(problem: Problem) -> bool:
-    """Whether the moments of two columns or more are bit-identical to those of models.
-
-    The order of a sum depends on the memory layout of an array. Contiguous columns stay
-    contiguous when pandas selects columns and rows.
-    """
+    """Whether subsets stay contiguous, so that moments are bit-identical to those of models."""
     if getattr(problem.estimator, "steps", None):
         return False
     return columns_are_contiguous(problem) and all(
@@ -318,65 +265,3 @@ def _labels(
         if one.far is not None:
             doubtful[:, row] |= (one.far & columns[row]).any(axis=1)
     return labels, doubtful
-
-
-class BayesOnDevice:
-    """Classes by Gaussian naive Bayes, for all folds of `moments`, computed on a device."""
-
-    def __init__(self, device: Device, moments: Moments) -> None:
-        self._device, self._sizes = device, moments.sizes.tolist()
-        self._test = [
-            device.put(test[:, :size]) for test, size in zip(moments.test, self._sizes, strict=True)
-        ]
-        self._mean, self._variance = device.put(moments.mean), device.put(moments.variance)
-        self._prior = moments.log_prior
-        self._shape = (len(self._sizes), moments.test.shape[2])
-
-    def labels(self, columns: Bool, smoothing: Float) -> tuple[Int, Bool]:
-        """Classify the test rows of each fold.
-
-        Parameters
-        ----------
-        columns : bool (n, n_columns)
-        smoothing : float64 (n, n_folds)
-            What is added to each variance.
-
-        Returns
-        -------
-        labels : int (n_folds, n, n_test)
-            0 beyond the test rows of a fold.
-        doubtful : bool (n_folds, n)
-            Masks with a doubtful class.
-        """
-        n_folds, n_test = self._shape
-        labels = np.zeros((n_folds, len(columns), n_test), dtype=np.int64)
-        doubtful = np.zeros((n_folds, len(columns)), dtype=bool)
-        for part in chunks(len(columns), n_test + columns.shape[1]):
-            chosen = self._device.floats(columns[part])
-            for fold, size in enumerate(self._sizes):
-                added = self._device.put(smoothing[part, fold, None])
-                labels[fold, part, :size], doubtful[fold, part] = self._of_fold(chosen, added, fold)
-        return labels, doubtful
-
-    def _of_fold(self, chosen: Any, added: Any, fold: int) -> tuple[Int, Bool]:
-        xp, test = self._device.xp, self._test[fold]
-        unsure = xp.zeros(chosen.shape[0], dtype=xp.bool, device=self._device.device)
-        shape = (chosen.shape[0], test.shape[1])
-        best = second = xp.full(shape, -np.inf, dtype=xp.float64, device=self._device.device)
-        code = xp.zeros_like(best, dtype=xp.int64)
-        for label in range(self._prior.shape[1]):
-            mean, width = self._mean[fold, label, :], self._variance[fold, label, :] + added
-            far = xp.abs(mean) >= FARTHEST * xp.sqrt(width)
-            unsure = unsure | xp.any(far & (chosen > 0), axis=1)
-            # Columns without any variance are far from zero, and thus doubtful, in every class.
-            width = xp.where(width > 0, width, xp.ones_like(width))
-            squares = (test - mean[:, None]) ** 2
-            logs = xp.sum(chosen * xp.log(2.0 * np.pi * width), axis=1)
-            constant = float(self._prior[fold, label]) - 0.5 * logs
-            here = constant[:, None] + xp.matmul(chosen * (-0.5 / width), squares)
-            second = xp.maximum(second, xp.minimum(best, here))
-            code = xp.where(here > best, xp.full_like(code, label), code)
-            best = xp.maximum(best, here)
-        close = best - second <= _MARGIN * (1.0 + xp.abs(best))
-        unsure = unsure | xp.any(close | ~xp.isfinite(best), axis=1)
-        return self._device.get(code), self._device.get(unsure)

@@ -10,10 +10,8 @@ from numba import njit
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding
-from swarm.fastpaths.device import Device
 from swarm.fastpaths.metrics import magnifies_rounding, takes_labels
 from swarm.fastpaths.neighbours import (
-    NeighboursOnDevice,
     Trust,
     count_votes,
     largest_squares,
@@ -46,18 +44,12 @@ _CHUNK = 1 << 20
 class NearestPath:
     """Costs of scikit-learn's k-nearest-neighbour models without fitting them.
 
-    Ties between equally distant rows are broken as in scikit-learn. Its trees are queried. With
-    brute force, distances of integers are exact, so that tie-breaking follows from the algorithm:
-    float64 values go through a heap of size k, one after the other, and integer tables through
-    :func:`numpy.argpartition`.
-
-    Attributes
-    ----------
-    trust : dict of str to Trust
-        One per algorithm that breaks ties.
+    Ties are broken as in scikit-learn: its trees are queried, and with brute force, where distances
+    of integers are exact, float64 values go through a heap of size k and integer tables through
+    :func:`numpy.argpartition`. `trust` has one entry per algorithm that breaks ties.
     """
 
-    def __init__(self, problem: Problem, model: Any, device: Device | None) -> None:
+    def __init__(self, problem: Problem, model: Any) -> None:
         self.trust = {"tree": Trust(), "heap": Trust(), "parted": Trust()}
         self._problem, self._model = problem, model
         self._tables, self._belongs = fold_tables(problem), membership(problem)
@@ -76,13 +68,6 @@ class NearestPath:
             self._codes = [np.searchsorted(classes, table.train_target) for table in self._tables]
         self._n_classes = 0 if classes is None else len(classes)
         self._costs = FoldCosts(problem, classes)
-        self._on_device = []
-        if device is not None:
-            folds = zip(self._tables, self._codes, self._largest, strict=True)
-            self._on_device = [
-                NeighboursOnDevice(device, table, codes, self._n_classes, self._k, largest)
-                for table, codes, largest in folds
-            ]
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -104,15 +89,9 @@ class NearestPath:
     def _labels(self, chosen: Chosen, fold: int) -> tuple[Int, Bool]:
         """Return classes (n, n_test), and which masks have no doubtful one: bool (n,)."""
         table, codes, n = self._tables[fold], self._codes[fold], len(chosen.pointers) - 1
-        labels = np.full((n, table.test.shape[1]), -1)
-        if self._on_device:
-            votes = self._votes_on_device(chosen, fold)
-            labels = np.where(votes[0] < 0, -1, votes.argmax(axis=0))
-        left = np.flatnonzero((labels < 0).any(axis=1))
-        part, found_here = chosen.some(left), labels[left]
+        labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
         rows = (table.test, table.train, self._largest[fold], codes, self._n_classes)
-        vote(*rows, part.pointers, part.columns, self._k, self._weighted, found_here)
-        labels[left] = found_here
+        vote(*rows, chosen.pointers, chosen.columns, self._k, self._weighted, labels)
         for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
             open_ = np.flatnonzero(labels[m] < 0)
             if (found := self._settled(fold, chosen.of(m), open_)) is not None:
@@ -127,19 +106,11 @@ class NearestPath:
         return labels, sure
 
     def _shares(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
-        """Return the share of each class among the neighbours: float64 (n_classes, n, n_test).
-
-        Also which masks have no doubtful one: bool (n,).
-        """
+        """Return class shares (n_classes, n, n_test), and which masks (n,) have no doubtful one."""
         table, codes, n = self._tables[fold], self._codes[fold], len(chosen.pointers) - 1
-        votes = np.full((self._n_classes, n, table.test.shape[1]), -1)
-        if self._on_device:
-            votes = self._votes_on_device(chosen, fold)
-        left = np.flatnonzero((votes[0] < 0).any(axis=1))
-        part, found_here = chosen.some(left), np.ascontiguousarray(votes[:, left])
+        votes = np.empty((self._n_classes, n, table.test.shape[1]), dtype=np.int64)
         rows = (table.test, table.train, self._largest[fold], codes)
-        count_votes(*rows, part.pointers, part.columns, self._k, found_here)
-        votes[:, left] = found_here
+        count_votes(*rows, chosen.pointers, chosen.columns, self._k, votes)
         for m in np.flatnonzero((votes[0] < 0).any(axis=1)).tolist():
             open_ = np.flatnonzero(votes[0, m] < 0)
             if (found := self._settled(fold, chosen.of(m), open_)) is not None:
@@ -147,10 +118,6 @@ class NearestPath:
                     votes[label, m, open_] = (codes[found[0]] == label).sum(axis=1)
         sure: Bool = np.all(votes[0] >= 0, axis=1)
         return votes / self._k, sure
-
-    def _votes_on_device(self, chosen: Chosen, fold: int) -> Int:
-        """Return the votes for each class: int (n_classes, n, n_test), -1 where doubtful."""
-        return self._on_device[fold].votes(chosen.flags(len(self._largest[fold])))
 
     def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
         """Return predicted numbers (n, n_test), and which masks have no doubtful one: bool (n,)."""
@@ -175,10 +142,7 @@ class NearestPath:
         return numbers, sure
 
     def _weights_are_sure(self, chosen: Chosen, distance: Float, fold: int) -> Bool:
-        """Whether the inverse distances of a mask are those of a model: bool (n,).
-
-        With brute force, the model loses digits of small distances, and thus of large weights.
-        """
+        """Whether the weights of each mask (n,) are those of a model, which may lose digits."""
         sure: Bool = np.all(distance > 0, axis=(1, 2))
         for m in np.flatnonzero(sure).tolist():
             columns = chosen.of(m)
@@ -195,14 +159,7 @@ class NearestPath:
         return bool(self._model.algorithm != "brute")
 
     def _settled(self, fold: int, columns: Int, rows: Int) -> tuple[Int, Float | None] | None:
-        """Find the neighbours of some test rows as a fitted model does.
-
-        Returns
-        -------
-        (int, float64) (n_rows, k) each, or None
-            Neighbours in any order, and their weights unless uniform. None if only a fitted
-            model can break the ties.
-        """
+        """Find neighbours and weights (n_rows, k) each as a model does; None if only it can."""
         way = self._way(fold, columns) if self._exact_scales else None
         if way is None or self.trust[way].broken:
             return None
@@ -260,7 +217,7 @@ class NearestPath:
         return who
 
 
-def path_of(problem: Problem, model: Any, device: Device | None) -> tuple[NearestPath | None, str]:
+def path_of(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
     """Prepare the folds, or return the reason why models are fitted."""
     name = type(model).__name__
     euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
@@ -276,18 +233,12 @@ def path_of(problem: Problem, model: Any, device: Device | None) -> tuple[Neares
         return None, f"{problem.scoring.name!r} magnifies the rounding of {name}"
     if any(model.n_neighbors >= len(train) for train, _ in problem.folds):
         return None, f"{name} has as many neighbours as there are rows"
-    path = NearestPath(problem, model, device)
+    path = NearestPath(problem, model)
     return path, "squared distances of nearest neighbours are sums over features"
 
 
 def tree_of(model: Any, train: Float) -> Any:
-    """Build the tree of an estimator for which :func:`queries_tree` is true.
-
-    Parameters
-    ----------
-    train : float64 (n_train, n_chosen)
-        The tie-breaking of a query depends only on the tree, not on the other rows of the query.
-    """
+    """Build the tree of an estimator with :func:`queries_tree`, which alone decides its ties."""
     from sklearn.neighbors import BallTree, KDTree
 
     kind = BallTree if model.algorithm == "ball_tree" else KDTree
@@ -314,16 +265,10 @@ def _mean_of(values: Float, weight: Float | None) -> Float:
 
 @njit(nogil=True, cache=True)
 def heap_neighbours(distance: Float, who: Int) -> None:  # pragma: no cover
-    """Push the distances of each row through a max-heap of the k smallest.
+    """Push the distances (n_rows, n_train) through a max-heap into `who` (n_rows, k), unsorted.
 
-    A value that is not below the root is skipped. Otherwise it replaces the root and is sifted
-    down; of two equal children, the left one moves up.
-
-    Parameters
-    ----------
-    distance : float64 (n_rows, n_train)
-    who : int (n_rows, k)
-        Output: positions of the k smallest, in heap order.
+    A value that is not below the root is skipped; else it replaces the root and is sifted down. Of
+    two equal children, the left one moves up.
     """
     k = who.shape[1]
     kept = np.empty(k)

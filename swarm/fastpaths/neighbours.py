@@ -10,14 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.device import Device, chunks
-from swarm.fastpaths.tables import FoldTable
 from swarm.threads import one_thread
 
 # Rows whose distances are computed together.
@@ -35,9 +32,7 @@ _ENOUGH = 64
 def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
     """Return the largest square of each column in test rows plus that in training rows.
 
-    Scales may be summed in another order, see :func:`.tables.scales_are_exact`: the relative error
-    of a sum over n rows is at most n u, and so is that of a variance and of the square of a scaled
-    distance.
+    If scales are not exact, its bound grows: a sum over n rows has a relative error of at most n u.
     """
     found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
     return found if exact_scales else found * (1.0 + train.shape[1] / 4.0)
@@ -53,33 +48,16 @@ def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
     """Whether squared distances over `columns` are exact in any order of summation.
 
     No term of ``|x|^2 - 2xy + |y|^2`` or of ``(x - y)^2`` exceeds twice the sum of the norms.
-
-    Parameters
-    ----------
-    whole : bool (n_columns,)
-        See :func:`whole_columns`.
-    largest : float64 (n_columns,)
-        See :func:`largest_squares`.
     """
     return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _EXACT
 
 
 @dataclass
 class Trust:
-    """Trust in a tie-breaking rule, earned by comparison with fitted models.
+    """Trust in a tie-breaking rule, shared by threads: its attributes change one way only."""
 
-    Both attributes change in one direction only, so that threads can share them.
-
-    Attributes
-    ----------
-    confirmed : int
-        Number of rows with the same result as a fitted model.
-    broken : bool
-        Whether a result ever differed from a fitted model; the rule is then disabled.
-    """
-
-    confirmed: int = 0
-    broken: bool = False
+    confirmed: int = 0  # number of rows with the same result as a fitted model
+    broken: bool = False  # whether a result ever differed; the rule is then disabled
 
     @property
     def earned(self) -> bool:
@@ -107,14 +85,8 @@ class Trust:
 def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
     """Return the difference of two squared distances above which rounding keeps their order.
 
-    With unit roundoff u, ``n`` columns and norms of at most N in total, the error of either
-    summation is at most ``2 (n + 3) u N``. For two distances, here and in scikit-learn, the bound
-    is four times that, ``8.9e-16 (n + 3) N``.
-
-    Parameters
-    ----------
-    largest : float64 (n_columns,)
-        See :func:`largest_squares`.
+    With unit roundoff u, ``n`` columns and norms of at most N in total, either sum has an error of
+    at most ``2 (n + 3) u N``; two distances, here and in scikit-learn, have four times that.
     """
     norms = 0.0
     for j in columns:
@@ -124,20 +96,7 @@ def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
-    """Return -2 times the columns, and a row of norms.
-
-    The product of :func:`queries` and this is ``|y|^2 - 2xy``: squared distances minus the norm of
-    the query row.
-
-    Parameters
-    ----------
-    train : float64 (n_columns, n_train)
-    columns : int (n_chosen,)
-
-    Returns
-    -------
-    float64 (n_chosen + 1, n_train)
-    """
+    """Return -2 times the columns, then norms: (n_chosen + 1, n_train) of ``|y|^2 - 2xy``."""
     n = len(columns)
     rows = np.empty((n + 1, train.shape[1]))
     norms = rows[n]
@@ -152,12 +111,7 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Return test rows, each with a final 1; see :func:`reference`.
-
-    Parameters
-    ----------
-    test : float64 (n_columns, n_test)
-    """
+    """Return test rows, each with a final 1; see :func:`reference`."""
     n = len(columns)
     rows = np.empty((stop - start, n + 1))
     for place in range(n):
@@ -179,9 +133,9 @@ def _nearest(
     who: Int,
     scratch: Scratch,
 ) -> Float:  # pragma: no cover
-    """Find the training rows nearest to the test rows from `start` on, see :func:`smallest`.
+    """Find the nearest training rows from test row `start` on; return :func:`queries`.
 
-    Returns :func:`queries`; `block` becomes their product with `there`, see :func:`reference`.
+    `block` becomes their product with `there`, see :func:`reference`.
     """
     here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
     np.dot(here, there, block[: len(here)])
@@ -203,7 +157,7 @@ def smallest(
 ) -> None:  # pragma: no cover
     """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer.
 
-    Branches on the values would be unpredictable, so that the inner loops are branch-free.
+    The inner loops are branch-free, since branches on the values would be unpredictable.
     """
     lows, kept, found = scratch
     n, n_blocks = len(work), len(lows)
@@ -270,31 +224,19 @@ def _norm(row: Float) -> float:  # pragma: no cover
 def vote(
     test: Float,
     train: Float,
-    largest: Float,
-    codes: Int,
+    largest: Float,  # (n_columns,), see largest_squares
+    codes: Int,  # (n_train,), classes from 0
     n_classes: int,
     pointers: Int,
     chosen: Int,
     k: int,
-    weighted: bool,
-    labels: Int,
+    weighted: bool,  # by inverse distances; neighbours at distance 0 vote alone
+    labels: Int,  # output (n, n_test), -1 if doubtful
 ) -> None:  # pragma: no cover
     """Vote of the `k` nearest training rows of every test row, first class on ties.
 
-    If other rows are at the distance of the k-th within rounding, the result is certain only if
-    it does not depend on which of them vote.
-
-    Parameters
-    ----------
-    largest : float64 (n_columns,)
-        See :func:`largest_squares`.
-    codes : int (n_train,)
-        Classes of the training rows, from 0.
-    weighted : bool
-        Whether neighbours are weighted by the inverse of their distance. If there are neighbours
-        at distance 0, only these vote.
-    labels : int (n, n_test)
-        Output: class of each test row by each mask, -1 if doubtful.
+    If other rows are at the distance of the k-th within rounding, the result is certain only if it
+    does not depend on which of them vote.
     """
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
@@ -331,15 +273,9 @@ def count_votes(
     pointers: Int,
     chosen: Int,
     k: int,
-    votes: Int,
+    votes: Int,  # output (n_classes, n, n_test), -1 where doubtful
 ) -> None:  # pragma: no cover
-    """As :func:`vote`, but count the votes for each class.
-
-    Parameters
-    ----------
-    votes : int (n_classes, n, n_test)
-        Output; -1 where doubtful.
-    """
+    """As :func:`vote`, but count the votes for each class."""
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
     scratch = scratch_for(n_train)
@@ -465,19 +401,11 @@ def neighbours_of(
     pointers: Int,
     chosen: Int,
     k: int,
-    who: Int,
-    distance: Float,
-    sure: Bool,
+    who: Int,  # output (n, n_test, k)
+    distance: Float,  # output (n, n_test, k)
+    sure: Bool,  # output (n,), whether rounding cannot change the neighbours
 ) -> None:  # pragma: no cover
-    """Find the `k` nearest training rows of every test row, nearest first.
-
-    Parameters
-    ----------
-    who : int (n, n_test, k), distance : float64 (n, n_test, k)
-        Output: their positions and distances.
-    sure : bool (n,)
-        Output: whether rounding cannot change the neighbours.
-    """
+    """Find the `k` nearest training rows of every test row, nearest first."""
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
     scratch = scratch_for(n_train)
@@ -498,57 +426,3 @@ def neighbours_of(
                         step = test[j, start + row] - train[j, found[row, place]]
                         total += step * step
                     distance[m, start + row, place] = np.sqrt(total)
-
-
-class NeighboursOnDevice:
-    """Votes of the nearest neighbours of one fold, computed on a device.
-
-    Parameters
-    ----------
-    device : Device
-    table : FoldTable
-    codes : int (n_train,)
-        Classes of the training rows, from 0.
-    n_classes, k : int
-    largest : float64 (n_columns,)
-        See :func:`largest_squares`.
-    """
-
-    def __init__(
-        self, device: Device, table: FoldTable, codes: Int, n_classes: int, k: int, largest: Float
-    ) -> None:
-        self._device, self._largest, self._k = device, largest, k
-        self._test, self._train = device.put(table.test.T), device.put(table.train)
-        self._squares = device.put(np.square(table.train))
-        self._classes = device.floats(codes[:, None] == np.arange(n_classes))
-
-    def votes(self, columns: Bool) -> Int:
-        """Count the votes for each class: int (n_classes, n, n_test), -1 where doubtful.
-
-        Parameters
-        ----------
-        columns : bool (n, n_columns)
-        """
-        n_test, n_train = self._test.shape[0], self._train.shape[1]
-        votes = np.empty((self._classes.shape[1], len(columns), n_test), dtype=np.int64)
-        tolerance = np.array([rounding_of(self._largest, np.flatnonzero(row)) for row in columns])
-        width = n_train + columns.shape[1]
-        for rows in chunks(n_test, width):
-            for part in chunks(len(columns), width * (rows.stop - rows.start)):
-                found = self._count(columns[part], tolerance[part], self._test[rows, :])
-                votes[:, part, rows] = np.moveaxis(found, 2, 0)
-        return votes
-
-    def _count(self, columns: Bool, tolerance: Float, rows: Any) -> Int:
-        """Return the votes for rows (n_rows, n_columns): int (n, n_rows, n_classes)."""
-        xp, chosen = self._device.xp, self._device.floats(columns)
-        products = xp.matmul(rows[None, :, :] * chosen[:, None, :], self._train)
-        distance = xp.matmul(chosen, self._squares)[:, None, :] - 2.0 * products
-        ordered = xp.sort(distance, axis=2)
-        # If the gap exceeds rounding, exactly k rows are not farther than the k-th.
-        last, gap = ordered[:, :, self._k - 1], ordered[:, :, self._k] - ordered[:, :, self._k - 1]
-        near = xp.astype(distance <= last[:, :, None], xp.float64)
-        sure = gap > self._device.put(tolerance)[:, None]
-        votes = xp.matmul(near, self._classes)
-        votes = xp.where(sure[:, :, None], votes, xp.full_like(votes, -1.0))
-        return self._device.get(votes).astype(np.int64)

@@ -15,10 +15,7 @@ _DEEPEST = 64
 
 @njit(nogil=True, cache=True)
 def pairwise_sum(values: Float, n: int) -> float:  # pragma: no cover
-    """Sum the first `n` values as :func:`numpy.sum` sums contiguous values of float64.
-
-    Without recursion, which compiled code cannot load from its cache.
-    """
+    """Sum the first `n` values as :func:`numpy.sum` does; recursive code could not be cached."""
     if n <= _BLOCK:
         return _block_sum(values, 0, n)
     # Parts that are left to sum, the next one last: start, length and number of splits.

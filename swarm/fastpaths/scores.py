@@ -22,16 +22,7 @@ from swarm.problem.scoring import Scoring
 
 @njit(nogil=True, cache=True)
 def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
-    """Count the pairs of true and predicted classes of each mask.
-
-    Parameters
-    ----------
-    codes : int (n, n_test)
-        Predicted classes, from 0.
-    truth : int (n_test,)
-    counts : int (n, n_classes, n_classes)
-        Zeros on input; the confusion matrices on output, a row for each true class.
-    """
+    """Add confusion matrices of predictions (n, n_test) to `counts` (n, n_classes, n_classes)."""
     for m in range(codes.shape[0]):
         own, matrix = codes[m], counts[m]
         for i in range(len(own)):
@@ -41,9 +32,8 @@ def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
 def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
     """Return the scores of confusion matrices (n, n_classes, n_classes): float64 (n,).
 
-    NaN where scikit-learn has to be called, because it warns, raises, or returns an undefined
-    value. Where it warns for several masks, this is the first of them. None if the metric or a
-    parameter is not supported.
+    NaN where scikit-learn has to be called: it warns (first mask only), raises, or is undefined.
+    None if the metric or a parameter is not supported.
     """
     made = _OF_CLASSES.get(metric.name)
     if made is None or not set(metric.kwargs) <= made[1]:
@@ -154,10 +144,9 @@ def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
 
 
 def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
-    """Call ``scores(rows, classes)`` for each group of masks with the same classes.
+    """Call ``scores(rows, classes)`` for masks with the same true or predicted classes.
 
-    Classes that are neither true nor predicted do not exist for scikit-learn, and would change the
-    grouping of a sum.
+    Others do not exist for scikit-learn, and would change the grouping of a sum.
     """
     exist = (counts.sum(axis=1) > 0) | (counts.sum(axis=2) > 0)
     found = np.empty(len(exist))
@@ -192,16 +181,9 @@ _OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
 def probability_scores(
     metric: Metric, probabilities: Float, truth: Int, *, named: bool
 ) -> Float | None:
-    """Return the scores of probabilities (n_classes, n, n_test): float64 (n,).
+    """Return the scores of probabilities (n_classes, n, n_test): (n,); None if not supported.
 
-    None if the metric or a parameter is not supported.
-
-    Parameters
-    ----------
-    truth : int (n_test,)
-        Classes of the test rows; every class has some.
-    named : bool
-        Whether classes are strings.
+    Every class has test rows; `named` says whether classes are strings.
     """
     kwargs = dict(metric.kwargs)
     if metric.name == "log_loss" and not kwargs:
@@ -274,15 +256,7 @@ def _area(scores: Float, positive: Bool, negative: Bool) -> Float:
 
 @njit(nogil=True, cache=True)
 def _areas_under_curves(positive: Float, negative: Float, areas: Float) -> None:  # pragma: no cover
-    """Compute the area under the ROC curve of each mask.
-
-    Parameters
-    ----------
-    positive : float64 (n, n_positive), negative : float64 (n, n_negative)
-        Scores of the rows of either class, ascending.
-    areas : float64 (n,)
-        Output.
-    """
+    """Compute the area under the ROC curve of each mask from ascending scores (n, n_rows)."""
     n_positive, n_negative = positive.shape[1], negative.shape[1]
     right, wrong = np.empty(n_positive + n_negative), np.empty(n_positive + n_negative)
     terms = np.empty(n_positive + n_negative)
@@ -316,16 +290,9 @@ def _is_straight(values: Float, place: int) -> bool:  # pragma: no cover
 def number_scores(
     metric: Metric, predicted: Float, truth: NDArray[Any], weight: Float | None = None
 ) -> Float | None:
-    """Return the scores of predictions (n, n_test): float64 (n,).
+    """Return the scores (n,) of predictions (n, n_test); NaN where scikit-learn raises.
 
-    NaN where scikit-learn raises. None if the metric or a parameter is not supported, or if it
-    has a special case for these rows.
-
-    Parameters
-    ----------
-    truth : (n_test,)
-    weight : float64 (n_test,) or None
-        Sample weights of the test rows.
+    None if the metric, a parameter, or a special case of these rows is not supported.
     """
     score = _OF_NUMBERS.get(metric.name)
     if score is None or metric.kwargs or truth.ndim > 1 or len(truth) < 2:

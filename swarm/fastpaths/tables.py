@@ -16,59 +16,30 @@ from swarm.problem.problem import Problem
 
 @dataclass(frozen=True)
 class Chosen:
-    """Columns of many masks, concatenated.
+    """Columns of many masks, concatenated."""
 
-    Attributes
-    ----------
-    pointers : int (n + 1,)
-        Columns of mask m are ``columns[pointers[m]:pointers[m + 1]]``, ascending.
-    columns : int
-    """
-
-    pointers: Int
+    pointers: Int  # (n + 1,); mask m has ``columns[pointers[m]:pointers[m + 1]]``, ascending
     columns: Int
 
     def of(self, mask: int) -> Int:
         """Return the columns of one mask."""
         return self.columns[self.pointers[mask] : self.pointers[mask + 1]]
 
-    def some(self, masks: Int) -> Chosen:
-        """Return the columns of some masks."""
-        if len(masks) == len(self.pointers) - 1:
-            return self
-        parts = [self.of(mask) for mask in masks.tolist()]
-        pointers = np.cumsum([0, *map(len, parts)])
-        return Chosen(pointers, np.concatenate([np.empty(0, dtype=np.int64), *parts]))
-
-    def flags(self, n_columns: int) -> Bool:
-        """Return the columns as flags: bool (n, n_columns)."""
-        found = np.zeros((len(self.pointers) - 1, n_columns), dtype=bool)
-        found[np.repeat(np.arange(len(found)), np.diff(self.pointers)), self.columns] = True
-        return found
-
 
 @dataclass(frozen=True)
 class FoldTable:
-    """Data of one fold, transposed: a row for each column.
+    """Data of one fold, transposed: a row for each column."""
 
-    Attributes
-    ----------
-    train : float64 (n_columns, n_train)
-    test : float64 (n_columns, n_test)
-    train_target : (n_train,) or (n_train, n_labels)
-    """
-
-    train: Float
-    test: Float
-    train_target: NDArray[np.generic]
+    train: Float  # (n_columns, n_train)
+    test: Float  # (n_columns, n_test)
+    train_target: NDArray[np.generic]  # (n_train,) or (n_train, n_labels)
 
 
 def fold_tables(problem: Problem) -> list[FoldTable]:
-    """Split the data into folds, and scale them as the pipeline does.
+    """Split the data into folds, and scale all columns at once as the pipeline does.
 
-    Scalers work on each column separately, so that all columns are scaled at once. They are
-    fitted on rows of the DataFrame, as in the models: an array with another memory layout is
-    summed in another order, and the last bit of a scale can break a tie between neighbours.
+    Scalers are fitted on rows of the DataFrame, as in the models: another memory layout would
+    change the order of sums, and the last bit of a scale can break a tie.
     """
     from sklearn.base import clone
 
@@ -103,9 +74,8 @@ def fitted_on(problem: Problem, columns: Int, fold: int) -> tuple[Any, Any]:
 def scales_are_exact(problem: Problem) -> bool:
     """Whether :func:`fold_tables` scales subsets bit-identically to the models.
 
-    Minima and maxima do not depend on the order of the rows, but the sums of a StandardScaler do.
-    If columns are contiguous in memory, pandas keeps them contiguous in every subset, and NumPy
-    sums them in the same order; the layout of a row-wise table may change with the subset.
+    The sums of a StandardScaler depend on the memory layout, which subsets of contiguous columns
+    keep; minima and maxima do not.
     """
     standardized = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
     return not standardized or columns_are_contiguous(problem)

@@ -1,4 +1,4 @@
-"""What columns look like: identifiers, constants, duplicates, free text, dates, groups."""
+"""What columns look like: identifiers, constants, duplicates, free text, dates."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+from swarm.problem.dtypes import is_collection
 
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
 _FEWEST_ROWS = 50
@@ -20,32 +22,30 @@ _HEAD = 1000
 _BLOCK = 256
 _CELLS = 1 << 22
 _SHARE_DISTINCT = 0.95
+_LONGEST_QUANTITY = 2**53
+_FEWEST_OTHERS = 20
+_NINES = re.compile(r"9{2,}(?:\.9*)?")
 _WORDS_IN_TEXT = 3.0
 _ID_NAME = re.compile(
     r"(?:^|[\W_])(?i:id|ids|uuid|guid|key|nr|no|num|number|code|index)$|[a-z](?:ID|Id|Nr|No)$",
 )
-_GROUP_NAME = re.compile(
-    r"(?:^|[\W_])(?i:id|uuid|guid|group|patient|subject|customer|client|user|household|molecule"
-    r"|device|session|batch)$|[a-z](?:ID|Id)$",
-)
 _SIGNS = re.compile(r"[%€$£',\s]")
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
-_DATE_FORMATS = (
-    "%Y-%m-%d",
-    "%Y-%m-%d %H:%M:%S",
-    "%Y-%m-%dT%H:%M:%S",
-    "%Y-%m-%d %H:%M",
-    "%d.%m.%Y",
-    "%d.%m.%Y %H:%M",
-    "%d.%m.%Y %H:%M:%S",
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%d-%m-%Y",
-    "%Y/%m/%d",
-    "%d.%m.%y",
-    "%d/%m/%y",
-    "%m/%d/%y",
+# Days before months where both fit. Two-digit years come last.
+_DAYS = (
+    *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
+    *("%Y/%m/%d", "%Y.%m.%d", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%a, %d %b %Y"),
+    *("%b %d, %Y", "%B %d, %Y", "%b %d %Y", "%B %d %Y"),
+    *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y"),
 )
+_MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%B %Y", "%b-%Y")
+_MOST_MONTHS = (1800, 2200)
+_DATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/+-]{5,39}")
+_TIME = re.compile(
+    r"(?P<before>T|,?\s+)\d{1,2}:\d\d(?P<second>:\d\d)?(?P<fraction>\.\d{1,9})?"
+    r"(?:(?P<space>\s?)(?P<half>[AaPp][Mm]))?(?P<zone>\s?(?:Z|[+-]\d\d:?\d\d|UTC|GMT))?$"
+)
+_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]|$)")
 
 
 def is_text(column: pd.Series) -> bool:
@@ -82,10 +82,7 @@ def _constant(frame: pd.DataFrame) -> list[int]:
 
 
 def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
-    """Return each column that equals an earlier one in every row, with that column.
-
-    Constant columns are left out.
-    """
+    """Return each column that equals an earlier one in every row, with that one; no constants."""
     same: dict[bytes, list[int]] = {}
     for block, values in number_blocks(frame):
         if values.dtype.kind == "f":
@@ -105,12 +102,10 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def id_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns in which (almost) every row has a value of its own.
+    """Return the columns of text or whole numbers in which (almost) every row has its own value.
 
-    Text counts if 95 % of its values are distinct and it is not free text. Whole numbers count if
-    all are distinct and they are dense (a range below three times the number of rows), in
-    ascending or descending order, or named like an identifier. Other numbers never count, and
-    below 50 rows nothing does.
+    Free text does not count, and numbers have to be dense or in order, be named like an identifier,
+    or have 16 digits. Below 50 rows nothing counts.
     """
     if len(frame) < _FEWEST_ROWS:
         return []
@@ -135,7 +130,18 @@ def is_free_text(column: pd.Series) -> bool:
     values = text_values(column, _HEAD)
     if not values or len(set(values)) < 0.5 * len(values):
         return False
-    return sum(len(value.split()) for value in values) / len(values) >= _WORDS_IN_TEXT
+    words = sum(len(value.split()) for value in values) / len(values)
+    return words >= _WORDS_IN_TEXT and date_format(column) is None
+
+
+def text_kind(column: pd.Series) -> tuple[Literal["date", "prose", "number", "category"], str]:
+    """Say what a text column holds, with the format of its dates, or one of its numbers."""
+    if (form := date_format(column)) is not None:
+        return "date", form
+    if is_free_text(column):
+        return "prose", ""
+    number = signed_number(column)
+    return ("category", "") if number is None else ("number", number)
 
 
 def is_number(text: str) -> bool:
@@ -155,39 +161,140 @@ def signed_number(column: pd.Series) -> str | None:
 
 
 def date_format(column: pd.Series) -> str | None:
-    """Return the format of a text column of dates, as in :meth:`datetime.strptime`.
+    """Return the format of a text column of dates for `strptime`, None if the values are no dates.
 
-    Returns
-    -------
-    str or None
-        None if a value has none of the formats that are known. ``%d/%m/%Y`` is preferred to
-        ``%m/%d/%Y`` if both fit.
+    It is "ISO8601" if ISO dates differ in their form. ``%d/%m/%Y`` is preferred to ``%m/%d/%Y``.
+    Two-digit years need a day above 12 or a constant day: 10.11.12 may be a version.
     """
     if not is_text(column):
         return None
-    values = text_values(column)
-    if not values or not any(character.isdigit() for character in values[0]):
+    # The head first: most columns have no dates.
+    head = [text.strip() for text in text_values(column, 20)]
+    if not head or not all(map(_may_be_date, head)):
         return None
-    distinct = pd.Series(list(dict.fromkeys(values)))
-    for form in _DATE_FORMATS:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            # The head first: most columns have no dates.
-            if pd.to_datetime(distinct.iloc[:20], format=form, errors="coerce").isna().any():
-                continue
-            if pd.to_datetime(distinct, format=form, errors="coerce").notna().all():
-                return form
+    distinct = pd.Series(list(dict.fromkeys(text_values(column)))).str.strip()
+    time = _TIME.search(head[0])
+    suffix = "" if time is None else _time_format(time)
+    for form in _DAYS if suffix else _DAYS + _MONTHS:
+        parsed = timestamps(distinct.iloc[:20], form + suffix)
+        if parsed.isna().any():
+            continue
+        parsed = timestamps(distinct, form + suffix)
+        if parsed.notna().all() and _is_plausible(distinct, parsed, form):
+            return form + suffix
+    if distinct.str.match(_ISO_DATE).all() and timestamps(distinct, "ISO8601").notna().all():
+        return "ISO8601"
     return None
 
 
-def group_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns that are named like an identifier and repeat their values.
+def timestamps(column: pd.Series, form: str | None) -> pd.Series:
+    """Return text as timestamps without a zone, those with an offset in UTC.
 
-    They have at least ten values, and at least 1.2 rows for each.
+    `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
     """
-    names = enumerate(map(str, frame.columns))
-    named = [at for at, name in names if _GROUP_NAME.search(name)]
-    return _names(frame, [at for at in named if _is_group(frame.iloc[:, at])])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        text = column.astype("string").str.strip()
+        moments = pd.to_datetime(text, format=form or "ISO8601", errors="coerce", utc=True)
+    return moments.dt.tz_localize(None)
+
+
+def _may_be_date(text: str) -> bool:
+    """Whether a text has digits and something between them, so that it is no word or number."""
+    return bool(_DATE.fullmatch(text)) and any(map(str.isdigit, text)) and not text.isalnum()
+
+
+def _time_format(time: re.Match[str]) -> str:
+    """Return the format of the end of a text, the time of day."""
+    half = time["half"] is not None
+    form = time["before"] + ("%I:%M" if half else "%H:%M")
+    form += ":%S" if time["second"] else ""
+    form += ".%f" if time["fraction"] else ""
+    form += time["space"] + "%p" if half else ""
+    zone = time["zone"] or ""
+    named = zone.strip() in ("UTC", "GMT")
+    return form + (" " if zone[:1].isspace() else "") + ("%Z" if named else "%z" if zone else "")
+
+
+def _is_plausible(texts: pd.Series, parsed: pd.Series, form: str) -> bool:
+    """Whether texts that fit a format are dates rather than codes or versions."""
+    if form in _MONTHS:
+        return bool(parsed.dt.year.between(*_MOST_MONTHS).all())
+    if form != "%d.%m.%y":
+        return True
+    days, padded = parsed.dt.day, texts.str.match(r"\d\d\.\d\d\.")
+    return bool(padded.all() and (days.max() > 12 or days.nunique() == 1))
+
+
+def whole_numbers(column: pd.Series) -> NDArray[Any] | None:
+    """Return the values of a column of whole numbers that are not missing, else None."""
+    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
+        return None
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
+        return column.to_numpy()
+    if not _is_whole(column.iloc[:_HEAD].to_numpy(dtype=np.float64, na_value=np.nan)):
+        return None
+    values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = values[np.isfinite(values)]
+    return values if len(values) and _is_whole(values) else None
+
+
+def _is_whole(values: NDArray[Any]) -> bool:
+    return bool(((values == np.floor(values)) | ~np.isfinite(values)).all())
+
+
+def is_long_number(values: NDArray[Any]) -> bool:
+    """Whether whole numbers have so many digits that they are identifiers, not quantities."""
+    return len(values) > 0 and abs(int(np.median(values))) > _LONGEST_QUANTITY
+
+
+def sentinels(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
+    """Return by column a value that may stand for missing ones, and its share of the rows.
+
+    It is the smallest or the largest one of at least 1 % of the rows, and far from the others: by
+    three times their range or, if it is written in nines, such as -999, by a quarter or by its
+    sign.
+    """
+    marks = {}
+    for block, values in number_blocks(frame):
+        if values.dtype.kind == "b" or len(values) < _FEWEST_ROWS:
+            continue
+        needed = max(5, 0.01 * len(values))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+        for end in ends:
+            often = (values == end).sum(axis=0) >= needed
+            for place in np.flatnonzero(often & (end != 0) & np.isfinite(end)).tolist():
+                column = values[:, place]
+                if _is_sentinel(float(end[place]), column[np.isfinite(column)]):
+                    share = float((column == end[place]).mean())
+                    marks[str(frame.columns[block[place]])] = (float(end[place]), share)
+    return marks
+
+
+def _is_sentinel(mark: float, values: NDArray[Any]) -> bool:
+    others = values[values != mark].astype(np.float64)
+    if len(others) < _FEWEST_OTHERS or len(np.unique(others[:_HEAD])) < _FEWEST_OTHERS // 2:
+        return False
+    low, high = float(others.min()), float(others.max())
+    gap = max(low - mark, mark - high)
+    if not _NINES.fullmatch(f"{abs(mark):.12g}"):
+        return gap > 3 * (high - low)
+    return gap > (high - low) / 4 or mark < 0 <= low
+
+
+def percentages(column: pd.Series, decimal: str = ".") -> pd.Series | None:
+    """Return a text column of percentages as their numbers, 12.5 for ``12.5%``; None of others."""
+    form = rf"\s*[-+]?\d+(?:{re.escape(decimal)}\d+)?\s*%\s*"
+    head = text_values(column, 20)
+    if not head or not all(re.fullmatch(form, text) for text in head):
+        return None
+    texts = column.astype("string")
+    if not texts.dropna().str.fullmatch(form).all():
+        return None
+    numbers = texts.str.replace(decimal, ".").str.strip(" %").str.strip()
+    return pd.Series(numbers.astype("Float64").to_numpy(np.float64, na_value=np.nan), column.index)
 
 
 def is_sorted(moments: pd.Series) -> bool:
@@ -201,10 +308,7 @@ def _is_plain(dtype: Any) -> bool:
 
 
 def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:
-    """Yield positions and values (n_rows, n_block) of the columns of NumPy numbers, by dtype.
-
-    Many at once, as a wide table takes seconds column by column, but not a copy of a long one.
-    """
+    """Yield positions and values (n_rows, n_block) of columns of numbers: many at once are fast."""
     by_kind: dict[str, list[int]] = {}
     for at, dtype in enumerate(frame.dtypes):
         if _is_plain(dtype):
@@ -227,7 +331,7 @@ def hashable(column: pd.Series) -> pd.Series:
     """Return a column with cells of several values, such as lists in a Parquet file, as text."""
     if column.dtype != object:
         return column
-    several = column.map(lambda cell: isinstance(cell, (list, tuple, dict, set, np.ndarray)))
+    several = column.map(is_collection)
     return column.where(~several.astype(bool), column.map(str)) if several.any() else column
 
 
@@ -240,17 +344,6 @@ def _digest(kind: str, values: NDArray[Any]) -> bytes:
     found = hashlib.blake2b(kind.encode(), digest_size=16)
     found.update(np.ascontiguousarray(values).data)
     return found.digest()
-
-
-def _whole(column: pd.Series) -> NDArray[Any] | None:
-    """Return the values of a column of whole numbers that are not missing, else None."""
-    if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-        return None
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
-        return column.to_numpy()
-    values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    values = values[np.isfinite(values)]
-    return values if len(values) and (values == np.floor(values)).all() else None
 
 
 def _is_id(name: str, column: pd.Series) -> bool:
@@ -266,9 +359,11 @@ def _is_id(name: str, column: pd.Series) -> bool:
             and signed_number(column) is None
             and date_format(column) is None
         )
-    values = _whole(column)
+    values = whole_numbers(column)
     if values is None or len(values) < 0.9 * n_rows:
         return False
+    if is_long_number(values):
+        return 1.2 * len(np.unique(values)) > len(values)
     if len(np.unique(values[:_HEAD])) < len(values[:_HEAD]):
         return False
     if len(np.unique(values)) < len(values):
@@ -276,16 +371,3 @@ def _is_id(name: str, column: pd.Series) -> bool:
     rises = values[1:] > values[:-1]
     dense = float(values.max()) - float(values.min()) < 3 * n_rows
     return dense or bool(rises.all() or not rises.any()) or bool(_ID_NAME.search(name))
-
-
-def _is_group(column: pd.Series) -> bool:
-    if len(column) < _FEWEST_ROWS:
-        return False
-    if not is_text(column):
-        if not pd.api.types.is_numeric_dtype(column) or pd.api.types.is_bool_dtype(column):
-            return False
-        head = column.dropna().iloc[:_HEAD].to_numpy(dtype=np.float64)
-        if (head != np.floor(head)).any():
-            return False
-    distinct = int(column.nunique())
-    return distinct >= 10 and 1.2 * distinct <= len(column)

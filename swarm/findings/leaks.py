@@ -24,14 +24,7 @@ _BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
 
 @dataclass(frozen=True)
 class Leak:
-    """A column, and how well it predicts the target alone.
-
-    Attributes
-    ----------
-    column, metric : str
-    score : float
-        Cross-validated.
-    """
+    """A column, and the cross-validated score of its prediction of the target alone."""
 
     column: str
     metric: str
@@ -41,20 +34,8 @@ class Leak:
 def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> list[Leak]:
     """Find the columns that predict the target almost perfectly on their own, the best first.
 
-    A cheap statistic, the share of the variance of the target that the bins of a column explain,
-    picks at most five columns. Each of these is cross-validated in a decision tree of 32 leaves.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-        Training rows.
-    target : (n_rows,)
-    task : str
-        "binary", "multiclass" or "regression"; other tasks and several targets have no leaks here.
-
-    Notes
-    -----
-    At most 5,000 rows are used, and fewer in a table of more than 800 columns.
+    The share of the variance of the target that bins of a column explain picks at most five
+    columns, each of which is cross-validated in a decision tree on at most 5,000 rows.
     """
     known = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
     if not known or len(features) < _FEWEST_ROWS:
@@ -101,10 +82,7 @@ def _numbers(column: pd.Series) -> Float:
 
 
 def _explained(features: pd.DataFrame, wanted: Float) -> Float:
-    """Share of the variance of the target that the bins of each column explain: (n_columns,).
-
-    The mean over the columns of `wanted`, (n_rows, n_classes).
-    """
+    """Share of the variance of `wanted` (n_rows, n_classes) that bins of each column explain."""
     shares = np.zeros(features.shape[1])
     for block, values in number_blocks(features):
         shares[block] = _explained_by(values.astype(np.float64), wanted)

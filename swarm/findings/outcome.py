@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.findings.registry import Finding, found
-from swarm.search.proxy import LOW_CORRELATION
+from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
 from swarm.validation.judgement import Judgement, number
@@ -29,14 +29,7 @@ def search_findings(
 ) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the training rows.
 
-    Parameters
-    ----------
-    finished : FinishedSearch
-    target : (n_rows,) or (n_rows, n_labels)
-        Target of the training rows.
-    task : str
-    judgement : Judgement, optional
-        A significant gain on its test rows refutes the doubt that there were too few rows.
+    A significant gain on the test rows refutes the doubt that there were too few rows.
     """
     selection = None if judgement is None else judgement.selection
     proven = selection is not None and selection.verdict == "better"
@@ -47,7 +40,6 @@ def search_findings(
         *([] if proven else _too_few_rows(result, target, task)),
         *_agreement(result),
         *_size_bound(result),
-        *_row_parts(result),
     ]
 
 
@@ -66,7 +58,7 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
         return
     gain = confirmation.gain
     # All features gain nothing over themselves.
-    unneeded = _is_everything(result) or confirmation.declined or confirmation.verdict == "better"
+    unneeded = _is_everything(result) or confirmation.verdict == "better"
     if gain is not None and not unneeded:
         where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
         yield found(
@@ -75,7 +67,10 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
             f"{gain.mean:+z.4f} ({gain.low:+z.4f} to {gain.high:+z.4f}), {where}",
         )
     if confirmation.missed:
-        yield found("SWM210", f"confirm.goal is size, and {confirmation.reason_missed()}")
+        yield found(
+            "SWM210",
+            f"the goal of confirm is size, and {confirmation.reason_missed()}",
+        )
 
 
 def _is_everything(result: SearchResult) -> bool:
@@ -113,27 +108,19 @@ def _size_bound(result: SearchResult) -> Iterator[Finding]:
     if space.min_size == space.max_size:
         return
     if size == space.max_size and size < int((~space.forbidden).sum()):
-        yield found("SWM207", f"the subset has {size:,} units, as many as space.max_size allows")
+        yield found("SWM207", f"the subset has {size:,} units, as many as max_size allows")
     elif size == space.min_size and size > max(1, int(space.fixed.sum())):
-        yield found("SWM207", f"the subset has {size:,} units, as few as space.min_size allows")
-
-
-def _row_parts(result: SearchResult) -> Iterator[Finding]:
-    parts = result.parts
-    if parts is not None and parts.correlations[0] < LOW_CORRELATION:
-        yield found(
-            "SWM208",
-            f"{parts.rows[0]:,} rows rank subsets differently from all {parts.rows[-1]:,}: rank "
-            f"correlation {parts.correlations[0]:.2f} over {parts.n_probes} subsets",
-        )
+        yield found("SWM207", f"the subset has {size:,} units, as few as min_size allows")
 
 
 def _optimism(judgement: Judgement) -> Iterator[Finding]:
     costs, optimism = judgement.costs, judgement.optimism
     if optimism is None or not {"best_subset", "all_features"} <= set(costs):
         return
-    gain = costs["all_features"] - costs["best_subset"]
-    if math.isfinite(optimism) and math.isfinite(gain) and optimism > 0 and optimism >= gain:
+    gain = difference(costs["all_features"], costs["best_subset"])
+    if not (math.isfinite(optimism) and math.isfinite(gain)):
+        return
+    if optimism > 0 and difference(optimism, gain) >= 0:
         yield found(
             "SWM203",
             f"the optimism of the best subset is {optimism:+z.4f}, and its gain over all features "
@@ -147,7 +134,7 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
     if rows.empty or rows["favours"].iloc[0] == "ensemble":
         return
     row = rows.iloc[0]
-    if math.isnan(row["difference"]) or math.isclose(row["low"], row["high"], abs_tol=1e-12):
+    if math.isnan(row["difference"]) or difference(row["high"], row["low"]) == 0:
         # Undefined, or the draws are the selection, as of all features.
         return
     interval = "" if math.isnan(row["low"]) else f" ({row['low']:+z.3f} to {row['high']:+z.3f})"

@@ -22,27 +22,14 @@ Severity = Literal["error", "warning", "note"]
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding.
+    """A kind of finding."""
 
-    Attributes
-    ----------
-    code : str
-        ``SWM`` and three digits.
-    title : str
-        A noun phrase.
-    reason : str
-        When it is reported and why it matters, for the documentation.
-    remedy : str
-        What to do, in the imperative, without a full stop.
-    severity : {"error", "warning", "note"}
-        An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
-        subset. A note states a choice that was made by default.
-    """
-
-    code: str
-    title: str
-    reason: str
-    remedy: str
+    code: str  # "SWM" and three digits
+    title: str  # a noun phrase
+    reason: str  # when it is reported and why it matters, for the documentation
+    remedy: str  # what to do, in the imperative, without a full stop
+    # An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
+    # subset. A note states a choice that was made by default.
     severity: Severity = "warning"
 
 
@@ -128,10 +115,13 @@ _ALL = (
     Kind(
         "SWM106",
         "Rows that may belong together",
-        "A column that is named like an identifier repeats its values, and `data.group` is not set."
-        " If rows with the same value belong together (visits of a patient, orders of a customer),"
-        " a random split puts near copies on both sides.",
-        "set data.group to the column and use split and folds by group, or drop the column",
+        "A column repeats its values like the identifier of what rows belong to (visits of a"
+        " patient, orders of a customer), and the rows have no groups: a random split puts near"
+        " copies on both sides. It is likely if the column is named like an identifier, or has"
+        " numbers of 16 digits or more, or if its values occur in similar numbers of rows and"
+        " other columns are constant within them. It is possible if the numbers of rows are more"
+        " even than by chance.",
+        "make the column the groups of the rows, and split and fold by group, or drop it",
     ),
     Kind(
         "SWM107",
@@ -162,20 +152,20 @@ _ALL = (
         "ID-like column",
         "Every row has its own value: text, or whole numbers without gaps to speak of. Such a"
         " column cannot generalise, but can encode the order in which rows were collected.",
-        "drop it (data.drop)",
+        "drop it",
     ),
     Kind(
         "SWM112",
         "Constant column",
         "A column has one value in all training rows, so no model can use it. A part of a date is"
-        " no column of the table; `space.forbidden` leaves it out.",
-        "drop it (data.drop)",
+        " no column of the table; `forbidden` leaves it out.",
+        "drop it",
     ),
     Kind(
         "SWM113",
         "Duplicate columns",
         "Columns have equal values in all training rows. Which of them is selected is arbitrary.",
-        "keep one of them and drop the others (data.drop)",
+        "keep one of them and drop the others",
     ),
     Kind(
         "SWM114",
@@ -185,21 +175,21 @@ _ALL = (
         " 0.99 (for numbers, an R² of at least 0.97 on ranks). Most often the column was filled in"
         " after the outcome was known, or is the outcome under another name. Up to 5,000 training"
         " rows are used, and at most five columns are reported.",
-        "check when its values are known, and drop it (data.drop) if that is after the outcome",
+        "check when its values are known, and drop it if that is after the outcome",
     ),
     Kind(
         "SWM115",
         "Free text as a category",
         "Most values of a category occur once and have several words. As categories they carry no"
         " information beyond the row itself.",
-        "drop it (data.drop), or turn it into numbers first",
+        "drop it, or turn it into numbers first",
     ),
     Kind(
         "SWM116",
         "Dates as text",
         "A text column holds dates. As categories, dates have neither order nor distance, and later"
         " rows have dates that the model has never seen.",
-        "list it in data.dates, which replaces it by year, month, day and weekday",
+        "replace it by numbers, such as its year, month, day and weekday",
     ),
     Kind(
         "SWM117",
@@ -217,8 +207,8 @@ _ALL = (
         " oversampling, or from one object that is in the table several times. A model that was"
         " trained on a copy knows the answer of the row it is tested on, so costs and test scores"
         " are too good.",
-        "remove the copies (instead of oversampling, weight the classes in the model), or name"
-        " what they share in data.group",
+        "remove the copies (instead of oversampling, weight the classes in the model), or"
+        " make what they share the groups of the rows",
     ),
     Kind(
         "SWM119",
@@ -236,11 +226,27 @@ _ALL = (
         "turn them into numbers in the table, without signs and separators of thousands",
     ),
     Kind(
+        "SWM121",
+        "Value that may mark missing ones",
+        "The smallest or largest value of a column of numbers is that of at least 1 % of the rows"
+        " and far from all others, such as -999 among temperatures. It most likely stands for"
+        " missing values, and distorts means, scales and distances.",
+        "replace it by missing values in the table, unless it was measured",
+    ),
+    Kind(
+        "SWM122",
+        "Row labels in another order",
+        "The target, weights or groups given to `SubsetSelector` have the same index as X, but in"
+        " another order, as after a shuffle of X alone. Rows are matched by position, as everywhere"
+        " in scikit-learn, so each row gets the target of another one and nothing can be learned.",
+        "align them, such as y = y.loc[X.index], or reset the index of both",
+    ),
+    Kind(
         "SWM201",
         "Proxy unlike the model",
         "The rank correlation between the costs of the cheaper and of the full model is below 0.8,"
         " so that the search optimised something else.",
-        "make proxy.params more like model.params, or search without a proxy",
+        "choose parameters of the proxy closer to those of the model, or search without a proxy",
     ),
     Kind(
         "SWM202",
@@ -261,7 +267,7 @@ _ALL = (
         "Random subsets as good",
         "Ensembles of random subsets of the same sizes score as well on the test rows. The columns"
         " are interchangeable, and the selected ones deserve no interpretation.",
-        "do not interpret the selected columns; a smaller space.max_size may separate them",
+        "do not interpret the selected columns; a smaller max_size may separate them",
     ),
     Kind(
         "SWM205",
@@ -271,30 +277,23 @@ _ALL = (
         " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
         " 0.1, and 0.1 for an error of 0.5: more than most selections gain. Fresh folds do not show"
         " it, as they have the same rows. It is not reported if unseen rows show a gain.",
-        "search fewer subsets (budget.distinct), or collect more rows",
+        "search fewer subsets (distinct), or collect more rows",
     ),
     Kind(
         "SWM206",
         "Unstable subset",
         "The final subsets of the search hardly agree: Nogueira's stability index is below 0.4,"
         " where 0 is chance and 1 full agreement.",
-        "run swarm stability before interpreting the selected columns",
+        "repeat the search with other seeds or resamples (swarm stability) before interpreting the"
+        " selected columns",
     ),
     Kind(
         "SWM207",
         "Size at a bound of the space",
-        "The selected subset is as large as `space.max_size`, or as small as `space.min_size`,"
-        " allows. The best size may be beyond the bound.",
+        "The selected subset is as large as `max_size`, or as small as `min_size`, allows."
+        " The best size may be beyond the bound.",
         "move the bound, unless it is a requirement",
         severity="note",
-    ),
-    Kind(
-        "SWM208",
-        "Part of the rows unlike all rows",
-        "The rank correlation between the costs of subsets on the smallest part of the rows and on"
-        " all rows is below 0.8, so that subsets may have been left out that are better than the"
-        " result.",
-        "set budget.rows to a larger number, or to null",
     ),
     Kind(
         "SWM209",
@@ -313,19 +312,13 @@ _ALL = (
         " against all features is shown to be within the margin. No evaluated subset is, so that"
         " the one with the lowest cost on fresh folds is the result, which may be worse than all"
         " features. With few rows the costs of folds vary too much to show a small margin.",
-        "keep all features, or accept a larger loss (confirm.margin), or use more rows",
+        "keep all features, or accept a larger loss (margin), or use more rows",
     ),
     Kind(
         "SWM301",
         "Drifted columns of the champion",
         "Columns of the champion have drifted since it was trained.",
         "check the table, or set drift.action to stop",
-    ),
-    Kind(
-        "SWM302",
-        "Champion without training statistics",
-        "The champion has no record of its training rows to compare with, so drift is unknown.",
-        "promote a model of a newer run",
     ),
     Kind(
         "SWM303",
@@ -342,26 +335,14 @@ KINDS = MappingProxyType({kind.code: kind for kind in _ALL})
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding.
-
-    Attributes
-    ----------
-    code, title, severity
-        See :class:`Kind`.
-    text : str
-        What was found, with its values: a clause without a full stop.
-    remedy : str
-        What to do.
-    columns : tuple of str
-        The first 100 of the columns concerned, if any.
-    """
+    """One finding of a :class:`Kind`."""
 
     code: str
     title: str
     severity: Severity
-    text: str
+    text: str  # what was found, with its values: a clause without a full stop
     remedy: str
-    columns: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()  # the first 100 of the columns concerned, if any
 
     def __str__(self) -> str:
         return f"{self.code}: {self.text}" + (f"; {self.remedy}" if self.remedy else "")
@@ -379,13 +360,7 @@ class Finding:
 def found(
     code: str, text: str, columns: Sequence[str] = (), *, remedy: str | None = None
 ) -> Finding:
-    """Return a finding of a kind; `remedy` overrides that of the kind.
-
-    Examples
-    --------
-    >>> str(found("SWM103", "3 of 9 rows have no fold"))
-    'SWM103: 3 of 9 rows have no fold; fill them, unless this is intended'
-    """
+    """Return a finding of a kind; `remedy` overrides that of the kind."""
     kind = KINDS[code]
     told = kind.remedy if remedy is None else remedy
     named = tuple(map(str, columns[:_MOST_COLUMNS]))

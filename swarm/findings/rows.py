@@ -1,7 +1,8 @@
-"""Hashes of rows, and rows that occur several times."""
+"""Hashes of rows, rows that occur several times, and rows whose labels are in another order."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from swarm.findings.columns import hashable
+from swarm.findings.registry import Finding, found
 
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are distinguished by so many columns first; only those that these leave equal are compared in
@@ -20,17 +22,9 @@ _FEWEST_VALUES, _SHARE = 50, 0.5
 
 
 def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
-    """Hash each row by its values, whatever the types that hold them.
+    """Hash each row (n_rows,) by its values, whatever the types that hold them.
 
-    Parameters
-    ----------
-    frame : DataFrame (n_rows, n_columns)
-
-    Returns
-    -------
-    uint64 (n_rows,)
-        Equal for equal values in the same order of columns. Missing values are equal to one
-        another, and whole numbers to the same numbers of a column of floats.
+    Missing values are equal to one another, and whole numbers to the same floats.
     """
     total = np.zeros(len(frame), dtype=np.uint64)
     for place in range(frame.shape[1]):
@@ -42,21 +36,38 @@ def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
     return total
 
 
+def label_findings(X: Any, others: Mapping[str, Any]) -> list[Finding]:
+    """Find arguments with the row labels of X in another order, though rows match by position."""
+    if not isinstance(X, pd.DataFrame):
+        return []
+    shuffled = [
+        name
+        for name, other in others.items()
+        if isinstance(other, (pd.Series, pd.DataFrame)) and _is_reordered(X.index, other.index)
+    ]
+    return [
+        found(
+            "SWM122",
+            f"{name} has the row labels of X in another order, and rows are matched by position",
+            remedy=f"align them, such as {name} = {name}.loc[X.index], or reset the index of both",
+        )
+        for name in shuffled
+    ]
+
+
+def _is_reordered(labels: pd.Index, others: pd.Index) -> bool:
+    if len(labels) != len(others) or labels.equals(others):
+        return False
+    hashes, other_hashes = (
+        np.sort(pd.util.hash_pandas_object(each, index=False)) for each in (labels, others)
+    )
+    return np.array_equal(hashes, other_hashes)
+
+
 def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bool_]:
-    """Find rows that equal an earlier one, where they hardly do by chance.
+    """Find rows (n_rows,) that equal an earlier one, if a single column mostly distinguishes rows.
 
-    In a few columns of categories or counts many rows are equal by chance. Copies are those of
-    rows that a single column mostly distinguishes.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-    target : (n_rows,) or (n_rows, n_labels)
-
-    Returns
-    -------
-    bool (n_rows,)
-        All False if no column distinguishes the distinct rows.
+    In a few columns of categories or counts many rows are equal by chance.
     """
     hashes = hash_rows(features.iloc[:, :_FIRST_COLUMNS])
     hashes += _PRIME * hash_rows(pd.DataFrame(target))
@@ -71,14 +82,7 @@ def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bo
 
 
 def is_distinguished(features: pd.DataFrame, n_distinct: int) -> bool:
-    """Whether a single column mostly distinguishes the rows, so that equal ones are copies.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-    n_distinct : int
-        Number of different rows.
-    """
+    """Whether a single column mostly distinguishes the rows, so that equal ones are copies."""
     needed = max(_FEWEST_VALUES, _SHARE * n_distinct)
     columns = (hashable(features.iloc[:, at]) for at in range(features.shape[1]))
     return any(column.nunique() >= needed for column in columns)

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from swarm.findings.columns import (
     constant_columns,
-    date_format,
     duplicate_columns,
-    group_columns,
     id_columns,
-    is_free_text,
-    signed_number,
+    sentinels,
     text_columns,
+    text_kind,
 )
+from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, found
 from swarm.findings.rows import repeated_rows
@@ -39,37 +38,21 @@ def column_findings(
     target: NDArray[Any],
     task: str,
     *,
-    grouped: bool = False,
+    grouped: bool = False,  # whether the groups of the rows are known
+    # features of no column of the source, which thus cannot be dropped
     derived: Collection[str] = (),
 ) -> list[Finding]:
-    """Return what is odd about the features of the training rows.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-    target : (n_rows,) or (n_rows, n_labels)
-    task : str
-        See :func:`swarm.problem.target.task_of`.
-    grouped : bool
-        Whether the groups of the rows are known.
-    derived : collection of str
-        Features that no column of the source has as its name, so that they cannot be dropped.
-    """
+    """Return what is odd about the features of the training rows."""
     n_rows = len(features)
     features = features.set_axis([str(name) for name in features.columns], axis=1)
     told = []
     ids = id_columns(features)
-    texts, numbers, dates = [], {}, {}
-    for name in text_columns(features):
-        form = date_format(features[name])
-        if form is not None:
-            dates[name] = form
-        elif is_free_text(features[name]):
-            texts.append(name)
-        elif (number := signed_number(features[name])) is not None:
-            numbers[name] = number
+    kinds = {name: text_kind(features[name]) for name in text_columns(features)}
+    texts = [name for name, (kind, _) in kinds.items() if kind == "prose"]
+    dates = {name: form for name, (kind, form) in kinds.items() if kind == "date"}
+    numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
     other = {*ids, *texts, *dates}
-    groups = [] if grouped else [name for name in group_columns(features) if name not in other]
+    groups = [] if grouped else group_columns(features, skip={*other, *derived})
     if ids:
         told.append(found("SWM111", f"{_each(ids)} a value of its own in every row", ids))
     constant = constant_columns(features)
@@ -101,21 +84,25 @@ def column_findings(
         name, number = next(iter(numbers.items()))
         text = f"{_each(list(numbers))} numbers as text ({number!r} in {name!r})"
         told.append(found("SWM120", text, list(numbers)))
-    for name in groups:
-        distinct = int(features[name].nunique())
-        told.append(found("SWM106", f"{name!r} has {distinct:,} values in {n_rows:,} rows", [name]))
-    return [_with_its_key(each, derived) for each in told]
+    marks = sentinels(features)
+    if marks:
+        shown = [
+            f"{name!r} is {value:.12g} in {share:.1%} of the rows"
+            for name, (value, share) in list(marks.items())[:3]
+        ]
+        more = f", and {len(marks) - 3} more are alike" if len(marks) > 3 else ""
+        text = f"{', '.join(shown)}{more}, unlike all other values"
+        told.append(found("SWM121", text, list(marks)))
+    told += [found("SWM106", str(group), [group.name]) for group in groups]
+    return [_with_derived(each, derived) for each in told]
 
 
-def _with_its_key(finding: Finding, derived: Collection[str]) -> Finding:
-    """Name the key that can leave out the columns."""
-    own = [name for name in finding.columns if name in derived]
-    if not own:
+def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
+    """Say how to leave out parts of dates, which are no columns of the table."""
+    parts = [name for name in finding.columns if name in derived]
+    if not parts:
         return finding
-    usual, key = "data.drop", "space.forbidden"
-    if len(own) < len(finding.columns):
-        key = f"{usual}, and {key} for {some(own)}"
-    return replace(finding, remedy=finding.remedy.replace(usual, key))
+    return replace(finding, remedy=f"{finding.remedy}; forbidden leaves out {some(parts)}")
 
 
 def target_findings(

@@ -12,25 +12,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.problem.models import describe, is_lightgbm, is_short_float, last_step, steps_before
-from swarm.problem.scoring import averages_classes
+from swarm.problem.column_params import for_columns
+from swarm.problem.models import describe, is_lightgbm
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-# Incremented whenever costs are corrected, see :func:`had_wrong_costs`.
-_REVISION = 2
 # Columns whose bytes are read at once.
 _BLOCK = 512
-# Estimators with a fast path in version 0.1.0, independent of the current fast paths.
-_NEIGHBOURS = {"sklearn.KNeighborsClassifier", "sklearn.KNeighborsRegressor", "swarm.MLkNN"}
-_LINEAR = {
-    "sklearn.Ridge",
-    "sklearn.RidgeClassifier",
-    "sklearn.LinearRegression",
-    "sklearn.LinearDiscriminantAnalysis",
-}
-_FAST_PATHS = {*_NEIGHBOURS, *_LINEAR, "sklearn.GaussianNB"}
 
 
 def digests(problem: Problem) -> tuple[str, str]:
@@ -53,52 +42,33 @@ def data_hash(problem: Problem, prefix: bytes) -> Any:
     return digest
 
 
-def had_wrong_costs(problem: Problem) -> bool:
-    """Whether version 0.1.0 may have archived wrong costs of a problem.
-
-    Its fast paths scaled neighbours with sums in another order, computed float32 columns in
-    float64, and used fitted models for too few linear systems. Its averaged scorers failed on
-    binary targets without a class 1.
-    """
-    averaged = averages_classes(problem.scoring) and problem.task == "binary"
-    if averaged and 1 not in np.unique(problem.target).tolist():
-        return True
-    last = last_step(problem.estimator)
-    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
-    if kind not in _FAST_PATHS:
-        return False
-    if kind in _LINEAR or any(map(is_short_float, problem.features.dtypes)):
-        return True
-    scaled = bool(steps_before(problem.estimator)) and kind in _NEIGHBOURS
-    return scaled or (type(last).__name__ == "KNeighborsRegressor" and last.weights == "distance")
-
-
 def recipe(problem: Problem) -> bytes:
     """Return what a cost depends on apart from the rows and the folds."""
     scorer = problem.scoring
+    # Tables and series as arrays, which are described by their values.
+    fit_params = {
+        name: value.to_numpy() if hasattr(value, "to_numpy") else value
+        for name, value in problem.fit_params.items()
+    }
     parts = {
-        "estimator": describe(problem.estimator),
+        "estimator": describe(_in_order_of_search(problem)),
         "package": _packages(problem.estimator),
         "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
         "importance": problem.importance,
         "units": problem.space.units,
+        "fit_params": describe(fit_params),
+        "as_array": problem.as_array,
+        "weights_in_score": problem.weights_in_score,
     }
-    # Added only if set, so that older fingerprints stay valid.
-    if problem.fit_params:
-        # Tables and series as arrays, which are described by their values.
-        parts["fit_params"] = describe(
-            {
-                name: value.to_numpy() if hasattr(value, "to_numpy") else value
-                for name, value in problem.fit_params.items()
-            }
-        )
-    if problem.as_array:
-        parts["as_array"] = True
-    if problem.weights_in_score:
-        parts["weights_in_score"] = True
-    if had_wrong_costs(problem):
-        parts["revision"] = _REVISION
     return json.dumps(parts, sort_keys=True).encode()
+
+
+def _in_order_of_search(problem: Problem) -> Any:
+    """Return the estimator with positions of columns as they are in the features of the problem."""
+    columns = list(problem.features.columns)
+    if not problem.by_column or columns == problem.given_columns:
+        return problem.estimator
+    return for_columns(problem.estimator, problem.given_columns, columns)
 
 
 def _packages(estimator: Any) -> str:
@@ -132,10 +102,7 @@ def _array_bytes(array: NDArray[Any] | None) -> bytes:
 
 
 def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
-    """Yield names, types and values, column by column.
-
-    Neighbours of the same NumPy type are read in blocks, which is much faster than one by one.
-    """
+    """Yield names, types and values by column, read in blocks of one NumPy type for speed."""
     dtypes = list(features.dtypes)
     position = 0
     while position < len(dtypes):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,14 @@ _KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "col
 
 
 def make_folds(
+    # ``stratified`` (by class, or by each label separately), ``random``, ``group``,
+    # ``stratified_group``, ``time`` (blocks of rows ordered by `time`, trained on the rows before
+    # them), ``purged`` (the same blocks, trained on the rows on both sides whose labels do not
+    # overlap theirs) or ``column`` (each value of `column` is the fold in which a row is tested;
+    # rows with a missing value are in the training rows of every fold, so that a single value gives
+    # a hold-out).
     kind: str,
-    target: NDArray[Any],
+    target: NDArray[Any],  # (n_rows,) or (n_rows, n_labels)
     task: str,
     *,
     n_folds: int = 5,
@@ -34,41 +40,13 @@ def make_folds(
     groups: NDArray[Any] | None = None,
     time: NDArray[Any] | None = None,
     column: NDArray[Any] | None = None,
-    windows: TimeWindows | None = None,
+    windows: TimeWindows | None = None,  # of the kinds ``time`` and ``purged``
+    # (n_rows,), time at which each label is known; in place of a horizon
     label_end: NDArray[Any] | None = None,
 ) -> list[Fold]:
-    """Split rows into folds.
+    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``.
 
-    Parameters
-    ----------
-    kind
-        ``stratified``, ``random``, ``group``, ``stratified_group``, ``time`` (blocks of rows
-        ordered by `time`, trained on the rows before them: an expanding or, by `windows`, a rolling
-        window), ``purged`` (blocks of rows ordered by `time`, trained on the rows on both sides
-        whose labels do not overlap theirs) or ``column`` (each value of `column` is the fold in
-        which a row is tested; rows with a missing value are in the training rows of every fold,
-        so that a single value gives a hold-out).
-        ``stratified`` preserves the share of each class, or of each label separately.
-    target : (n_rows,) or (n_rows, n_labels)
-    shuffle
-        Whether to shuffle the rows, with `seed`, before splitting.
-    windows
-        Gap, window, horizon and embargo of the kinds ``time`` and ``purged``.
-    label_end : (n_rows,), optional
-        Time at which each label is known, for labels that look ahead; in place of a horizon.
-
-    Returns
-    -------
-    list of (train, test)
-        Row positions, int64, ascending for all kinds except ``time`` and ``purged``, where they are
-        in order of time.
-
-    Raises
-    ------
-    DataError
-        If there are fewer rows, groups or members of a class than folds.
-    ConfigError
-        If the kind is unknown, or does not support the target or the windows.
+    Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
     """
     check_known("kind of folds", kind, _KINDS)
     windows = windows or TimeWindows()
@@ -92,6 +70,7 @@ def make_folds(
     if kind == "stratified" and task == "multilabel":
         rng = np.random.default_rng(seed) if shuffle else None
         return _from_column(_iterative_stratification(target, n_folds, rng))
+    groups = None if groups is None or "group" not in kind else complete_groups(groups)
     _refuse_too_few(kind, target, task, groups, n_folds)
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
@@ -102,7 +81,25 @@ def make_folds(
         "stratified_group": StratifiedGroupKFold,
     }
     splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
-    return list(splitter.split(target, target, groups if "group" in kind else None))
+    return list(splitter.split(target, target, groups))
+
+
+def complete_groups(groups: Any) -> NDArray[Any]:
+    """Return groups as an array that splitters can sort; missing groups are a DataError."""
+    # NumPy writes a missing value in a list of text as text.
+    is_list = isinstance(groups, (list, tuple))
+    missing = int(pd.isna(np.asarray(groups, dtype=object if is_list else None)).sum())
+    values = np.asarray(groups)
+    if missing:
+        raise DataError(
+            f"groups are missing in {missing} of {len(values)} rows; fill or drop them first"
+        )
+    if values.dtype == object and values.ndim == 1:
+        try:
+            np.unique(values)
+        except TypeError:  # numbers and text cannot be sorted
+            return np.asarray(pd.factorize(values)[0])
+    return values
 
 
 def _refuse_too_few(
@@ -112,7 +109,7 @@ def _refuse_too_few(
     is_classes = task in ("binary", "multiclass")
     if "group" in kind:
         if groups is None:
-            raise ConfigError(f"folds of kind {kind!r} need groups; name a group column")
+            raise ConfigError(f"folds of kind {kind!r} need groups; pass the groups of the rows")
         if kind == "stratified_group" and not is_classes:
             raise ConfigError(
                 f"folds of kind {kind!r} need classes but the target is {task}; use 'group'"
@@ -139,16 +136,9 @@ def _iterative_stratification(
 ) -> Int:
     """Assign each row to a fold, rarest label first, to the fold that lacks this label most.
 
-    Ties are broken by the number of rows that a fold lacks, then at random. A label with fewer
-    rows than folds is missing from some folds, which is not an error.
-
-    `target` has 0 or 1 for each label. `rng` shuffles rows and breaks ties; None: rows in their
-    order, ties to the first fold.
-
-    References
-    ----------
-    Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data, ECML
-    PKDD. The packages that implement it are no longer maintained.
+    Ties are broken by the number of rows that a fold lacks, then by `rng`; None: the first fold.
+    Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data, ECML
+    PKDD.
     """
     n_rows, n_labels = target.shape
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
@@ -193,42 +183,6 @@ def _from_column(column: NDArray[Any] | None) -> list[Fold]:
         )
     tests = [np.asarray(column == name) & ~missing for name in names]
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
-
-
-def repeated_folds(
-    first: Sequence[Fold], draw: Callable[[int], Sequence[Fold]], seed: int, repeats: int
-) -> list[Fold]:
-    """Return the folds of several partitions of the rows, one partition after the other.
-
-    Parameters
-    ----------
-    first
-        The first partition.
-    draw : callable
-        Returns the folds of a seed.
-    seed : int
-        Seed of the first partition. The others follow from it and their number, and differ from
-        those of a confirmation on fresh folds.
-    repeats : int
-        Number of partitions.
-
-    Raises
-    ------
-    DataError
-        If two partitions are equal, or have different numbers of folds.
-    """
-    folds, seen = list(first), {partition_key(first)}
-    for repeat in range(1, repeats):
-        made = draw(int(np.random.SeedSequence([seed, repeat, 1]).generate_state(1)[0]))
-        seen.add(partition_key(made))
-        if len(seen) <= repeat or len(made) != len(first):
-            raise DataError(
-                f"{repeats} repeats need {repeats} different partitions into {len(first)} folds, "
-                f"but partition {repeat + 1} repeats an earlier one or has {len(made)} folds; use "
-                "fewer repeats, or folds of another kind"
-            )
-        folds += made
-    return folds
 
 
 def partition_key(folds: Sequence[Fold]) -> frozenset[bytes]:

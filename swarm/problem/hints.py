@@ -12,21 +12,22 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import ConfigError, InputError, check_known
 from swarm.problem.space import SearchSpace
-from swarm.statistics.distances import Distances
 
 # Every strategy imports this module; the statistics need pandas, SciPy and Numba.
 if TYPE_CHECKING:
     import pandas as pd
 
-# Above this number of columns, the full distance matrix is not computed: it takes 200 MB at this
-# size, and 80 GB at 100,000 columns.
-MOST_DENSE_COLUMNS = 5000
+# The largest number of columns of which pairs are compared: a matrix takes 200 MB at this size, and
+# 80 GB at 100,000 columns.
+MOST_COLUMNS = 5000
 
 # Of a longer table, hints are computed from this many rows, spread evenly: the standard error of a
 # correlation is then 0.003.
 MOST_ROWS = 100_000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
+# Hints that compare pairs of columns.
+_PAIR_HINTS = frozenset({"distance", "clusters", "redundancy"})
 # Hints that are computed from the target.
 TARGET_HINTS = frozenset({"relevance", "redundancy"})
 
@@ -37,9 +38,8 @@ class Hints:
 
     Attributes
     ----------
-    distance : float64 (n_units, n_units), Distances or None
-        ``1 - |Spearman correlation|``: a matrix, or for wide tables an object that sums
-        distances over subsets.
+    distance : float64 (n_units, n_units) or None
+        ``1 - |Spearman correlation|``.
     clusters : int (n_units,) or None
         Cluster label of each unit.
     relevance : float64 (n_units, n_labels) or None
@@ -51,7 +51,7 @@ class Hints:
         Masks for a warm start, best first.
     """
 
-    distance: Float | Distances | None = None
+    distance: Float | None = None
     clusters: Int | None = None
     relevance: Float | None = None
     redundancy: Float | None = None
@@ -70,6 +70,36 @@ def default_clusters(n_units: int) -> int:
     return min(n_units, 50, math.ceil(2 * math.sqrt(n_units)))
 
 
+def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
+    """Return the Spearman distances (n_units, n_units) of the units, from at most MOST_ROWS rows.
+
+    Of the columns of two units, the mean distance.
+    """
+    if space.n_columns > MOST_COLUMNS:
+        raise _too_many(space)
+    from swarm.statistics.spearman import spearman_distance, unit_distance
+
+    return unit_distance(spearman_distance(_sampled(features)), space.units)
+
+
+def _sampled(rows: Any) -> Any:
+    """Return at most MOST_ROWS rows of a table or array, spread evenly."""
+    if len(rows) <= MOST_ROWS:
+        return rows
+    from swarm.statistics.spearman import spread_rows
+
+    chosen = spread_rows(len(rows), MOST_ROWS)
+    return rows.iloc[chosen] if hasattr(rows, "iloc") else rows[chosen]
+
+
+def _too_many(space: SearchSpace) -> ConfigError:
+    return ConfigError(
+        f"this strategy compares pairs of columns, of {MOST_COLUMNS:,} at most, got"
+        f" {space.n_columns:,}; leave the prefilter on, which searches the most important ones,"
+        " or use a strategy that compares none, such as 'ranked'"
+    )
+
+
 def prepare_hints(
     features: pd.DataFrame,
     space: SearchSpace,
@@ -79,14 +109,9 @@ def prepare_hints(
     n_clusters: int | None = None,
     warm: Bool | None = None,
     needs: Sequence[str] = ("distance", "clusters"),
+    distance: Float | None = None,
 ) -> Hints:
     """Compute the requested hints of a search, from training rows only.
-
-    Up to :data:`MOST_DENSE_COLUMNS` columns, the distances are a matrix, and the clusters are
-    computed by complete linkage. Above, the distances are
-    :class:`swarm.statistics.spearman.LazyDistances`, and the clusters are computed by
-    :func:`swarm.statistics.clusters.line_clusters`, in time and memory linear in the number
-    of columns.
 
     Of more than :data:`MOST_ROWS` rows, as many are sampled, always the same.
 
@@ -97,7 +122,7 @@ def prepare_hints(
     target : (n_rows,) or (n_rows, n_labels), optional
         For relevance and redundancy.
     task : str, optional
-        Default: inferred by :func:`swarm.problem.target.task_of`.
+        As in :class:`swarm.problem.problem.Problem`. Default: inferred from the target.
     n_clusters : int, optional
         Default: :func:`default_clusters`.
     warm : bool (n, n_units), optional
@@ -105,11 +130,14 @@ def prepare_hints(
     needs
         Hints to compute: ``"distance"``, ``"clusters"``, ``"relevance"``, ``"redundancy"``. See
         the `needs` of a strategy.
+    distance : float64 (n_units, n_units), optional
+        Default: computed if needed, see :func:`unit_distances`.
 
     Raises
     ------
     ConfigError
-        If there are more clusters than units.
+        If there are more clusters than units, or pairs of more than :data:`MOST_COLUMNS` columns
+        would have to be compared.
     InputError
         If a hint is unknown, or needs a target and none is given.
     """
@@ -124,21 +152,21 @@ def prepare_hints(
         raise ConfigError(
             f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
-    if len(features) > MOST_ROWS:
-        from swarm.statistics.spearman import spread_rows
-
-        rows = spread_rows(len(features), MOST_ROWS)
-        features = features.iloc[rows]
-        if target is not None:
-            target = target.iloc[rows] if hasattr(target, "iloc") else target[rows]
-    distance: Float | Distances | None = None
+    if space.n_columns > MOST_COLUMNS and not _PAIR_HINTS.isdisjoint(needs):
+        raise _too_many(space)
     labels = relevance = redundancy = None
-    if "distance" in needs or "clusters" in needs:
-        distance, labels = _closeness(features, space, count if "clusters" in needs else None)
+    if distance is None and ("distance" in needs or "clusters" in needs):
+        distance = unit_distances(features, space)
+    if distance is not None and "clusters" in needs:
+        from swarm.statistics.clusters import clusters
+
+        labels = clusters(distance, count).astype(np.int64)
+        read_only(labels)
     if not TARGET_HINTS.isdisjoint(needs):
         from swarm.problem.target import task_of
         from swarm.statistics import information
 
+        features, target = _sampled(features), _sampled(target)
         task = task or task_of(target)
         if "redundancy" in needs:
             columns = information.mutual_information(features, target, task)
@@ -147,25 +175,3 @@ def prepare_hints(
             per_column = information.target_information(features, target, task)
             relevance = information.unit_relevance(per_column, space.units)
     return Hints(distance, labels, relevance, redundancy, warm)
-
-
-def _closeness(
-    features: pd.DataFrame, space: SearchSpace, n_clusters: int | None
-) -> tuple[Float | Distances, Int | None]:
-    """Compute distances, and cluster labels if `n_clusters` is given."""
-    from swarm.statistics.clusters import clusters, line_clusters
-    from swarm.statistics.spearman import LazyDistances, spearman_distance, unit_distance
-
-    labels = None
-    distance: Float | LazyDistances
-    if features.shape[1] <= MOST_DENSE_COLUMNS:
-        distance = unit_distance(spearman_distance(features), space.units)
-        if n_clusters is not None:
-            labels = clusters(distance, n_clusters).astype(np.int64)
-    else:
-        distance = LazyDistances(features, space.units)
-        if n_clusters is not None:
-            labels = line_clusters(distance, n_clusters)
-    if labels is not None:
-        read_only(labels)
-    return distance, labels

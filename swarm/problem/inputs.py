@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError
-from swarm.problem.folds import Fold, make_folds, repeated_folds
+from swarm.problem.dtypes import has_several_values
+from swarm.problem.folds import Fold, complete_groups, make_folds
 from swarm.problem.models import (
     allows_missing,
     is_a,
@@ -23,6 +24,7 @@ from swarm.problem.models import (
     tags_of,
     takes_categorical,
 )
+from swarm.problem.nested import has_method, preprocesses
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
@@ -44,7 +46,7 @@ def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> N
     if callable(scoring) or isinstance(scoring, Scoring):
         return
     methods = ("score",) if task == "unsupervised" else _PREDICTS
-    if not any(hasattr(estimator, method) for method in methods):
+    if not any(has_method(estimator, method) for method in methods):
         raise ConfigError(
             f"{type(estimator).__name__} has no method {methods[0]!r}, which is needed to score "
             "it; give an estimator that has it, or a callable as scoring"
@@ -73,13 +75,13 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
         kind = "has whole numbers" if counts else "is continuous"
         raise DataError(
             f"the target{named} {kind}, with {distinct} different values, but "
-            f"{type(model).__name__} is a classifier; use a regressor (model.estimator: "
-            "lightgbm.LGBMRegressor), or a target of classes"
+            f"{type(model).__name__} is a classifier; use a regressor, such as "
+            "lightgbm.LGBMRegressor, or a target of classes"
         )
     if _predicts_numbers(estimator) and isinstance(np.ravel(target)[0], str):
         raise DataError(
             f"the target{named} holds text, but {type(model).__name__} is a regressor; use a "
-            "classifier (model.estimator: lightgbm.LGBMClassifier), or a target of numbers"
+            "classifier, such as lightgbm.LGBMClassifier, or a target of numbers"
         )
 
 
@@ -147,14 +149,8 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = 
 
 
 def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = False) -> None:
-    """Reject columns that the model does not support.
-
-    Parameters
-    ----------
-    categories
-        Whether the model supports categories, regardless of its tags and parameters.
-    """
-    steps = getattr(estimator, "steps", None)
+    """Reject columns that the model does not support, unless `categories` declares its support."""
+    encodes = preprocesses(estimator)
     lightgbm = is_lightgbm(estimator)
     takes_categories = categories or takes_categorical(estimator)
     allows_nan = allows_missing(estimator)
@@ -162,15 +158,20 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
     for name, column in features.loc[:, suspicious].items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no values; drop it")
+        if has_several_values(column):
+            raise DataError(
+                f"column {name!r} has several values in one cell; give each value a column, or "
+                "drop it"
+            )
         if isinstance(column.dtype, pd.CategoricalDtype):
             if not takes_categories:
                 raise DataError(
                     f"column {name!r} is categorical but {type(estimator).__name__} needs numbers; "
-                    "encode it in a Pipeline, drop it, or set categorical_support if the "
-                    "estimator supports categories"
+                    "encode it in a Pipeline or drop it; an estimator that supports categories "
+                    "says so in its tags, or by categorical_support of SubsetSelector"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
-            if steps is None:
+            if not encodes:
                 raise DataError(
                     f"column {name!r} has {column.dtype} values, not numbers; {_remedy(column)}"
                 )
@@ -188,18 +189,14 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
 def _remedy(column: pd.Series) -> str:
     """Return what to do about a column that is not numeric."""
     if column.dtype.kind == "M":
-        return "list it in data.dates, which replaces it by year, month, day and weekday"
+        return "replace it by numbers, such as its year, month, day and weekday"
     if pd.api.types.is_numeric_dtype(column.infer_objects()):
         return "convert it with infer_objects()"
-    return "declare it categorical (data.categorical), encode it or drop it"
+    return "make it categorical, encode it or drop it"
 
 
 def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:
-    """Return which columns have to be looked at one by one: bool (n_columns,).
-
-    Those of NumPy floats without any fault are found in blocks: in a table of 100,000 columns,
-    pandas takes most of a minute to return each of them.
-    """
+    """Return which columns (n_columns,) have to be checked one by one, which is slow in pandas."""
     suspicious = np.ones(features.shape[1], dtype=bool)
     floats = np.array([dtype == np.dtype(float) for dtype in features.dtypes], dtype=bool)
     positions = np.flatnonzero(floats)
@@ -234,48 +231,24 @@ def _check_range(name: str, values: Float, lightgbm: bool) -> None:
 
 def resolve_folds(
     folds: Any,
-    repeats: int,
     features: pd.DataFrame,
     target: NDArray[Any],
     task: str,
     seed: int,
     groups: Any,
 ) -> list[Fold]:
-    """Return the folds of a number of folds, a splitter, or pairs of row positions.
-
-    Those of `repeats` partitions, one after the other, of which the first is that of one repeat;
-    pairs must be those of all partitions.
-
-    Raises
-    ------
-    ConfigError
-        If `folds` are none of these, or cannot be drawn again.
-    """
+    """Return the folds of a number of folds, a splitter, or pairs of row positions."""
     draw = partitions(folds, features, target, task, groups)
-    is_splitter = hasattr(folds, "split") and not isinstance(folds, str)
-    if is_splitter:
-        first = _split(folds, features, target, seed, groups)
-    elif draw is not None:
-        first = draw(seed)
-    else:
-        try:
-            first = [(np.asarray(train), np.asarray(test)) for train, test in folds]
-        except (TypeError, ValueError) as error:
-            raise ConfigError(
-                f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
-            ) from error
-    if repeats == 1:
-        return first
+    if hasattr(folds, "split") and not isinstance(folds, str):
+        return _split(folds, features, target, seed, groups)
     if draw is not None:
-        return repeated_folds(first, draw, seed, repeats)
-    if is_splitter:
+        return draw(seed)
+    try:
+        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
+    except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"{repeats} repeats need folds that can be drawn again, which {folds!r} does not "
-            "allow; use a number of folds, a shuffled splitter or one repeat"
-        )
-    if len(first) % repeats:
-        raise ConfigError(f"{len(first)} folds are not {repeats} partitions of equal length")
-    return first
+            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
+        ) from error
 
 
 def depend_on_seed(folds: Any) -> bool:
@@ -289,10 +262,7 @@ def depend_on_seed(folds: Any) -> bool:
 def partitions(
     folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, groups: Any
 ) -> Callable[[int], list[Fold]] | None:
-    """Return a function from a seed to folds of the same kind; None if they do not depend on one.
-
-    `folds` is a number of folds or a splitter, as in :func:`resolve_folds`.
-    """
+    """Return a function from a seed to folds of the same kind; None if no seed affects them."""
     if not depend_on_seed(folds):
         return None
 
@@ -322,7 +292,7 @@ def _split(
             f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
             "a generator is not reproducible"
         )
-    labels = None if groups is None else np.asarray(groups)
+    labels = None if groups is None else complete_groups(groups)
     try:
         return [(train, test) for train, test in splitter.split(features, target, labels)]
     except ValueError as error:
@@ -370,7 +340,7 @@ def check_fold_weights(
                 )
 
 
-def check_score_weights(scoring: Scoring, weights: Float | None, task: str, n_rows: int) -> None:
+def check_score_weights(scoring: Scoring, weights: Float | None, task: str) -> None:
     """Reject weights in the score if there are none, or the scorer does not support them."""
     if weights is None:
         raise ConfigError("weights_in_score needs sample weights and there are none; give some")
@@ -378,7 +348,7 @@ def check_score_weights(scoring: Scoring, weights: Float | None, task: str, n_ro
     if not scoring.takes_weights or (several and task == "multiclass"):
         raise ConfigError(
             f"scorer {scoring.name!r} does not support sample weights; choose another scorer, or "
-            "set weights_in_score to false"
+            "leave weights_in_score out"
         )
 
 
@@ -416,12 +386,21 @@ def check_folds(
                 f"the training rows of fold {number} have the single class "
                 f"{trained.tolist()[0]!r}; use fewer or stratified folds"
             )
-        if len(tested) == 1 and not scores_perfect_predictions(scoring, target[test], trained):
-            raise DataError(
-                f"the test rows of fold {number} have the single class {tested.tolist()[0]!r}, "
-                f"for which the scorer {scoring.name!r} is undefined; use fewer or stratified "
-                "folds, or another scorer"
-            )
+        if np.array_equal(trained, tested) or scores_perfect_predictions(
+            scoring, target[test], trained
+        ):
+            continue
+        unseen, untested = np.setdiff1d(tested, trained), np.setdiff1d(trained, tested)
+        if len(unseen):
+            rows = f"training rows of fold {number} lack the class {unseen.tolist()[0]!r}"
+        elif len(tested) == 1:
+            rows = f"test rows of fold {number} have the single class {tested.tolist()[0]!r}"
+        else:
+            rows = f"test rows of fold {number} lack the class {untested.tolist()[0]!r}"
+        raise DataError(
+            f"the {rows}, for which the scorer {scoring.name!r} is undefined; use fewer or "
+            "stratified folds, or a scorer of predicted classes, such as 'balanced_accuracy'"
+        )
 
 
 def _predicts_numbers(estimator: Any) -> bool:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
+from swarm.problem.nested import preprocesses, readers
 
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
 # other features, so that dropping an unused feature could change a model.
@@ -49,15 +50,10 @@ _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
 def make_deterministic(estimator: Any, seed: int) -> Any:
-    """Clone `estimator` so that equal data give equal models.
+    """Clone an estimator so that equal data give equal models; ConfigError for a generator.
 
-    Every ``random_state`` of None is replaced by `seed`. LightGBM models get
-    ``deterministic=True``, ``force_col_wise=True``, one thread and no output, unless set.
-
-    Raises
-    ------
-    ConfigError
-        If a ``random_state`` is a generator, whose state changes from fit to fit.
+    A ``random_state`` of None becomes `seed`. LightGBM models get ``deterministic=True``,
+    ``force_col_wise=True``, one thread and no output, unless set.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
@@ -111,23 +107,34 @@ def tags_of(estimator: Any) -> Any:
 
 
 def allows_missing(estimator: Any) -> bool:
-    """Whether an estimator supports missing values. Assumed of a pipeline, which may impute."""
-    if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
-        return True
+    """Whether an estimator, or every one inside that reads the table, supports missing values.
+
+    Assumed of a pipeline, which may impute.
+    """
+    return all(preprocesses(reader) or _allows_missing(reader) for reader, _ in readers(estimator))
+
+
+def _allows_missing(estimator: Any) -> bool:
     tags = tags_of(estimator)
-    return bool(tags is not None and tags.input_tags.allow_nan)
+    return is_lightgbm(estimator) or bool(tags is not None and tags.input_tags.allow_nan)
 
 
 def takes_categorical(estimator: Any) -> bool:
-    """Whether an estimator supports categorical columns, by its tags or its parameters.
+    """Whether an estimator, or every one inside that reads the table, supports categories.
 
-    LightGBM and scikit-learn's histogram models do, XGBoost with ``enable_categorical``, and
-    CatBoost with ``cat_features``. Assumed of a pipeline, which may encode them.
+    Assumed of a pipeline, which may encode them.
     """
-    if is_lightgbm(estimator) or getattr(estimator, "steps", None) is not None:
-        return True
+    return all(
+        preprocesses(reader) or (given == "table" and _takes_categorical(reader))
+        for reader, given in readers(estimator)
+    )
+
+
+def _takes_categorical(estimator: Any) -> bool:
     tags = tags_of(estimator)
-    if "HistGradient" in type(estimator).__name__ or (tags and tags.input_tags.categorical):
+    if is_lightgbm(estimator) or "HistGradient" in type(estimator).__name__:
+        return True
+    if tags and tags.input_tags.categorical:
         return True
     params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
     return bool(params.get("enable_categorical")) or params.get("cat_features") is not None
@@ -179,11 +186,7 @@ def keeps_columns(
 
 
 def model_importances(model: Any, n_columns: int) -> Float:
-    """Return the importances of a fitted model: float64 (n_columns,).
-
-    ``feature_importances_``, or the mean over outputs of ``|coef_|``. They are not rounded, so
-    that gains below one are kept.
-    """
+    """Return importances (n_columns,) of a fitted model, not rounded: gains below one count."""
     last = last_step(model)
     if hasattr(last, "feature_importances_"):
         values = np.asarray(last.feature_importances_, dtype=np.float64)
@@ -210,15 +213,8 @@ def used_by(model: Any, importances: Float) -> Bool:
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
     """Whether dropping columns that no tree splits on gives a bit-identical model.
 
-    True for LightGBM without column sampling, per-feature settings and early stopping, on data
-    where feature bundling loses no values. LightGBM bundles columns that are rarely non-zero
-    together; in the rows where they are, the bundle keeps the value of one column. Below 10,000
-    rows, it bundles only columns that are never non-zero together, which is lossless.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-        Training rows of the model.
+    True for LightGBM without column sampling, per-feature settings and early stopping, where its
+    bundles of rarely non-zero columns lose no values on these training rows.
     """
     if not is_lightgbm(estimator):
         return False
@@ -271,25 +267,12 @@ def _is_often_the_same(column: pd.Series) -> bool:
     return bool(most >= 0.49 * len(values))
 
 
-# Where classes were when archives were written that are still read: fingerprints contain this.
-_FORMER_PATHS = {
-    "swarm.problem.scoring.UnsupervisedScorer": "swarm.evaluation.unsupervised.WithoutTarget",
-}
-
-
 def _class_path(cls: type) -> str:
-    path = f"{cls.__module__}.{cls.__qualname__}"
-    return _FORMER_PATHS.get(path, path)
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def describe(estimator: Any) -> object:
-    """Describe an estimator by JSON values that are equal for equal settings.
-
-    Raises
-    ------
-    ConfigError
-        For a parameter that has no stable description, such as a lambda.
-    """
+    """Describe an estimator by JSON values that are equal for equal settings, else ConfigError."""
     if estimator is None or isinstance(estimator, (bool, int, float, str)):
         return estimator
     if isinstance(estimator, np.generic):
@@ -298,6 +281,8 @@ def describe(estimator: Any) -> object:
         return [str(estimator.dtype), estimator.tolist()]
     if isinstance(estimator, (list, tuple)):
         return [describe(item) for item in estimator]
+    if isinstance(estimator, (set, frozenset)):
+        return [describe(item) for item in sorted(estimator, key=repr)]
     if isinstance(estimator, dict):
         return {str(key): describe(value) for key, value in sorted(estimator.items())}
     if hasattr(estimator, "get_params") and not isinstance(estimator, type):

@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
-from swarm.checks import require
 from swarm.errors import ConfigError, DataError, check_known
+from swarm.problem.column_params import column_params, for_columns
 from swarm.problem.fingerprint import data_hash, digests, recipe
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
@@ -29,11 +29,17 @@ from swarm.problem.inputs import (
     checked_weights,
     resolve_folds,
 )
-from swarm.problem.model_inputs import column_params, fit_params_of, with_named_columns, with_names
+from swarm.problem.model_inputs import (
+    fit_params_of,
+    rows_for_model,
+    with_accepted_names,
+    with_named_columns,
+)
 from swarm.problem.models import (
     has_importances,
     is_lightgbm,
     keeps_columns,
+    last_step,
     make_deterministic,
     shrinks_exactly,
 )
@@ -42,6 +48,9 @@ from swarm.problem.space import SearchSpace, canonical_order
 from swarm.problem.target import task_of
 
 Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+# Rows of the fit that shows whether a model has importances, and those of each class among them.
+_ROWS_OF_A_TRIAL = 200
+_ROWS_OF_A_CLASS = 5
 IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
 
 
@@ -63,7 +72,7 @@ class Problem:
         Deterministic, with one thread.
     scoring : Scoring
     folds : tuple of (train, test)
-        Row positions; of several partitions one after the other.
+        Row positions.
     space : SearchSpace
     importance : str
         Source of the importances: ``fold``, ``refit``, ``permutation``,
@@ -79,15 +88,14 @@ class Problem:
     as_array : bool
         Whether models receive arrays instead of tables.
     by_column : tuple of str
-        Parameters of the estimator that list columns and are restricted to those of a subset.
+        Parameters of the estimator that are restricted to the columns of a subset, see
+        :mod:`swarm.problem.column_params`. Their positions refer to the user's table.
     categorical_support : bool
         Whether the user declared that the estimator supports categories.
     order : tuple of int
         Position of each column of `features` in the table that was given to :meth:`build`.
     weights_in_score : bool
         Whether the sample weights are passed to the scorer too.
-    repeats : int
-        Number of partitions of the rows, of the same number of folds each.
     """
 
     features: pd.DataFrame
@@ -107,7 +115,6 @@ class Problem:
     categorical_support: bool = False
     order: tuple[int, ...] = ()
     weights_in_score: bool = False
-    repeats: int = 1
 
     @classmethod
     def build(
@@ -120,7 +127,6 @@ class Problem:
         scoring: str | Callable[..., float] | Scoring | None = None,
         pos_label: str | int | None = None,
         folds: int | Sequence[Fold] | Any = 5,
-        repeats: int = 1,
         groups: Any = None,
         weight: Any = None,
         importance: Importance = "auto",
@@ -146,15 +152,18 @@ class Problem:
             Any scikit-learn estimator.
         space
             Units and constraints. Default: one unit per column, no constraints.
-        scoring, pos_label
-            See :func:`swarm.problem.scoring.resolve_scoring`.
+        scoring
+            Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
+            correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
+            ``(estimator, X, y) -> float``, or a :class:`Scoring`. Default: r2 for regression,
+            accuracy otherwise, which is subset accuracy for multi-label targets.
+        pos_label
+            Positive class of f1, jaccard, precision, recall and average_precision, by default 1
+            if that is a label, else the rarer class. Other scorers ignore it; votes and test
+            metrics still use it.
         folds
             Number of folds (stratified for classes and labels, shuffled with `seed`), pairs of
             row positions, or a scikit-learn splitter.
-        repeats
-            Number of partitions of the rows. The cost of a subset is its mean over the folds of
-            all; the first is that of one repeat, and the seeds of the others follow from `seed`.
-            Pairs in `folds` must be those of all partitions.
         groups, weight : (n_rows,)
             Groups for the splitter; sample weights.
         importance
@@ -167,7 +176,7 @@ class Problem:
             Whether models receive arrays. Then `features` has a single dtype and generated
             column names.
         task
-            Default: inferred by :func:`swarm.problem.target.task_of`.
+            As in :class:`Problem`. Default: inferred from the target and the estimator.
         categorical_support
             Declare that the estimator supports categorical columns, if neither its tags nor its
             parameters show it.
@@ -196,10 +205,10 @@ class Problem:
             raise DataError("the columns of the search space differ from those of the data")
         features = features.reset_index(drop=True)
         params = dict(fit_params or {})
-        order = canonical_order(features.columns)
+        given, order = list(features.columns), canonical_order(features.columns)
+        by_name, by_column = with_named_columns(params, given), column_params(estimator, given)
         if order != sorted(order):
-            params = with_named_columns(params, list(features.columns))
-            estimator = with_names(estimator, list(features.columns))
+            params = by_name
             features, space = features.iloc[:, order], space.reordered(order)
         task = task or task_of(target, estimator)
         check_columns(features, estimator, categorical_support)
@@ -207,15 +216,15 @@ class Problem:
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        require("repeats", repeats, at_least=1, whole=True)
-        made = resolve_folds(folds, repeats, features, labels, task, seed, groups)
+        made = resolve_folds(folds, features, labels, task, seed, groups)
         check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights, scored=weights_in_score)
         if weights_in_score:
-            check_score_weights(score, weights, task, len(labels))
-        kind = _importance_kind(importance, model, features, labels, as_array, task)
+            check_score_weights(score, weights, task)
+        fold_model = for_columns(model, given, list(features.columns)) if by_column else model
         check_fit_params(model, params)
+        kind = _importance_kind(importance, fold_model, features, labels, as_array, task)
         exact = not params and _exact(kind, model, features, made)
         return cls(
             features,
@@ -231,30 +240,26 @@ class Problem:
             seed,
             params,
             as_array,
-            column_params(model),
+            by_column,
             categorical_support,
             tuple(order),
             weights_in_score,
-            repeats,
         )
 
     @property
+    def given_columns(self) -> list[str]:
+        """Names of the columns in the order of the table that was given to :meth:`build`."""
+        columns = self.features.columns
+        return list(columns[np.argsort(self.order)] if self.order else columns)
+
+    @property
     def n_folds(self) -> int:
-        """Number of folds of all partitions."""
+        """Number of folds."""
         return len(self.folds)
 
     def score_weight(self, rows: Int) -> Float | None:
         """Return the weights of some rows for the scorer, or None."""
         return self.weight[rows] if self.weights_in_score and self.weight is not None else None
-
-    @property
-    def partitions(self) -> list[Problem]:
-        """The problem on each of its partitions alone."""
-        if self.repeats == 1:
-            return [self]
-        size = self.n_folds // self.repeats
-        starts = range(0, self.n_folds, size)
-        return [replace(self, folds=self.folds[i : i + size], repeats=1) for i in starts]
 
     @cached_property
     def relevance(self) -> Float | None:
@@ -266,10 +271,10 @@ class Problem:
         """
         if self.importance != "mutual_information":
             return None
-        from swarm.problem.hints import MOST_DENSE_COLUMNS
+        from swarm.problem.hints import MOST_COLUMNS
         from swarm.statistics.information import neighbour_information, target_information
 
-        if self.space.n_columns > MOST_DENSE_COLUMNS:
+        if self.space.n_columns > MOST_COLUMNS:
             values = target_information(self.features, self.target, self.task).mean(axis=1)
         else:
             values = neighbour_information(self.features, self.target, self.task, self.seed)
@@ -280,14 +285,15 @@ class Problem:
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
-        if list(self.order) != sorted(self.order):
-            given = self.features.columns[np.argsort(self.order)]
-            estimator = with_names(estimator, list(given))
+        given = self.given_columns
+        by_column = column_params(estimator, given)
         check_columns(self.features, estimator, self.categorical_support)
         check_fit_params(estimator, self.fit_params)
         model = make_deterministic(estimator, seed)
+        columns = list(self.features.columns)
+        fold_model = for_columns(model, given, columns) if by_column else model
         kind = _importance_kind(
-            importance, model, self.features, self.target, self.as_array, self.task
+            importance, fold_model, self.features, self.target, self.as_array, self.task
         )
         return replace(
             self,
@@ -295,7 +301,7 @@ class Problem:
             importance=kind,
             exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
             seed=seed,
-            by_column=column_params(model),
+            by_column=by_column,
         )
 
     def with_folds(self, folds: Sequence[Fold]) -> Problem:
@@ -308,7 +314,7 @@ class Problem:
         """
         check_folds(folds, self.target, self.task, self.estimator, self.scoring)
         check_fold_weights(folds, self.weight, scored=self.weights_in_score)
-        return replace(self, folds=tuple(folds), importance="none", exact_shrink=False, repeats=1)
+        return replace(self, folds=tuple(folds), importance="none", exact_shrink=False)
 
     def on_rows(self, rows: Int) -> Problem:
         """Return the problem on some of its rows, without importances.
@@ -394,7 +400,9 @@ def _importance_kind(
     if importance not in ("auto", "fold", "refit"):
         return importance
     reason = ""
-    if not _provides_importances(model):
+    classes = task in ("binary", "multiclass")
+    rows = _rows_of_a_trial(target, classes)
+    if not _provides_importances(model, features.iloc[rows], target[rows], as_array):
         reason = f"{type(model).__name__} has none"
     elif not keeps_columns(model, features, target, as_array):
         reason = "the pipeline creates new columns"
@@ -415,18 +423,27 @@ def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold])
     )
 
 
-def _provides_importances(estimator: Any) -> bool:
+def _rows_of_a_trial(target: NDArray[Any], classes: bool) -> Int:
+    """Return a few rows, spread evenly, and a few of every class."""
+    rows = np.unique(np.linspace(0, len(target) - 1, _ROWS_OF_A_TRIAL).astype(np.int64))
+    if not classes:
+        return rows
+    return np.union1d(rows, pd.Series(target).groupby(target).head(_ROWS_OF_A_CLASS).index)
+
+
+def _provides_importances(
+    estimator: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool
+) -> bool:
     """Fit on a few rows: some classes have importances only with some of their settings."""
     from sklearn.base import clone
 
-    if is_lightgbm(estimator):
+    last = last_step(estimator)
+    if is_lightgbm(last):
         return True
-    if getattr(estimator, "steps", None):
-        return _provides_importances(estimator.steps[-1][1])
-    rows = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 2.0], [2.0, 0.5]] * 5)
-    labels = np.array([0, 1, 0, 1] * 5)
+    columns = with_accepted_names(features, estimator)
+    rows = rows_for_model(columns, np.arange(len(columns)), as_array)
     try:
-        model = clone(estimator, safe=False).fit(rows, labels)
+        model = clone(estimator, safe=False).fit(rows, target)
     except Exception:
-        return hasattr(type(estimator), "feature_importances_")
+        return hasattr(type(last), "feature_importances_")
     return has_importances(model)

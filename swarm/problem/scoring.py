@@ -29,26 +29,16 @@ _AVERAGED = tuple(
 
 @dataclass(frozen=True)
 class Scoring:
-    """A scorer, and the conversion of its score into a cost.
-
-    Attributes
-    ----------
-    name : str
-    scorer : callable ``(estimator, X, y) -> float``
-        Higher is better, as in scikit-learn.
-    upper : float or None
-        Upper bound of the score: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``;
-        both are at least 0, as exact pruning requires. None: ``cost = -score``, no bound.
-    pos_label : str, int or None
-        Positive class.
-    quiet : callable, optional
-        Variant of `scorer` with the same scores and without warnings.
-    """
+    """A scorer, and the conversion of its score into a cost."""
 
     name: str
+    # ``(estimator, X, y) -> float``, higher is better, as in scikit-learn
     scorer: Callable[..., float]
+    # Upper bound of the score: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``; both are at
+    # least 0, as exact pruning requires. None: ``cost = -score``, no bound.
     upper: float | None
     pos_label: str | int | None = None
+    # variant of `scorer` with the same scores and without warnings
     quiet: Callable[..., float] | None = field(default=None, compare=False)
 
     @property
@@ -114,13 +104,7 @@ class Scoring:
 
 @dataclass(frozen=True)
 class UnsupervisedScorer:
-    """A scorer without a target.
-
-    Attributes
-    ----------
-    scorer : callable ``(estimator, X) -> float``, or None
-        None: the estimator's own ``score``.
-    """
+    """A scorer ``(estimator, X)`` without a target; None: the estimator's own ``score``."""
 
     scorer: Callable[..., float] | None = None
 
@@ -138,28 +122,9 @@ def resolve_scoring(
     task: str,
     pos_label: str | int | None = None,
 ) -> Scoring:
-    """Turn a scorer name or callable into a :class:`Scoring`.
+    """Turn what :meth:`Problem.build` takes as `scoring` and `pos_label` into a :class:`Scoring`.
 
-    Parameters
-    ----------
-    scoring
-        Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
-        correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
-        ``(estimator, X, y) -> float``, or a :class:`Scoring`. None: r2 for regression, accuracy
-        otherwise, which is subset accuracy for multi-label targets. Without a target, a callable
-        ``(estimator, X)`` or None: the estimator's own ``score``.
-    target : (n_rows,) or (n_rows, n_labels)
-    task
-        See :class:`swarm.problem.problem.Problem`.
-    pos_label
-        Positive class of f1, jaccard, precision, recall and average_precision, by default 1 if
-        that is a label, else the rarer class. Other scorers ignore it; votes and test metrics
-        still use it.
-
-    Raises
-    ------
-    ConfigError
-        If the name is unknown, or the scorer does not support the target.
+    An unknown name, or a scorer that does not support the target, is a ConfigError.
     """
     if isinstance(scoring, Scoring):
         return scoring
@@ -201,7 +166,7 @@ def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> Non
     if of_labels and is_a(is_regressor, estimator):
         raise ConfigError(
             f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
-            "numbers; use a classifier (model.estimator: lightgbm.LGBMClassifier), or scoring 'r2'"
+            "numbers; use a classifier, such as lightgbm.LGBMClassifier, or scoring 'r2'"
         )
     if task == "regression" and of_classes:
         raise ConfigError(
@@ -237,7 +202,11 @@ class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.truth
 
     def predict_proba(self, _features: Any) -> Any:
-        return (self.truth[:, None] == self.classes_).astype(np.float64)
+        found = (self.truth[:, None] == self.classes_).astype(np.float64)
+        if not found.any(axis=1).all():
+            # With as many other classes, a scorer would take their columns for this one.
+            raise ValueError("a class of the test rows is not among those of the model")
+        return found
 
     def decision_function(self, features: Any) -> Any:
         found = self.predict_proba(features)
@@ -250,14 +219,7 @@ class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def scores_perfect_predictions(
     scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
 ) -> bool:
-    """Whether a scikit-learn scorer is defined for perfect predictions of the test rows.
-
-    Parameters
-    ----------
-    truth : (n_test,)
-    classes : (n_classes,)
-        Classes of the training rows.
-    """
+    """Whether a scikit-learn scorer is defined for perfect predictions of test rows."""
     if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
         # A custom scorer may inspect the model.
         return True
@@ -270,11 +232,6 @@ def scores_perfect_predictions(
         except Exception:
             return False
     return not np.isnan(cost)
-
-
-def averages_classes(scoring: Scoring) -> bool:
-    """Whether a score averages f1, jaccard, precision or recall over the classes."""
-    return scoring.name in _AVERAGED and scoring.quiet is not None
 
 
 def _one_class(
@@ -315,7 +272,7 @@ def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> boo
 
 
 def default_positive(target: np.ndarray[Any, Any]) -> Any:
-    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer one.
+    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer.
 
     A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
     """
@@ -326,11 +283,7 @@ def default_positive(target: np.ndarray[Any, Any]) -> Any:
 
 
 def positive_class(scoring: Scoring, target: np.ndarray[Any, Any]) -> Any:
-    """Return the positive class of a binary target.
-
-    It is that of the scorer, which is the user's, or the default. It does not depend on the order
-    of the classes.
-    """
+    """Return the positive class of a binary target: that of the scorer, else the default."""
     return default_positive(target) if scoring.pos_label is None else scoring.pos_label
 
 

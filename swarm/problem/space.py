@@ -5,19 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import SpaceError, nearest
 
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
-
-# To which prices of subsets are rounded, so that equal sums are equal.
-_DIGITS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,11 +34,6 @@ class SearchSpace:
         Units that are in every subset, and in no subset.
     min_size, max_size : int
         Bounds on the number of units of a subset.
-    unit_prices : float64 (n_units,) or None
-        What each unit costs to obtain; None if one unit costs as much as another.
-    cost_weight : float
-        What a subset pays, in terms of the cost that a search minimises, for each unit of its
-        price.
     """
 
     columns: tuple[str, ...]
@@ -52,8 +43,6 @@ class SearchSpace:
     forbidden: Bool
     min_size: int
     max_size: int
-    unit_prices: Float | None = None
-    cost_weight: float = 0.0
 
     @classmethod
     def build(
@@ -65,8 +54,6 @@ class SearchSpace:
         forbidden: Iterable[str | int] | None = (),
         min_size: int = 1,
         max_size: int | None = None,
-        costs: Mapping[str | int, float] | None = None,
-        cost_weight: float = 0.0,
     ) -> SearchSpace:
         """Build a space from feature names and constraints.
 
@@ -83,18 +70,12 @@ class SearchSpace:
             groups, an integer is the position of a column, from 0.
         min_size, max_size
             Bounds on the number of units (a group counts once). Default: 1 and all units.
-        costs
-            What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for
-            all others. Of subsets with equal scores the cheapest wins. Default: all cost 1.
-        cost_weight
-            How much a search lets a subset be worse for each unit of cost that it saves: it
-            minimises the cross-validated cost plus `cost_weight` times the cost of the subset.
 
         Raises
         ------
         SpaceError
-            If names or positions are unknown or repeated, a constraint splits a group, no
-            mask satisfies all constraints, or a cost is negative or given for a part of a group.
+            If names or positions are unknown or repeated, a constraint splits a group, or no
+            mask satisfies all constraints.
         """
         columns = tuple(columns)
         _refuse_repeats(columns)
@@ -125,15 +106,11 @@ class SearchSpace:
                 "raise max_size or fix fewer"
             )
         smallest = max(min_size, int(fixed_mask.sum()))
-        prices = _unit_prices(costs, columns, names)
-        weight = _number("cost_weight", cost_weight)
         masks = fixed_mask, forbidden_mask
-        return cls(columns, names, tuple(units.values()), *masks, smallest, largest, prices, weight)
+        return cls(columns, names, tuple(units.values()), *masks, smallest, largest)
 
     def __post_init__(self) -> None:
         read_only(self.fixed, self.forbidden)
-        if self.unit_prices is not None:
-            read_only(self.unit_prices)
 
     @property
     def n_units(self) -> int:
@@ -163,43 +140,18 @@ class SearchSpace:
         units = dict(zip(self.names, self.units, strict=True))
         return _unit_mask("subset", names, self.columns, units)
 
-    def price(self, masks: Bool) -> NDArray[Any]:
-        """Return what subsets cost to obtain: (n,); without prices the number of their units.
-
-        Parameters
-        ----------
-        masks : bool (n, n_units)
-        """
-        if self.unit_prices is None:
-            return np.asarray(masks.sum(axis=1))
-        # Sums in another order differ in the last digits, and must be equal.
-        prices: Float = np.where(masks, self.unit_prices, 0.0).sum(axis=1)
-        return np.round(prices, _DIGITS)
-
-    def penalty(self, masks: Bool) -> Float:
-        """Return what subsets pay for their price, in terms of cost: float64 (n,)."""
-        return self.cost_weight * self.price(masks).astype(np.float64)
-
-    def without_penalty(self, masks: Bool, costs: Float) -> Float:
-        """Return the cross-validated costs (n,) of masks that a search measured with a penalty."""
-        return costs - self.penalty(masks) if self.cost_weight else costs
-
     def rank(self, masks: Bool, costs: Float) -> Int:
         """Return the rows of subsets from the best to the worst: int (n,).
 
-        By cost plus penalty, then by price, then by number of units, then in their order.
+        By cost, then by number of units, then in their order.
 
         Parameters
         ----------
         masks : bool (n, n_units)
         costs : float64 (n,)
-            Cross-validated costs, without the penalty.
+            Cross-validated costs.
         """
-        size = masks.sum(axis=1)
-        if self.cost_weight:
-            costs = costs + self.penalty(masks)
-        keys = (size, costs) if self.unit_prices is None else (size, self.price(masks), costs)
-        return np.lexsort(keys)
+        return np.lexsort((masks.sum(axis=1), costs))
 
     def reordered(self, order: Sequence[int]) -> SearchSpace:
         """Return the space of the table with its columns in `order`, all positions or whole units.
@@ -220,7 +172,6 @@ class SearchSpace:
             units=tuple(units[unit] for unit in by_first),
             fixed=self.fixed[by_first],
             forbidden=self.forbidden[by_first],
-            unit_prices=None if self.unit_prices is None else self.unit_prices[by_first],
         )
 
     def restricted(self, kept: Bool) -> SearchSpace:
@@ -302,34 +253,6 @@ class SearchSpace:
             inside & (masks | ~self.fixed).all(axis=1) & ~(masks & self.forbidden).any(axis=1)
         )
         return result
-
-
-def _unit_prices(
-    costs: Mapping[str | int, float] | None, columns: tuple[str, ...], names: tuple[str, ...]
-) -> Float | None:
-    """Return the price of each unit; None if none is given."""
-    if not costs:
-        return None
-    if not isinstance(costs, Mapping):
-        raise SpaceError(f"costs must be a mapping of features to numbers, got {costs!r}")
-    prices, place = np.ones(len(names)), {name: position for position, name in enumerate(names)}
-    for name, cost in zip(_as_names("costs", list(costs), columns), costs.values(), strict=True):
-        if name not in place and name in columns:
-            raise SpaceError(
-                f"costs names {name!r}, which is in a group; give the cost of the whole group"
-            )
-        if name not in place:
-            known = [*columns, *names]
-            raise SpaceError(f"costs names an unknown feature {name!r}{nearest(name, known)}")
-        prices[place[name]] = _number(f"the cost of {name!r}", cost)
-    return prices
-
-
-def _number(name: str, value: Any) -> float:
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= float(value) < float("inf"):
-        raise SpaceError(f"{name} must be a number of at least 0, got {value!r}")
-    return float(value)
 
 
 def canonical_order(columns: Iterable[object]) -> list[int]:

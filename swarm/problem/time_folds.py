@@ -1,8 +1,7 @@
 """Folds of rows in order of time: windows, gaps, purging and an embargo.
 
-Forward folds train on earlier rows only, as :class:`sklearn.model_selection.TimeSeriesSplit` does.
-Purged folds train on both sides of a block of test rows, as the purged k-fold cross-validation of
-López de Prado (2018), Advances in Financial Machine Learning, chapter 7. A label that looks ahead,
+Forward folds train on earlier rows only; purged folds train on both sides of a block of test rows
+(López de Prado, 2018, Advances in Financial Machine Learning, chapter 7). A label that looks ahead,
 such as the sales of the next week, is known only some time after its row. Purging leaves out the
 training rows whose labels overlap those of test rows in time; an embargo leaves out some rows more
 after the test rows, whose features may depend on them.
@@ -32,28 +31,14 @@ _INSTEAD = {
 
 @dataclass(frozen=True)
 class TimeWindows:
-    """Which rows of an order in time are trained and tested on; all values are numbers of rows.
+    """Which rows of an order in time are trained and tested on; all values are numbers of rows."""
 
-    Attributes
-    ----------
-    gap : int
-        Rows left out between the training rows and the test rows after them.
-    max_train_size : int or None
-        Most training rows of a fold, the latest ones: a rolling window. None: all earlier rows, an
-        expanding window.
-    test_size : int or None
-        Test rows of a fold. None: the rows divided by the number of folds plus one.
-    embargo : int
-        Rows left out after the labels of the test rows, where training rows follow.
-    horizon : int
-        Rows that every label looks ahead.
-    """
-
-    gap: int = 0
+    gap: int = 0  # left out between the training rows and the test rows after them
+    # the latest rows: a rolling window; None: all, an expanding one
     max_train_size: int | None = None
-    test_size: int | None = None
-    embargo: int = 0
-    horizon: int = 0
+    test_size: int | None = None  # None: the rows divided by the number of folds plus one
+    embargo: int = 0  # left out after the labels of the test rows, where training rows follow
+    horizon: int = 0  # rows that every label looks ahead
 
     def __post_init__(self) -> None:
         try:
@@ -66,10 +51,7 @@ class TimeWindows:
             raise ConfigError(str(error)) from error
 
     def misfit(self, kind: str) -> str | None:
-        """Return why folds of a kind cannot have these windows, or None.
-
-        A horizon fits any kind: it is a property of the labels.
-        """
+        """Return why folds of a kind cannot have these windows, or None; any kind has a horizon."""
         for name, wanted in _FOR.items():
             value = getattr(self, name)
             if value and kind != wanted:
@@ -83,38 +65,19 @@ class TimeWindows:
 
 @dataclass(frozen=True, eq=False)
 class LabelSpans:
-    """The order of rows in time, and the span of time that each label depends on.
+    """The order of rows in time, and the span of time that each label depends on."""
 
-    Attributes
-    ----------
-    order : int (n_rows,)
-        Row positions in order of time; rows of the same time in their own order.
-    start, end : int (n_rows,)
-        First and last moment of each label, by row, as ranks: closed intervals.
-    """
-
-    order: Int
-    start: Int
-    end: Int
+    order: Int  # (n_rows,), positions in order of time; rows of the same time in their own order
+    start: Int  # (n_rows,), first moment of each label as a rank; the interval is closed
+    end: Int  # (n_rows,), its last moment
 
     @classmethod
     def of(
         cls, time: NDArray[Any], horizon: int = 0, label_end: NDArray[Any] | None = None
     ) -> Self:
-        """Rank rows by their time.
+        """Rank rows by their time; a label that ends before its row is a DataError.
 
-        Parameters
-        ----------
-        time : (n_rows,)
-        horizon : int
-            Number of rows that every label looks ahead; ignored with `label_end`.
-        label_end : (n_rows,), optional
-            Time at which each label is known, in the units of `time`.
-
-        Raises
-        ------
-        DataError
-            If a label ends before its row.
+        Labels look `horizon` rows ahead, or are known at the times `label_end` (n_rows,).
         """
         n_rows = len(time)
         order = np.argsort(time, kind="stable")
@@ -142,20 +105,9 @@ class LabelSpans:
 
 
 def training_rows_before(spans: LabelSpans, first: int, windows: TimeWindows) -> Int:
-    """Return places in the order of time that may be trained on before a test.
+    """Return places in the order of time, ascending, that may be trained on before a test.
 
-    Parameters
-    ----------
-    spans : LabelSpans
-    first : int
-        Place of the first test row.
-    windows : TimeWindows
-
-    Returns
-    -------
-    int (n_train,)
-        Ascending: at most `max_train_size` of the places that are more than `gap` before `first`
-        and whose labels are known before the time of that row.
+    Their labels are known before the time of the `first` test row.
     """
     start, end = spans.start[spans.order], spans.end[spans.order]
     places: Int = np.arange(max(first - windows.gap, 0))
@@ -167,11 +119,6 @@ def forward_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list
     """Return folds that train on the rows before each block of test rows.
 
     Without a horizon they equal those of scikit-learn's ``TimeSeriesSplit``.
-
-    Raises
-    ------
-    DataError
-        If a fold would have no training rows.
     """
     n_rows = len(spans.order)
     size = n_rows // (n_folds + 1) if windows.test_size is None else windows.test_size
@@ -199,11 +146,6 @@ def purged_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list[
     """Return folds that test on one block of rows each and train on the rows on both sides.
 
     Without horizon and embargo they equal those of scikit-learn's ``KFold`` on rows in order.
-
-    Raises
-    ------
-    DataError
-        If a fold would have no training rows.
     """
     n_rows = len(spans.order)
     start, end = spans.start[spans.order], spans.end[spans.order]

@@ -41,20 +41,10 @@ _TIMES = {
     "seconds_algorithm": ("T1 algorithm, s", "{:.2f}"),
     "seconds_evaluation": ("T2 evaluation, s", "{:.2f}"),
 }
-_LEGEND = (
-    "Means over the seeds; SD has n - 1 degrees of freedom. PI % is the improvement of the mean "
-    "cost over all features, fewer % the share of features left out. For a strategy with its "
-    "own stopping rule the evaluations that it used are shown."
-)
 _TEST_LEGEND = (
-    "Ranks, PI % and tests are about the cost on the test rows, which no search and no selector "
-    "saw. The mean cost is cross-validated on the training rows: searches minimise it, selectors "
-    "need not. Fits of a selector that does not tell are a dash. Stability is the index of "
-    "Nogueira et al. over the subsets of the seeds: 1 if all are the same, 0 as by chance."
-)
-_TIME_LEGEND = (
-    "Mean seconds of a search. T1 is the processor time of the strategy and the driver. T2 is "
-    "the training time of its evaluations, those from the shared archive included."
+    "Ranks, PI % and tests are about the cost on the test rows, which no search saw. The mean "
+    "cost is cross-validated on the training rows. Stability is the index of Nogueira et al. over "
+    "the subsets of the seeds: 1 if all are the same, 0 as by chance."
 )
 # Of each strategy; the others are counted.
 _COLUMNS_SHOWN = 60
@@ -64,40 +54,22 @@ _PAIRS_SHOWN = 12
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """The data of the report of a comparison.
-
-    Parameters
-    ----------
-    title : str
-    description : str or None
-    facts : mapping
-        Settings of the comparison, one line each.
-    comparison : Comparison
-    everything : mapping of data set to (cost, size)
-        Cost of all features and number of features of each data set.
-    cost_labels : mapping of data set to str
-    histories : mapping of data set to mapping of strategy to histories
-        One history per seed; only distinct_evaluations and best_cost are used.
-    versions : mapping
-        Package versions.
-    test_everything : mapping of data set to float
-        Cost of all features on the test rows, where there are any.
-    chosen : mapping of data set to mapping of strategy to lists of features
-        The best subset of each seed.
-    positive : mapping of data set to str
-        Positive class of the data sets with two classes.
-    """
+    """The data of the report of a comparison."""
 
     title: str
     description: str | None
-    facts: Mapping[str, object]
+    facts: Mapping[str, object]  # settings of the comparison, one line each
     comparison: Comparison
-    everything: Mapping[str, tuple[float, int]]
-    cost_labels: Mapping[str, str]
+    everything: Mapping[str, tuple[float, int]]  # cost and number of all features of each data set
+    cost_labels: Mapping[str, str]  # by data set
+    # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: Mapping[str, str] = field(default_factory=dict)  # of packages
+    # cost of all features on the test rows of a data set, where there are any
     test_everything: Mapping[str, float] = field(default_factory=dict)
+    # by data set and strategy, the best subset of each seed
     chosen: Mapping[str, Mapping[str, Sequence[Sequence[str]]]] = field(default_factory=dict)
+    # positive class of the data sets with two classes
     positive: Mapping[str, str] = field(default_factory=dict)
 
     def cost_of_all(self, dataset: str) -> str:
@@ -213,10 +185,6 @@ class _Table:
     header: list[str]
     rows: list[list[str]]
 
-    def markdown(self) -> str:
-        lines = [self.header, ["---"] * len(self.header), *self.rows]
-        return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
 
 def formatted(value: object, form: str) -> str:
     """Format a value of a table; a missing value is a dash."""
@@ -325,54 +293,8 @@ def _tests_legend(comparison: Comparison) -> str:
 # ---------------------------------------------------------------- pages
 
 
-def markdown(data: ComparisonData) -> str:
-    """Write the report as Markdown, with links to the figures as files.
-
-    The text is reproducible except for the last section, which shows times.
-    """
-    comparison = data.comparison
-    parts = [f"# {data.title}", *([data.description] if data.description else [])]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in data.facts.items()))
-    parts += ["## Results", "\n".join(f"- {text}" for text in sentences(comparison))]
-    parts += ["## Data sets", _LEGEND]
-    parts += [_TEST_LEGEND] if comparison.judged_by == "test_cost" else []
-    for dataset in comparison.datasets:
-        size = data.everything[dataset][1]
-        told = f"All {size} features cost {data.cost_of_all(dataset)}.{_positive(data, dataset)}"
-        parts += [f"### {dataset}", told]
-        parts.append(_summary(comparison, dataset).markdown())
-        chosen = _chosen(data, dataset)
-        parts += [chosen.markdown()] if chosen else []
-    parts += ["## Ranks", _ranks(comparison.ranks).markdown()]
-    tests = list(_tests(comparison))
-    parts += ["## Tests", *([_tests_legend(comparison)] if tests else [])]
-    for title, table in tests:
-        parts += [f"### {title}", table.markdown()]
-    parts += ["## Figures", "![Average ranks and the critical difference](figures/ranks.svg)"]
-    for dataset in comparison.datasets:
-        if any(len(history) for each in data.histories[dataset].values() for history in each):
-            parts.append(f"![Convergence on {dataset}](figures/convergence_{dataset}.svg)")
-    times = {dataset: _times(comparison, dataset) for dataset in comparison.datasets}
-    if any(times.values()):
-        parts += ["## Time", _TIME_LEGEND]
-    for dataset, spent in times.items():
-        parts += [f"### {dataset}", spent.markdown()] if spent else []
-    return "\n\n".join(parts) + "\n"
-
-
 def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:
-    """Write the report as a single HTML file.
-
-    The page loads no external resources, runs no scripts, supports light and dark mode and small
-    screens, and can be printed.
-
-    Parameters
-    ----------
-    data : ComparisonData
-    drawings : mapping of name to Drawing, optional
-        Return value of :func:`swarm.report.comparison_figures.draw_comparison` for `data`.
-        Default: draw the figures.
-    """
+    """Write the report as one HTML file, without scripts and external resources."""
     from markupsafe import Markup
 
     from swarm.report.comparison_figures import draw_comparison

@@ -35,13 +35,7 @@ _SKIPPED = 0.25
 
 
 def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
-    """Draw the figures of a comparison, by name: ``ranks``, ``convergence_wine``, ...
-
-    Returns
-    -------
-    dict of str to Drawing
-        Byte-identical for the same searches and the same version of matplotlib.
-    """
+    """Draw the figures of a comparison, byte-identical for the same searches, by name."""
     comparison = data.comparison
     drawings = {}
     with styled():
@@ -52,12 +46,8 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
             histories = {str(name): data.histories[dataset][str(name)] for name in order}
-            # Selectors have no epochs.
-            ordered = {name: own for name, own in histories.items() if all(map(len, own))}
-            if not ordered:
-                continue
             name, label = f"convergence_{dataset}", data.cost_labels[dataset]
-            figure = convergence_bands(ordered, data.everything[dataset][0], label)
+            figure = convergence_bands(histories, data.everything[dataset][0], label)
             label = f"Best cost against distinct evaluations on {dataset}."
             drawings[name] = draw(name, label, figure)
     return drawings
@@ -67,17 +57,10 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
 
 
 def critical_difference_diagram(average: pd.Series, difference: float | None) -> Figure:
-    """Draw a critical difference diagram (Demsar 2006, figure 1), the best rank on the left.
+    """Draw average ranks by strategy and, unless it is None, the critical difference between them.
 
-    The diagram of scikit-posthocs is not used because it is not reproducible: it draws the
-    strategies under a bar in the iteration order of a set of strings.
-
-    Parameters
-    ----------
-    average : Series (n_strategies,)
-        Average rank by strategy.
-    difference : float or None
-        Nemenyi's critical difference; None draws only the ranks.
+    The diagram of scikit-posthocs is not reproducible: it iterates over a set of strings.
+    Source: Demsar (2006), figure 1.
     """
     ordered = average.sort_values(kind="stable")
     ranks = ordered.to_numpy(dtype=np.float64)
@@ -118,18 +101,9 @@ def critical_difference_diagram(average: pd.Series, difference: float | None) ->
 
 
 def cliques(ranks: Float, difference: float) -> list[tuple[int, int]]:
-    """Find the longest runs of ascending ranks that span at most the critical difference.
+    """Find the longest runs, (first, last), of ascending ranks that span at most the difference.
 
-    Parameters
-    ----------
-    ranks : float (n,)
-        Ascending.
-    difference : float
-
-    Returns
-    -------
-    list of (first, last)
-        Positions; runs of length one and runs inside others are left out.
+    Runs of length one and runs inside others are left out.
     """
     runs: list[tuple[int, int]] = []
     for first in range(len(ranks)):
@@ -144,35 +118,17 @@ def cliques(ranks: Float, difference: float) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Best costs of a strategy over its seeds.
+    """Best costs of a strategy over its seeds."""
 
-    Attributes
-    ----------
-    x : float (n,)
-        Distinct evaluations.
-    mean, low, high : float (n,)
-        Mean and range over the seeds; NaN until every seed has a finite cost.
-    used : float
-        Largest number of evaluations of a seed.
-    """
-
-    x: Float
-    mean: Float
-    low: Float
+    x: Float  # (n,), distinct evaluations
+    mean: Float  # (n,), over the seeds; NaN until every seed has a finite cost
+    low: Float  # (n,), range over the seeds
     high: Float
-    used: float
+    used: float  # largest number of evaluations of a seed
 
 
 def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
-    """Align the histories of a strategy on one axis.
-
-    Parameters
-    ----------
-    histories : sequence of DataFrame
-        One per seed, with distinct_evaluations and best_cost, one row per epoch.
-    budget : float
-        End of the axis; a search that ended earlier keeps its cost.
-    """
+    """Align the histories of the seeds; one that ends before `budget` keeps its cost."""
     ends = [h["distinct_evaluations"].to_numpy(dtype=np.float64) for h in histories]
     x = np.unique(np.concatenate([*ends, [budget]]))
     rows = []
@@ -189,17 +145,7 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
 def convergence_bands(
     histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, cost_label: str = "cost"
 ) -> Figure:
-    """Draw mean and range over the seeds, one panel per strategy on shared axes.
-
-    Parameters
-    ----------
-    histories : mapping of strategy to one history per seed
-        In the order of the panels.
-    everything : float
-        Cost of all features, a dashed line.
-    cost_label : str
-        Name of the cost.
-    """
+    """Draw mean and range over the seeds, a panel per strategy, and the cost of all features."""
     budget = max(
         float(h["distinct_evaluations"].iloc[-1]) for each in histories.values() for h in each
     )

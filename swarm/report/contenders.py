@@ -11,32 +11,27 @@ from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
 
-# Name, short name for figures, and note.
+# Name and note.
 _CONTENDERS = {
     "ensemble": (
         "Ensemble of subsets",
-        "Ensemble",
         "The result of this run: one model per chosen subset, combined by a vote.",
     ),
     "best_subset": (
         "Best single subset",
-        "Best subset",
         "One model on the best subset: the selection without a vote.",
     ),
     "all_features": (
-        "All features",
         "All features",
         "One model on all features: no selection and no vote.",
     ),
     "all_features_ensemble": (
         "All features, same vote",
-        "All, same vote",
         "All features, with as many models and the same vote: a vote by itself changes the "
         "results, so this baseline isolates the effect of the selection.",
     ),
     "random_subsets": (
         "Random subsets, same vote",
-        "Random, same vote",
         "Random subsets of the same sizes, with the same vote: if they do as well, it hardly "
         "matters which features are kept.",
     ),
@@ -46,10 +41,9 @@ _RIVALS = ("all_features_ensemble", "random_subsets")
 
 # A report without an ensemble, such as that of a selector: one model each.
 _SINGLE = {
-    "ensemble": ("Chosen features", "Chosen features", "One model of the chosen features."),
+    "ensemble": ("Chosen features", "One model of the chosen features."),
     "all_features": _CONTENDERS["all_features"],
     "random_subsets": (
-        "Random subsets",
         "Random subsets",
         "One model each of random subsets of the same size: if they do as well, it hardly "
         "matters which features are kept.",
@@ -73,12 +67,7 @@ def rivals_of(data: ReportData) -> tuple[str, ...]:
     return _SINGLE_RIVALS if is_single(data) else _RIVALS
 
 
-def label_of(data: ReportData, contender: str) -> str:
-    """Return the short name of a contender; empty if it has none."""
-    return _told(data).get(contender, ("", "", ""))[1]
-
-
-def _told(data: ReportData) -> dict[str, tuple[str, str, str]]:
+def _told(data: ReportData) -> dict[str, tuple[str, str]]:
     return _SINGLE if is_single(data) else _CONTENDERS
 
 
@@ -92,7 +81,6 @@ class PairedDifference:
     bounds: str
     judgement: str
     kind: str
-    is_all_features: bool
 
 
 def paired_differences(data: ReportData) -> list[PairedDifference]:
@@ -114,7 +102,6 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
                     bounds=known or "no interval",
                     judgement=_JUDGEMENTS[kind] if known else "no interval, so no conclusion",
                     kind=kind,
-                    is_all_features=name == rivals[0],
                 )
             )
     return found
@@ -132,7 +119,7 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
             ]
             for metric in data.metrics
         ]
-        shown, _, note = _told(data).get(name, (plain(name), "", ""))
+        shown, note = _told(data).get(name, (plain(name), ""))
         first = data.figures[data.figures["contender"] == name].iloc[0]
         rows.append(
             {

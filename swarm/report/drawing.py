@@ -109,21 +109,11 @@ _GROUP = re.compile(r'<g id="[^"]*"')
 
 @dataclass(frozen=True)
 class Drawing:
-    """A rendered figure.
-
-    Attributes
-    ----------
-    name : str
-        Unique on a page.
-    svg : str
-        In the light colours on white, with a text alternative.
-    png : bytes
-        The same figure at twice the size; empty if it is in the page only.
-    """
+    """A rendered figure, its name unique on a page."""
 
     name: str
-    svg: str
-    png: bytes
+    svg: str  # in the light colours on white, with a text alternative
+    png: bytes  # the same figure at twice the size; empty if it is in the page only
 
     def files(self, vector: bool = False) -> dict[str, bytes]:
         """Return bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
@@ -170,18 +160,7 @@ def one_panel(height: float) -> tuple[Figure, Axes]:
 
 
 def draw(name: str, label: str, figure: Figure, *, png: bool = True) -> Drawing:
-    """Render a figure as reproducible SVG and PNG, with a single layout pass.
-
-    Parameters
-    ----------
-    name : str
-        Unique on the page; letters, digits and underscores.
-    label : str
-        Text alternative for screen readers.
-    figure : Figure
-    png : bool
-        Whether to render a PNG too, which takes as long as the SVG.
-    """
+    """Render a figure as reproducible SVG and PNG, with `label` as its text alternative."""
     import matplotlib as mpl
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -247,16 +226,8 @@ def named_rows(axes: Axes, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), names)
 
 
-def right_labels(axes: Axes, labels: Sequence[str]) -> Any:
-    """Label the rows on the right too, and return that axis."""
-    right = axes.secondary_yaxis("right")
-    right.spines[:].set_visible(False)
-    right.set_yticks(range(len(labels)), labels)
-    return right
-
-
 def blue(strength: Float) -> NDArray[np.uint8]:
-    """Return RGBA values, uint8 (..., 4): mid-tone blue whose opacity is the strength.
+    """Return RGBA values (..., 4): mid-tone blue whose opacity is the strength.
 
     So no value has the colour of the page, in light and dark mode.
     """

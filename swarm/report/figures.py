@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Bool, Float
-from swarm.report.contenders import label_of, rivals_of
-from swarm.report.data import Agreement, ReportData, one_se_limit
+from swarm.report.data import ReportData
 from swarm.report.drawing import (
     ABOVE,
     DASHED,
@@ -29,11 +26,9 @@ from swarm.report.drawing import (
     named_rows,
     one_panel,
     plain_ticks,
-    right_labels,
     styled,
 )
-from swarm.report.formatting import cost, counted, metric_name, number, shortened
-from swarm.report.model_figures import model_figures
+from swarm.report.formatting import cost, counted, metric_name, shortened
 from swarm.search.picks import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
 
@@ -41,7 +36,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST_FREQUENT = 30
+    from swarm.validation.drop_column import FeatureLosses
+
 # Points closer than 1 / _GRID of the axes are drawn as one.
 _GRID = 400
 _STAR: Any = {
@@ -69,16 +65,11 @@ def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
     """
     with styled():
         drawn = {name: draw(name, label, figure, png=png) for name, label, figure in _figures(data)}
-        if data.diagnostics is not None:
-            # These are in the page only.
-            for name, one in model_figures(data.diagnostics).items():
-                drawn[name] = draw(name, one.label, one.draw(), png=False)
+        if data.dropped is not None and len(data.dropped.losses):
+            label = f"Loss on {data.dropped.rows} when each feature is dropped."
+            # In the page only.
+            drawn["dropped"] = draw("dropped", label, _dropped(data.dropped), png=False)
         return drawn
-
-
-def metric_figure_name(metric: str) -> str:
-    """Return the name of the figure of a metric: letters, digits and underscores only."""
-    return "test_" + re.sub(r"\W", "_", metric, flags=re.ASCII)
 
 
 def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
@@ -89,23 +80,9 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     yield "convergence", label, _convergence(data)
     label = (
         f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
-        "front, the chosen subsets and those that other rules pick."
+        "front and the chosen subsets."
     )
     yield "tradeoff", label, _tradeoff(data)
-    for metric in data.metrics:
-        label = (
-            f"{metric_name(metric)} of all contenders on the test rows; the table has the numbers."
-        )
-        yield metric_figure_name(metric), label, _forest(data, metric)
-    if len(data.cost_pairs()[0]) > 1:
-        label = "Cost in cross-validation against cost on the test rows, a dot per subset."
-        yield "calibration", label, _calibration(data)
-    if data.agreement is not None:
-        label = (
-            f"Selection frequency of each feature in the {counted(data.agreement.n_held, 'subset')}"
-            " at the end of the search, the most frequent first."
-        )
-        yield "frequency", label, _frequency(data.agreement)
     names = data.shown_features()
     if len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
@@ -228,36 +205,22 @@ def _tradeoff(data: ReportData) -> Figure:
     if not size.size:
         blank(axes, "No subset was evaluated on all folds with a finite cost.")
         return figure
-    points = [(data.price(names), own) for names, own in data.subsets]
+    points = [(len(names), own) for names, own in data.subsets]
     chosen = np.array(points, dtype=np.float64).reshape(-1, 2)
     chosen = chosen[np.isfinite(chosen[:, 1])]
     top = _highest_shown(value, chosen[:, 1])
     _limit_axes(axes, np.append(size, chosen[:, 0]), np.append(value[value <= top], chosen[:, 1]))
     _cloud(axes, size[value <= top], value[value <= top])
-    limit = one_se_limit(data.picks)
-    if math.isfinite(limit):
-        low, high = axes.get_ylim()
-        axes.set_ylim(low, max(high, limit + 0.04 * (limit - low)))
-        style: Any = {"color": LIGHT["accent"], "linewidth": 1.0, "linestyle": DOTTED}
-        axes.axhline(limit, label="lowest + 1 SE", **style)
     sizes, costs = np.append(size, chosen[:, 0]), np.append(value, chosen[:, 1])
     front = pareto_front(sizes, costs)
     _front(axes, sizes[front], costs[front])
-    ring: Any = {**DOT, "markerfacecolor": "none"}
     if len(chosen) > 1:
-        ring |= {"markeredgecolor": LIGHT["accent"], "markeredgewidth": 1.2}
+        ring: Any = {**DOT, "markerfacecolor": "none", "markeredgecolor": LIGHT["accent"]}
         axes.plot(*chosen[1:].T, **ring, markersize=8.5, label="in the ensemble")
     if len(chosen):
         axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
-    ring |= {"markeredgecolor": LIGHT["ink"], "markeredgewidth": 1.5}
-    markers = {"parsimonious": ("1-SE pick", "D", 9.5), "knee": ("knee", "s", 13.0)}
-    for pick in data.picks:
-        if pick.rule in markers:
-            label, ring["marker"], width = markers[pick.rule]
-            at = data.price(pick.features)
-            axes.plot([at], [pick.cost], **ring, markersize=width, label=label)
     axes.grid()
-    axes.set_xlabel("price of the subset" if data.prices else "features in the subset")
+    axes.set_xlabel("features in the subset")
     axes.set_title(shortened(data.cost_label, 40))
     plain_ticks(axes.yaxis)
     if above := int((value > top).sum()):
@@ -270,8 +233,7 @@ def _tradeoff(data: ReportData) -> Figure:
 def _evaluated(data: ReportData) -> tuple[Float, Float]:
     if not len(data.evaluations):
         return np.empty(0), np.empty(0)
-    measure = "price" if data.prices else "size"
-    size = data.evaluations[measure].to_numpy(dtype=np.float64)
+    size = data.evaluations["size"].to_numpy(dtype=np.float64)
     value = data.evaluations["cost"].to_numpy(dtype=np.float64)
     finite = np.isfinite(value)
     return size[finite], value[finite]
@@ -328,101 +290,26 @@ def _front(axes: Axes, size: Float, value: Float) -> None:
     axes.plot(size, value, linewidth=1.8, label="Pareto front", **style)
 
 
-# ---------------------------------------------------------------- test rows
-
-
-def _forest(data: ReportData, metric: str) -> Figure:
-    """Draw a dot with its interval per contender; baselines with the same vote are orange."""
-    rows = data.figures[data.figures["metric"] == metric].to_dict("records")
-    figure, axes = one_panel(27 * len(rows) + 68)
-    figure.suptitle(metric_name(metric), x=0.0, ha="left", fontsize=14, fontweight="bold")
-    values = [row[k] for row in rows for k in ("value", "low", "high")]
-    axes.set_xlim(*limits(np.asarray(values, dtype=np.float64), 0.06))
-    plain_ticks(axes.xaxis, count=4)
-    if metric in LOWER_IS_BETTER:
-        axes.set_title("lower is better", loc="right")
-    contenders = [str(row["contender"]) for row in rows]
-    named_rows(axes, [label_of(data, name) or shortened(name, 18) for name in contenders])
-    right = right_labels(axes, [number(float(row["value"])) for row in rows])
-    rivals = rivals_of(data)
-    for y, (row, name, value) in enumerate(
-        zip(rows, axes.get_yticklabels(), right.get_yticklabels(), strict=True)
-    ):
-        own, rival = row["contender"] == "ensemble", row["contender"] in rivals
-        colour = LIGHT["accent" if own else "second" if rival else "muted"]
-        name.set(color=LIGHT["ink" if own or rival else "muted"])
-        value.set(color=colour)
-        for text in (name, value) if own else ():
-            text.set_fontweight("bold")
-        _interval(axes, y, row, colour, own)
-    return figure
-
-
-def _interval(axes: Axes, y: int, row: dict[Any, Any], colour: str, own: bool) -> None:
-    value, low, high = (float(row[name]) for name in ("value", "low", "high"))
-    if not (math.isnan(low) or math.isnan(high)):
-        axes.plot([low, high], [y, y], color=colour, linewidth=3.4 if own else 2.2)
-        if own:
-            axes.axvspan(low, high, color=colour, alpha=0.09, linewidth=0)
-    if math.isfinite(value):
-        style: Any = {"color": colour, "markeredgecolor": LIGHT["paper"], "markeredgewidth": 1.4}
-        axes.plot([value], [y], marker="o", markersize=9.5 if own else 8, **style)
-
-
-def _calibration(data: ReportData) -> Figure:
-    """Draw cost on the test rows against cost in cross-validation, a dot per subset."""
-    cv, test = data.cost_pairs()
-    figure, axes = one_panel(330)
-    axes.set_xlim(*limits(cv, 0.12))
-    axes.set_ylim(*limits(np.append(test, cv), 0.1))
-    axes.axline(
-        (cv[0], cv[0]), slope=1.0, color=LIGHT["muted"], linestyle=DASHED, label="equal cost"
-    )
-    axes.vlines(cv, cv, test, color=LIGHT["faint"], linewidth=1.2)
-    style: Any = {**DOT, "color": LIGHT["second"], "markeredgecolor": LIGHT["paper"]}
-    axes.plot(cv[1:], test[1:], **style, markersize=8, label="in the ensemble")
-    axes.plot(cv[:1], test[:1], **_STAR, label="best subset")
-    axes.grid()
-    plain_ticks(axes.yaxis)
-    plain_ticks(axes.xaxis, count=4)
-    axes.set_xlabel("cost in cross-validation")
-    axes.set_title("cost on the test rows")
-    figure.legend(**ABOVE, ncols=3)
-    return figure
-
-
 # ---------------------------------------------------------------- features
 
 
-def _frequency(agreement: Agreement) -> Figure:
-    """Draw a bar per feature, and a diamond for the subsets about as good as the best."""
-    from matplotlib.patches import Patch
-
-    rows = agreement.shares.head(MOST_FREQUENT)
-    figure, axes = one_panel(20 * len(rows) + 70)
-    axes.set_xlim(0.0, 1.0)
-    axes.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0], ["0", "25", "50", "75", "100%"])
-    named_rows(axes, [shortened(name, NAME_LENGTH) for name in rows.index])
-    held, near = (rows[name].to_numpy(dtype=np.float64) for name in ("held", "near"))
-    chosen = rows["chosen"].to_numpy(dtype=bool)
-    at = np.arange(len(rows))
-    colours = [LIGHT["accent" if own else "faint"] for own in chosen]
-    axes.barh(at, held, height=0.56, color=colours)
-    if np.isfinite(near).any():
-        style: Any = {**DOT, "marker": "D", "color": LIGHT["second"], "clip_on": False}
-        style |= {"markeredgecolor": LIGHT["paper"], "label": "near the best"}
-        axes.plot(near, at, markersize=6, **style)
-    axes.axvline(
-        agreement.chance, color=LIGHT["ink"], linewidth=1.0, linestyle=DOTTED, label="chance"
-    )
-    _mark_chosen(axes, chosen)
-    right_labels(axes, [f"{share:.0%}" for share in held]).tick_params(pad=8)
-    bars = [
-        Patch(color=LIGHT["accent"], label="chosen"),
-        Patch(color=LIGHT["faint"], label="left out"),
-    ]
-    handles = [*bars, *axes.get_legend_handles_labels()[0]]
-    figure.legend(handles=handles, **ABOVE, ncols=4, handlelength=1.2, columnspacing=1.0)
+def _dropped(found: FeatureLosses) -> Figure:
+    """Draw a dot with its interval for each feature."""
+    table = found.losses
+    figure, axes = one_panel(22 * len(table) + 70)
+    loss, low, high = (table[name].to_numpy(dtype=np.float64) for name in ("loss", "low", "high"))
+    axes.set_xlim(*limits(np.concatenate([loss, low, high, [0.0]]), 0.06))
+    named_rows(axes, [shortened(name, NAME_LENGTH) for name in table.index])
+    axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
+    # Without an interval no loss is clear.
+    clear = low > 0.0
+    for y in range(len(table)):
+        colour = LIGHT["accent" if clear[y] else "muted"]
+        axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
+        axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
+    plain_ticks(axes.xaxis, count=4)
+    start = "increase of" if found.metric in LOWER_IS_BETTER else "loss in"
+    axes.set_title(f"{start} {metric_name(found.metric)} without it", loc="right")
     return figure
 
 

@@ -18,20 +18,11 @@ _COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}
 def stability_files(
     names: Sequence[str],
     found: Frequencies,
-    classes: Sequence[str],
+    classes: Sequence[str],  # "core", "optional" or "noise"
+    # shares from which a unit is core, and up to which it is noise
     thresholds: tuple[float, float],
 ) -> dict[str, bytes]:
-    """Draw the selection frequencies of units as ``figures/stability.svg`` and ``.png``.
-
-    Parameters
-    ----------
-    names : sequence of str, length d
-    found : Frequencies
-    classes : sequence of str, length d
-        ``"core"``, ``"optional"`` or ``"noise"``.
-    thresholds : (float, float)
-        Shares from which a unit is core, and up to which it is noise.
-    """
+    """Draw the selection frequencies of units as ``figures/stability.svg`` and ``.png``."""
     order = np.argsort(-found.share, kind="stable")[:_MOST_ROWS].tolist()
     with styled():
         figure = empty_figure(17 * len(order) + 84, 560)

@@ -22,13 +22,9 @@ _MOST_BYTES = 1 << 26
 
 
 def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
-    """Return the masks that a search asked for, in order, and the folds that each needed.
+    """Return the masks (n, n_units) that a search asked for, and the folds that each needed.
 
-    After a search on a cheaper model, these are the subsets that were measured on the full one.
-
-    Returns
-    -------
-    masks : bool (n, n_units), needed : bool (n, n_folds)
+    After a search on a proxy, these are the subsets that were measured on the full problem.
     """
     if result.confirmed is not None:
         masks = result.confirmed.masks
@@ -50,24 +46,10 @@ def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Reco
 def asked_evaluations(
     result: SearchResult, known: KnownEvaluations
 ) -> Iterator[tuple[Bool, Record]]:
-    """Yield the masks of a search and their records, in the order in which they were asked for.
+    """Yield the masks that a search asked for, in order, and their records.
 
-    Subsets that were confirmed on fresh folds, and are none of the search, follow at the end.
-
-    Folds that the search did not need are left out, even if another search trained them, so that
-    the records depend on the search alone, and the time to read them on its length.
-
-    Parameters
-    ----------
-    result : SearchResult
-    known : KnownEvaluations
-        Evaluations of the problem, of the full model, in the archive.
-
-    Yields
-    ------
-    mask : bool (n_units,)
-    record : Record
-        With at least one fold.
+    Subsets that only the confirmation evaluated follow at the end. Folds that the search did not
+    need are left out, so that the records depend on the search alone.
     """
     masks, needed = asked_masks(result, len(known.blank.fold_costs))
     if result.confirmation is not None:
@@ -82,21 +64,7 @@ def asked_evaluations(
 
 
 def training_seconds(asked: Mapping[bytes, int], known: KnownEvaluations) -> float:
-    """Sum the training time of the folds that a search needed.
-
-    Parameters
-    ----------
-    asked : mapping of packed mask to packed folds
-        As in the last state of the search.
-    known : KnownEvaluations
-        Evaluations of the problem in the archive.
-
-    Returns
-    -------
-    float
-        Seconds recorded in the archive, whichever search trained the folds, so that a replay
-        gives the same sum.
-    """
+    """Sum the seconds of the folds that a search needed, whichever search trained them."""
     masks = unpack_masks(asked, known.blank.used.shape[1])
     total = 0.0
     for (_, record), folds in zip(looked_up(masks, known), asked.values(), strict=True):

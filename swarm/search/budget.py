@@ -29,16 +29,18 @@ class Counts:
         Fold models that were needed; a fold of a mask counts once.
     failed : int
         Evaluations in which a fit raised an exception.
-    on_parts : tuple of int
-        Fold models on each part of the rows, see :mod:`swarm.search.row_parts`; in `fits` they
-        count as their share of the rows, rounded up. Empty without parts.
+    stalled : int
+        Epochs since the best cost improved.
+    idle : int
+        Epochs since a mask was new.
     """
 
     evaluations: int = 0
     distinct: int = 0
     fits: int = 0
     failed: int = 0
-    on_parts: tuple[int, ...] = ()
+    stalled: int = 0
+    idle: int = 0
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,6 @@ class Budget:
         starts again when a search is resumed. This is the only limit that depends on the machine.
     patience : int or None
         Early stopping: epochs without an improvement of the best cost.
-    noise_floor : int or None
-        Early stopping: epochs over which the best subset has gained no more than the standard
-        error of that gain, paired over the folds. Saves fits; the answer is not better for it.
     """
 
     epochs: int | None = None
@@ -68,10 +67,9 @@ class Budget:
     fits: int | None = None
     seconds: float | None = None
     patience: int | None = None
-    noise_floor: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "evaluations", "distinct", "fits", "patience", "noise_floor"):
+        for name in ("epochs", "evaluations", "distinct", "fits", "patience"):
             if getattr(self, name) is not None:
                 require(
                     f"budget {name}", getattr(self, name), at_least=1, at_most=_MOST, whole=True
@@ -80,8 +78,8 @@ class Budget:
             require("budget seconds", self.seconds, above=0)
         if all(value is None for value in vars(self).values()):
             raise ConfigError(
-                "the budget has no limit, so the search would never end; set epochs, evaluations, "
-                "distinct, fits, seconds, patience or noise_floor"
+                "the budget has no limit, so the search would never end; set epochs, distinct, "
+                "fits, seconds or patience"
             )
 
     @property
@@ -91,7 +89,7 @@ class Budget:
         known = {name: getattr(self, name) for name in names}
         return {name: limit for name, limit in known.items() if limit is not None}
 
-    def reached(self, epoch: int, counts: Counts, seconds: float, stalled: int) -> str | None:
+    def reached(self, epoch: int, counts: Counts, seconds: float) -> str | None:
         """Return the name of the limit that is reached, or None.
 
         Parameters
@@ -100,8 +98,6 @@ class Budget:
             Finished epochs.
         seconds : float
             Wall time so far.
-        stalled : int
-            Epochs without an improvement of the best cost.
         """
         spent: dict[str, tuple[float, float | None]] = {
             "epochs": (epoch, self.epochs),
@@ -110,27 +106,12 @@ class Budget:
             "fits": (counts.fits, self.fits),
             # At least one epoch runs, so that there is a result.
             "seconds": (seconds if epoch else 0.0, self.seconds),
-            "patience": (stalled, self.patience),
+            "patience": (counts.stalled, self.patience),
         }
         for name, (value, limit) in spent.items():
             if limit is not None and value >= limit:
                 return name
         return None
-
-
-def added(
-    asked: Mapping[bytes, int], masks: Bool, needed: Bool
-) -> tuple[dict[bytes, int], list[int]]:
-    """Add the folds (m, n_folds) of at least the masks to the packed folds of packed masks.
-
-    Returns them, and the packed folds of each mask that are new.
-    """
-    asked, fresh = dict(asked), list[int]()
-    for key, folds in zip(pack_masks(masks), map(pack_folds, needed), strict=False):
-        before = asked.get(key, 0)
-        fresh.append(folds & ~before)
-        asked[key] = before | folds
-    return asked, fresh
 
 
 def charged(
@@ -150,12 +131,17 @@ def charged(
     evaluations : Evaluations
         At least those of the masks.
     """
-    asked, fresh = added(asked, masks, evaluations.needed)
+    asked, fresh = dict(asked), 0
+    for key, folds in zip(pack_masks(masks), map(pack_folds, evaluations.needed), strict=False):
+        before = asked.get(key, 0)
+        fresh += (folds & ~before).bit_count()
+        asked[key] = before | folds
     after = replace(
         counts,
         evaluations=counts.evaluations + len(masks),
         distinct=len(asked),
-        fits=counts.fits + sum(folds.bit_count() for folds in fresh),
+        fits=counts.fits + fresh,
         failed=counts.failed + int(evaluations.failed.sum()),
+        idle=counts.idle + 1 if len(asked) == counts.distinct else 0,
     )
     return asked, after

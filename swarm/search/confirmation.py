@@ -23,7 +23,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
-from swarm.problem.space import SearchSpace
+from swarm.rounding import difference, rounding_error
 from swarm.search.packing import first_of_equal
 from swarm.search.picks import pareto_front
 from swarm.search.proxy import best_subsets
@@ -48,17 +48,12 @@ class ConfirmationPlan:
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
-        that is not worse than all features by more than `margin`. If features have prices, the
-        smallest is the cheapest.
+        that is not worse than all features by more than `margin`.
     margin : float
         Difference in cost that does not matter.
     confidence : float
         Confidence with which a subset has to be within the margin (one-sided), and level of the
         interval of the gain.
-    min_gain : float
-        With the goal ``score``, number of standard errors by which the result has to beat all
-        features; otherwise all features are the result, if the space allows them and features
-        have no prices. 0: no condition.
     """
 
     problem: Problem
@@ -66,57 +61,28 @@ class ConfirmationPlan:
     goal: Goal = "score"
     margin: float = 0.005
     confidence: float = 0.95
-    min_gain: float = 0.0
 
     def __post_init__(self) -> None:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
-        require("min_gain", self.min_gain, at_least=0)
         require("confidence", self.confidence, above=0.5, below=1)
         check_known("goal", self.goal, GOALS)
-
-    def may_keep_all(self, space: SearchSpace) -> bool:
-        """Whether all features are the result if no subset beats them by `min_gain`."""
-        asked = self.goal == "score" and self.min_gain > 0 and space.unit_prices is None
-        return asked and bool(space.obeys(~space.forbidden[None, :])[0])
 
 
 @dataclass(frozen=True, eq=False)
 class Confirmation:
-    """Subsets of a search, evaluated on fresh folds.
+    """Subsets of a search, evaluated on fresh folds; by ascending cost, smaller ones first."""
 
-    Attributes
-    ----------
-    masks : bool (m, n_units)
-        By ascending cost on the fresh folds; smaller subsets first if costs are equal.
-    searched : float64 (m,)
-        Costs on the folds of the search.
-    fold_costs : float64 (m, n_fresh)
-        Costs on the fresh folds; inf where the model failed.
-    baseline : float64 (n_fresh,)
-        Costs of all features that are not forbidden, on the fresh folds.
-    n_train, n_test : float
-        Mean number of rows of a fresh fold.
-    goal, margin, confidence, min_gain
-        See :class:`ConfirmationPlan`.
-    everything : int or None
-        Row of all features if they may be kept, see :meth:`ConfirmationPlan.may_keep_all`.
-    prices : float64 (m,) or None
-        What each subset costs to obtain; None without prices.
-    """
-
-    masks: Bool
-    searched: Float
-    fold_costs: Float
-    baseline: Float
+    masks: Bool  # (m, n_units)
+    searched: Float  # (m,), costs on the folds of the search
+    fold_costs: Float  # (m, n_fresh), inf where the model failed
+    baseline: Float  # (n_fresh,), of all features that are not forbidden
+    # Mean numbers of rows of a fresh fold.
     n_train: float
     n_test: float
     goal: Goal
     margin: float
     confidence: float
-    min_gain: float = 0.0
-    everything: int | None = None
-    prices: Float | None = None
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.searched, self.fold_costs, self.baseline)
@@ -136,7 +102,7 @@ class Confirmation:
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
         if self.goal == "score":
-            return self.everything if self.everything is not None and self.declined else 0
+            return 0
         return 0 if self._smallest is None else self._smallest
 
     @cached_property
@@ -150,24 +116,6 @@ class Confirmation:
         """Whether the goal is the size, and no subset is close enough to all features."""
         asked = self.goal == "size" and bool(np.isfinite(self.baseline).all())
         return asked and self._smallest is None
-
-    @cached_property
-    def declined(self) -> bool:
-        """Whether all features are the result, as no subset beats them by enough."""
-        if self.everything is None or len(self.masks) == 1:
-            return False
-        gain = self._gain_of(self._lowest)
-        return gain is not None and gain.mean < self.min_gain * gain.error
-
-    @property
-    def compared(self) -> int:
-        """Row that is compared with all features: the result, or the best subset if declined."""
-        return self._lowest if self.declined else self.chosen
-
-    @property
-    def _lowest(self) -> int:
-        """Row of the lowest cost that is not all features, of at least two rows."""
-        return 1 if self.everything == 0 else 0
 
     @property
     def cost(self) -> float:
@@ -186,31 +134,28 @@ class Confirmation:
 
     @cached_property
     def gain(self) -> CorrectedTTest | None:
-        """Cost of all features minus that of the row that is compared with them.
-
-        None if all features cannot be fitted.
-        """
-        return self._gain_of(self.compared)
-
-    def _gain_of(self, row: int) -> CorrectedTTest | None:
-        differences = self.baseline - self.fold_costs[row]
+        """Cost of all features minus that of the result; None if all features cannot be fitted."""
+        differences = difference(self.baseline, self.fold_costs[self.chosen])
         if not np.isfinite(differences).all():
             return None
         return corrected_t(differences, self.n_train, self.n_test, self.confidence)
 
     @property
     def verdict(self) -> Literal["better", "no clear difference", "worse"]:
-        """How the compared row does against all features, at the confidence level."""
+        """How the result does against all features, at the confidence level."""
         if self.gain is None or self.gain.low > 0:
             return "better"
         return "worse" if self.gain.high < 0 else "no clear difference"
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the winner's curse."""
-        gain, n_folds, row = self.gain, self.fold_costs.shape[1], self.compared
-        subset = "the best subset" if self.declined else "this subset"
-        cost, searched = float(self.costs[row]), float(self.searched[row])
-        start = f"On {n_folds} fresh folds {subset} costs {cost:.4f} and all features "
+        gain, n_folds, cost, searched = (
+            self.gain,
+            self.fold_costs.shape[1],
+            self.cost,
+            self.searched_cost,
+        )
+        start = f"On {n_folds} fresh folds this subset costs {cost:.4f} and all features "
         if gain is None:
             start += "cannot be fitted"
         else:
@@ -219,8 +164,6 @@ class Confirmation:
                 f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+z.4f} "
                 f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"
             )
-            if self.declined:
-                start += f", below {self.min_gain:g} standard errors; all features are the result"
         curse = f"winner's curse {cost - searched:+z.4f}"
         told = f"{start}. In the search it cost {searched:.4f} ({curse})."
         return f"{told} It has the lowest cost: {self.reason_missed()}." if self.missed else told
@@ -249,32 +192,21 @@ class Confirmation:
             "goal": self.goal,
             "missed": self.missed,
             "margin": self.margin,
-            "min_gain": self.min_gain,
-            "declined": self.declined,
         }
 
     def smallest_within_margin(self, reference: Float) -> int | None:
-        """Row of the smallest subset that is not worse than `reference` by more than the margin.
+        """Row of the smallest subset that is not worse than `reference` (n_fresh,) by the margin.
 
-        If features have prices, that of the cheapest.
-
-        Parameters
-        ----------
-        reference : float64 (n_fresh,)
-
-        Notes
-        -----
-        A subset is within the margin if the upper bound of the mean difference of its fold costs,
-        corrected for the overlap of resamples, does not exceed it.
+        The upper bound of the mean difference of its fold costs, corrected for the overlap of
+        resamples, has to be within it.
         """
-        prices = self.sizes if self.prices is None else self.prices
-        for row in map(int, np.lexsort((self.costs, self.sizes, prices))):
-            differences = self.fold_costs[row] - reference
-            if row == self.everything or not np.isfinite(differences).all():
+        for row in map(int, np.lexsort((self.costs, self.sizes))):
+            differences = difference(self.fold_costs[row], reference)
+            if not np.isfinite(differences).all():
                 continue
             two_sided = 2 * self.confidence - 1
             bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
-            if bound <= self.margin:
+            if bound <= self.margin + rounding_error(self.costs[row]):
                 return row
         return None
 
@@ -293,27 +225,11 @@ def fresh_problem(
 ) -> Problem | None:
     """Return the problem on `repeats` fresh fold partitions, as one list of folds.
 
-    Parameters
-    ----------
-    problem : Problem
-        Problem of the search.
-    partition : callable
-        Returns the folds of a seed. Partitions with a fold that cannot be trained on, or that are
-        those of the search, are left out.
-    seed : int
-        Seed of the folds of the search.
-    repeats : int
-        Number of partitions.
-    first : int
-        Number of the first partition; the confirmation counts from 1.
-
-    Returns
-    -------
-    Problem or None
-        None if there is no other partition.
+    Partitions with a fold that cannot be trained on, or that are those of the search, are left
+    out; None if there is no other. The seed is that of the folds of the search.
     """
     require("repeats", repeats, at_least=1, whole=True)
-    seen = {partition_key(part.folds) for part in problem.partitions}
+    seen = {partition_key(problem.folds)}
     folds: list[Fold] = []
     for repeat in range(first, first + repeats):
         try:
@@ -336,23 +252,8 @@ def confirm_on_fresh_folds(
     """Evaluate the best subsets of a search on fresh folds, and choose among them.
 
     Candidates are the subsets with the lowest cost and the subset of the units that at least half
-    of them share. If the goal is not the score, so are the best of each size on the Pareto front;
-    if it is, all features may be one (:meth:`ConfirmationPlan.may_keep_all`). A strategy with a
-    rule of its own for its result has that single candidate.
-
-    Parameters
-    ----------
-    result : SearchResult
-    searched : CrossValidation
-        Evaluator of the search.
-    fresh : CrossValidation
-        Evaluator of ``plan.problem``.
-    plan : ConfirmationPlan
-
-    Returns
-    -------
-    SearchResult
-        With :attr:`SearchResult.confirmation`; without, if no candidate has a finite cost.
+    of them share; unless the goal is the score, the best of each size as well. A strategy with a
+    rule of its own has one candidate. Without a finite cost there is no confirmation.
     """
     masks = candidates(result, searched, plan)
     costs = evaluate_fully(searched, masks).costs
@@ -366,8 +267,6 @@ def confirm_on_fresh_folds(
     if not len(rank):
         return result
     folds = plan.problem.folds
-    prices = None if result.space.unit_prices is None else result.space.price(masks[rank])
-    whole = np.flatnonzero((masks[rank] == everything).all(axis=1))
     confirmation = Confirmation(
         masks[rank],
         costs[rank],
@@ -378,23 +277,12 @@ def confirm_on_fresh_folds(
         plan.goal,
         plan.margin,
         plan.confidence,
-        plan.min_gain,
-        int(whole[0]) if len(whole) and plan.may_keep_all(result.space) else None,
-        prices,
     )
     return replace(result, confirmation=confirmation)
 
 
 def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
-    """Return the subsets (m, n_units) to evaluate; see :func:`confirm_on_fresh_folds`.
-
-    Parameters
-    ----------
-    result : SearchResult
-    evaluator : CrossValidation
-        That of the search.
-    plan : ConfirmationPlan
-    """
+    """Return the subsets (m, n_units) to evaluate on fresh folds."""
     if result.state.strategy.members.answer is not None:
         return result.best_mask[None, :]
     if result.confirmed is None:
@@ -410,10 +298,8 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
     shared = best.mean(axis=0) >= 0.5
     parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
     if plan.goal != "score":
-        front = pareto_front(result.space.price(masks), costs)
+        front = pareto_front(masks.sum(axis=1), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    if plan.may_keep_all(result.space):
-        parts.append(~result.space.forbidden[None, :])
     candidates = np.vstack(parts)
     return candidates[first_of_equal(candidates)]

@@ -48,10 +48,7 @@ class EpochRecord:
         return pd.DataFrame({**self.columns, "mask": masks})
 
     def shares(self, budget: Budget, seconds: float) -> dict[str, float]:
-        """Return how much of each limit of a budget is spent after the epoch, by its name.
-
-        `seconds` is the wall time so far.
-        """
+        """Return the share of each limit of a budget that is spent after the epoch."""
         spent = {
             "epochs": float(self.epoch),
             "evaluations": self.metrics["evaluations"],
@@ -70,15 +67,7 @@ def record_epoch(
     best: tuple[float, int],
     counts: Counts,
 ) -> EpochRecord:
-    """Build the record of an epoch.
-
-    Parameters
-    ----------
-    members : Members
-        Solutions of the strategy after the epoch.
-    best : (cost, size)
-        Cost and size of the best subset so far.
-    """
+    """Build the record of an epoch; `best` is the cost and size of the best subset so far."""
     finite = members.costs[np.isfinite(members.costs)]
     # Rows beyond the budget are censored too, but no fold was needed for them.
     pruned = evaluations.censored & evaluations.needed.any(axis=1)

@@ -16,15 +16,7 @@ from swarm.strategies.base import Members, Proposal, Strategy
 
 @dataclass(frozen=True)
 class NarrowedState:
-    """State of a strategy on the units that are kept.
-
-    Attributes
-    ----------
-    space : SearchSpace
-        Of the whole table.
-    kept : bool (n_units,)
-    inner : state of the strategy
-    """
+    """State of a strategy on the units that are kept; `space` is that of the whole table."""
 
     space: SearchSpace
     kept: Bool
@@ -39,17 +31,10 @@ class NarrowedState:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed(Strategy):
-    """Run a strategy on the units of `kept` alone.
+    """Run a strategy on the units of `kept` alone, as one of the whole table.
 
-    It proposes and observes masks of the whole table, so that evaluator, archive and results do
-    not know of the restriction. Its class attributes are those of the strategy.
-
-    Parameters
-    ----------
-    strategy : Strategy
-    kept : bool (n_units,)
-    hints : Hints
-        Of the units that are kept; masks for a warm start are those of the whole table.
+    Evaluator, archive and results do not know of the restriction. `hints` are those of the units
+    that are kept, but for the masks of a warm start.
     """
 
     strategy: Strategy

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 import numpy as np
 
@@ -25,16 +25,6 @@ def first_of_equal(masks: Bool) -> Int:
     """Return the row of the first of each group of equal masks (n, n_units), ascending."""
     first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]
     return np.sort(first)
-
-
-def in_turn(ranked: Sequence[Bool], n_units: int) -> Bool:
-    """Return the first mask of each array, then the second ones, and so on, without repeats."""
-    rows = sorted(
-        (place, which) for which, masks in enumerate(ranked) for place in range(len(masks))
-    )
-    masks = np.array([ranked[which][place] for place, which in rows], dtype=bool)
-    masks = masks.reshape(-1, n_units)
-    return masks[first_of_equal(masks)] if len(masks) else masks
 
 
 def pack_folds(folds: Bool) -> int:

@@ -12,13 +12,11 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
 from swarm.errors import DataError, check_known
+from swarm.rounding import rounding_error
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
 Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")
-
-# A front that is straight up to rounding has no knee.
-_STRAIGHT = 1e-9
 
 
 def check_pick(name: str) -> None:
@@ -29,29 +27,8 @@ def check_pick(name: str) -> None:
 def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:
     """Return the row of the subset that a rule picks.
 
-    Parameters
-    ----------
-    name
-        ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error of the
-        lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by
-        row.
-    sizes : (n,)
-        Units of each subset, or what it costs to obtain.
-    costs : float64 (n,)
-        Rows that are not finite are never picked.
-    errors : float64 (n,)
-        Standard errors of the costs.
-
-    Raises
-    ------
-    ConfigError
-        If the rule is unknown.
-    DataError
-        If no cost is finite.
-
-    References
-    ----------
-    The rule of one standard error: :func:`swarm.strategies.operators.sequential.within_one_error`.
+    ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error (n,) of the
+    lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by row.
     """
     check_pick(name)
     front = pareto_front(sizes, costs)
@@ -64,19 +41,7 @@ def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> 
 
 
 def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
-    """Rows that no other row dominates in size and cost.
-
-    Parameters
-    ----------
-    sizes : (n,)
-    costs : float64 (n,)
-        Rows that are not finite are left out.
-
-    Returns
-    -------
-    int (n_front,)
-        By ascending size, and so by descending cost; the first of equal rows.
-    """
+    """Return the rows that no other row dominates in size and cost, by ascending size."""
     rows = np.flatnonzero(np.isfinite(costs))
     rows = rows[np.lexsort((costs[rows], sizes[rows]))]
     if not len(rows):
@@ -86,16 +51,10 @@ def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
 
 
 def knee(sizes: NDArray[np.generic], costs: Float) -> int:
-    """Index on a Pareto front beyond which further units improve the cost only slightly.
+    """Return the point of a Pareto front that is farthest below the line between its ends.
 
-    With sizes and costs scaled to [0, 1], this is the point farthest below the line from the first
-    to the last point; the smaller subset wins a tie. If no point is below the line, the front has
-    no knee, and the last point, the cheapest, is returned.
-
-    Parameters
-    ----------
-    sizes, costs : (n_front,)
-        In the order of :func:`pareto_front`, at least one.
+    Sizes and costs are scaled to [0, 1]; the smaller subset wins a tie, and the cheapest a front
+    without a knee.
 
     References
     ----------
@@ -107,5 +66,6 @@ def knee(sizes: NDArray[np.generic], costs: Float) -> int:
     x = (sizes - sizes[0]) / (sizes[-1] - sizes[0])
     y = (costs - costs[-1]) / (costs[0] - costs[-1])
     below = 1.0 - x - y
-    place = int(np.argmax(below))
-    return place if below[place] > _STRAIGHT else len(sizes) - 1
+    place = first_best(-below)
+    # A front that is straight up to rounding has no knee; x and y are at most 1.
+    return place if below[place] > rounding_error(1.0) else len(sizes) - 1

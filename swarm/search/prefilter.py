@@ -22,17 +22,18 @@ from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
-from swarm.problem.hints import MOST_DENSE_COLUMNS
+from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.models import is_lightgbm, last_step
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.statistics.information import target_information
+from swarm.storage.records import reason_of
 from swarm.strategies.base import Strategy
 
 When = Literal["always", "auto"]
 
 # With `auto`, tables with more columns than this are cut.
-MANY_COLUMNS = MOST_DENSE_COLUMNS
+MANY_COLUMNS = MOST_COLUMNS
 _RATIO = (math.sqrt(5) - 1) / 2
 # Costs of sizes closer than this differ by less than their errors.
 _RESOLUTION = math.log(1.1)
@@ -40,21 +41,12 @@ _RESOLUTION = math.log(1.1)
 
 @dataclass(frozen=True, eq=False)
 class Prefilter:
-    """How units are left out before a search.
-
-    Attributes
-    ----------
-    problem : Problem
-        The problem of the search on fresh folds, with importances; see :func:`ranking_problem`.
-    least : int
-        Smallest number of units to keep, fixed units included.
-    n_clusters : int or None
-        Number of clusters of the units that are kept, see
-        :func:`swarm.problem.hints.prepare_hints`.
-    """
+    """How units are left out before a search; `problem` has fresh folds, and importances."""
 
     problem: Problem
+    # Units to keep at least, fixed ones included.
     least: int = 20
+    # Of the units that are kept.
     n_clusters: int | None = None
 
     def __post_init__(self) -> None:
@@ -69,19 +61,7 @@ class Prefilter:
         least: int = 20,
         n_clusters: int | None = None,
     ) -> Prefilter:
-        """Return the prefilter of a search.
-
-        Parameters
-        ----------
-        problem : Problem
-            The problem of the search.
-        folds : tuple of (train, test)
-            The folds on which units are ranked and cut.
-        strategy : Strategy
-            At least as many units are kept as it has to select.
-        least, n_clusters
-            See :class:`Prefilter`.
-        """
+        """Return the prefilter of a search, which keeps as many units as its strategy selects."""
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if isinstance(size, (tuple, list)):
             size = size[1]
@@ -90,36 +70,30 @@ class Prefilter:
         return cls(ranking_problem(problem, folds), least, n_clusters)
 
     def bounds(self, space: SearchSpace) -> tuple[int, int]:
-        """Smallest and largest number of units that can be kept."""
+        """Smallest and largest number of units that can be kept, of 5,000 columns at most."""
         allowed = int((~space.forbidden).sum())
-        return min(allowed, max(self.least, space.min_size, int(space.fixed.sum()) + 1)), allowed
+        least = min(allowed, max(self.least, space.min_size, int(space.fixed.sum()) + 1))
+        # Whichever units are kept.
+        n_columns = np.cumsum(np.sort([len(unit) for unit in space.units])[::-1])
+        most = min(allowed, int(np.searchsorted(n_columns, MANY_COLUMNS, side="right")))
+        if least > most:
+            raise ConfigError(
+                f"the prefilter must keep {least:,} units, but keeps at most {most:,}, as a search"
+                f" has at most {MANY_COLUMNS:,} columns; keep, fix or select fewer"
+            )
+        return least, most
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """The units that were kept, and how their number was chosen.
+    """The units that were kept, and how their number was chosen."""
 
-    Attributes
-    ----------
-    kept : bool (n_units,)
-    importances : float64 (n_units,)
-        Mean over the folds; 0 for forbidden units.
-    sizes : int (n_sizes,)
-        Numbers of units whose cost was measured, ascending; the last one is all that are allowed.
-    costs : float64 (n_sizes,)
-        Mean costs on the fresh folds; inf where a model failed.
-    n_folds : int
-        Fresh folds.
-    source : str
-        What the units were ranked by.
-    """
-
-    kept: Bool
-    importances: Float
-    sizes: Int
-    costs: Float
+    kept: Bool  # (n_units,)
+    importances: Float  # (n_units,), means over the folds; 0 for forbidden units
+    sizes: Int  # (n_sizes,), measured numbers of units, ascending; the last one is all
+    costs: Float  # (n_sizes,), means on the fresh folds; inf where a model failed
     n_folds: int
-    source: str
+    source: str  # what the units were ranked by
 
     def __post_init__(self) -> None:
         read_only(self.kept, self.importances, self.sizes, self.costs)
@@ -158,11 +132,7 @@ def is_wide(space: SearchSpace, when: When) -> bool:
 
 
 def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
-    """Return the problem on `folds`, with importances of the fold models where there are any.
-
-    Boosted trees of LightGBM rank by the total gain of their splits. A model without importances
-    gets permutation importances if the task has no mutual information.
-    """
+    """Return the problem on `folds`, with importances of the fold models where there are any."""
     from sklearn.base import clone
 
     kind = problem.importance
@@ -183,24 +153,12 @@ def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
 
 
 def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
-    """Rank the units, and choose how many to keep.
-
-    Parameters
-    ----------
-    plan : Prefilter
-    evaluator : CrossValidation
-        Evaluator of ``plan.problem``.
-
-    Raises
-    ------
-    ConfigError
-        If no model can be fitted on all units.
-    """
+    """Rank the units, and choose how many to keep, by the evaluator of the ranking problem."""
     problem, space, n_folds = plan.problem, plan.problem.space, plan.problem.n_folds
+    least, most = plan.bounds(space)
     importances, costs = _importances(problem, evaluator)
     rankings = np.array([_ranked(values, space) for values in importances])
-    least, most = plan.bounds(space)
-    known = {most: costs}
+    known = {int((~space.forbidden).sum()): costs}
 
     def cost(size: int) -> float:
         if size not in known:
@@ -225,15 +183,8 @@ def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
 def golden_section(cost: Callable[[int], float], least: int, most: int) -> int:
     """Return the size of the lowest measured cost, the smallest of equal ones.
 
-    Golden-section search between two sizes, on the logarithm of the size, until neighbouring
-    sizes differ by less than a tenth. The cost of `most` is measured as well. Exact if the cost
-    falls up to some size and rises from there.
-
-    Parameters
-    ----------
-    cost : callable
-        Cost of a size; called once for each.
-    least, most : int
+    Golden-section search on the logarithm of the size, until neighbouring sizes differ by less
+    than a tenth. Exact if the cost falls up to some size and rises from there.
     """
     found: dict[int, float] = {}
 
@@ -264,7 +215,10 @@ def most_cut_fits(plan: Prefilter) -> int:
     # Every step of the search measures one new size, the first one two; then there are the ends.
     width = math.log(most) - math.log(least)
     steps = math.log(max(1.0, width / _RESOLUTION)) / -math.log(_RATIO)
-    return plan.problem.n_folds * min(most - least + 1, math.ceil(steps) + 3)
+    n_sizes = min(most - least + 1, math.ceil(steps) + 3)
+    # The cost of all units is measured even if not all can be kept.
+    n_sizes += int((~plan.problem.space.forbidden).sum()) > most
+    return plan.problem.n_folds * n_sizes
 
 
 def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, Float]:
@@ -281,10 +235,9 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
         return np.array([space.by_unit(each, range(space.n_columns)) for each in means]), costs
     record = evaluator.known.lookup(everything[:1])[0]
     if not np.isfinite(costs).all():
-        reason = (record.error or "an unknown error").strip().splitlines()[-1]
         raise ConfigError(
             "the model cannot be fitted on all features, by which prefilter ranks them "
-            f"({reason}); use importance 'mutual_information', or no prefilter"
+            f"({reason_of(record.error)}); use importance 'mutual_information', or no prefilter"
         )
     return np.nan_to_num(record.importances), costs
 

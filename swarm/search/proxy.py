@@ -1,24 +1,84 @@
-"""Search with a proxy, a cheaper model, then measure the best subsets on the full model."""
+"""Search with a proxy, then measure the best subsets on the full problem.
+
+A proxy is a cheaper model, a part of the rows, or both.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, Int
 from swarm.checks import require
-from swarm.errors import EvaluationError
+from swarm.errors import ConfigError, DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
+from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import ConfirmedSubsets, SearchResult
 from swarm.strategies.operators.memory import shrink
 
-# Below this rank correlation the cheaper model is a poor guide.
+# Below this rank correlation the proxy is a poor guide.
 LOW_CORRELATION = 0.8
+# Keeps the generator of the rows apart from those of the search.
+_ROWS_SEED = 13
+# Levels of a number by which rows are sampled.
+_N_LEVELS = 10
+
+
+def on_part_of_rows(problem: Problem, share: float, groups: Any = None) -> Problem:
+    """Return the problem on a stratified part of its rows, drawn with its seed.
+
+    Every row stays in its fold, and the rows of a group together. Strata are classes, sets of
+    labels or ten levels of a number, within the folds; that of a group is its first row's.
+    """
+    require("rows of the proxy", share, above=0, below=1)
+    rng = np.random.default_rng([problem.seed, _ROWS_SEED])
+    n_rows = len(problem.target)
+    members, first = np.arange(n_rows), np.arange(n_rows)
+    # Several columns are times, which group no rows.
+    if groups is not None and np.ndim(groups) == 1:
+        _, first, members = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
+    strata = np.unique(_strata(problem)[first], return_inverse=True)[1]
+    drawn = rng.permutation(len(strata))
+    by_stratum = drawn[np.argsort(strata[drawn], kind="stable")]
+    sizes = np.bincount(strata)
+    own = strata[by_stratum]
+    place = np.empty(len(strata))
+    rank = np.arange(len(strata)) - (np.cumsum(sizes) - sizes)[own]
+    # Without an offset the first rows would be one of each stratum, however small it is.
+    place[by_stratum] = (rank + rng.random(len(sizes))[own]) / sizes[own]
+    order = drawn[np.argsort(place[drawn], kind="stable")]
+    n_chosen = 1 + int(np.searchsorted(np.cumsum(np.bincount(members)[order]), share * n_rows))
+    rows = np.flatnonzero(np.isin(members, order[:n_chosen]))
+    try:
+        return problem.on_rows(rows)
+    except DataError as error:
+        raise ConfigError(
+            f"proxy.rows {share:g} leaves {len(rows):,} rows, too few for the folds: {error}; use "
+            "a larger share, or all rows"
+        ) from None
+
+
+def _strata(problem: Problem) -> Int:
+    """Return the stratum of each row, of its fold and of its class or level: int (n_rows,)."""
+    target, n_rows = problem.target, len(problem.target)
+    level = np.zeros(n_rows, dtype=np.int64)
+    if problem.task in ("binary", "multiclass", "multilabel"):
+        axis = 0 if target.ndim == 2 else None
+        level = np.unique(target, axis=axis, return_inverse=True)[1].reshape(-1)
+    elif problem.task == "regression":
+        ranks = np.empty(n_rows, dtype=np.int64)
+        ranks[np.argsort(target, kind="stable")] = np.arange(n_rows)
+        level = ranks * _N_LEVELS // n_rows
+    fold = np.zeros(n_rows, dtype=np.int64)
+    for number, (_, test) in enumerate(problem.folds):
+        fold[test] = number + 1
+    return level * (problem.n_folds + 1) + fold
 
 
 def confirm(
@@ -29,33 +89,10 @@ def confirm(
     n_best: int,
     n_probes: int,
 ) -> SearchResult:
-    """Measure the best subsets of a search, and a sample of the others, on the full model.
+    """Measure the best subsets of a search on a proxy, and some others, on the full problem.
 
-    Parameters
-    ----------
-    result : SearchResult
-        Result of a search with the cheaper model.
-    guide : CrossValidation
-        Evaluator of the cheaper model. Units that none of its fold models used are dropped first,
-        if that changes no cheaper model.
-    evaluator : CrossValidation
-        Evaluator of the full model, on the same data and folds.
-    n_best : int
-        Number of best subsets to measure. The best of all measured subsets is the result.
-    n_probes : int
-        Number of subsets, sampled from all that the search requested, to measure on both models.
-        The rank correlation is computed over these alone: the best subsets differ too little for
-        their ranks to agree between any two models.
-
-    Returns
-    -------
-    SearchResult
-        With :attr:`SearchResult.confirmed`.
-
-    Raises
-    ------
-    EvaluationError
-        If the full model fails on all of them.
+    The best of all measured subsets is the result. The rank correlation is that of the sample of
+    `n_probes` alone, as the best subsets differ too little for their ranks to agree.
     """
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)

@@ -21,33 +21,18 @@ if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
     from swarm.search.driver import SearchState
     from swarm.search.prefilter import Cut
-    from swarm.search.row_parts import PartsResult
-    from swarm.search.tuning import TuningResult
-    from swarm.strategies.base import Members
 
 _MOST_NAMED = 8
 
 
 @dataclass(frozen=True)
 class ConfirmedSubsets:
-    """Subsets of a search with a cheaper model, measured on the full model.
+    """Subsets of a search on a proxy, measured on the full problem, by their costs on the proxy."""
 
-    Attributes
-    ----------
-    masks : bool (m, n_units)
-        Ordered by the cost on the cheaper model.
-    costs : float64 (m,)
-        Costs on the full model; inf where it failed.
-    cheap : float64 (m,)
-        Costs on the cheaper model.
-    correlation : float
-        Spearman's rank correlation of the two models over a sample of the requested subsets; NaN
-        if all costs of one model are equal.
-    """
-
-    masks: Bool
-    costs: Float
-    cheap: Float
+    masks: Bool  # (m, n_units)
+    costs: Float  # (m,), inf where the model failed
+    cheap: Float  # (m,), on the proxy
+    # Spearman's, over a sample of the requested subsets; NaN if one side is constant.
     correlation: float
 
     def __post_init__(self) -> None:
@@ -69,19 +54,10 @@ class SearchResult:
     confirmed : ConfirmedSubsets or None
         Subsets measured on the full model after a search with a cheaper one; the best of them is
         the best subset.
-    finalists : Members or None
-        Best subsets of a search that changed its fold partition, evaluated on all partitions, by
-        ascending cost; smaller subsets first if costs are equal.
     confirmation : Confirmation or None
         Subsets evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
         The units that a prefilter kept for the search; masks cover all units.
-    tuning : TuningResult or None
-        The setting of the model that was chosen before the search; the search and its costs are
-        those of the model with this setting.
-    parts : PartsResult or None
-        How many subsets were evaluated on each part of the rows, and how far its ranks agree with
-        those on all rows.
     cut_short : str
         The step after the search that Ctrl-C ended, without its outcome; empty if none.
     """
@@ -91,11 +67,8 @@ class SearchResult:
     reason: str
     space: SearchSpace
     confirmed: ConfirmedSubsets | None = None
-    finalists: Members | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
-    tuning: TuningResult | None = None
-    parts: PartsResult | None = None
     cut_short: str = ""
 
     def __str__(self) -> str:
@@ -113,8 +86,7 @@ class SearchResult:
     @property
     def outcomes(self) -> list[tuple[str, str]]:
         """Name and outcome of each option that the search ran with beside its epochs."""
-        found = {"prefilter": self.cut, "settings": self.tuning, "rows": self.parts}
-        return [(name, each.outcome()) for name, each in found.items() if each is not None]
+        return [] if self.cut is None else [("prefilter", self.cut.outcome())]
 
     @property
     def best_mask(self) -> Bool:
@@ -143,18 +115,11 @@ class SearchResult:
 
     @property
     def cost(self) -> float:
-        """Cost of the best subset on the folds of the search, without the price of its columns."""
+        """Cost of the best subset on the folds of the search."""
         answer = self._answer
         if answer is not None:
             return answer[1]
-        return self._plain_cost(self.best_mask, self.state.best_cost)
-
-    @property
-    def price(self) -> float | None:
-        """What the columns of the best subset cost to obtain; None without prices."""
-        if self.space.unit_prices is None:
-            return None
-        return float(self.space.price(self.best_mask[None, :])[0])
+        return self.state.best_cost
 
     @property
     def _answer(self) -> tuple[Bool, float] | None:
@@ -169,12 +134,7 @@ class SearchResult:
         members = self.state.strategy.members
         if members.answer is None or not np.isfinite(members.costs[members.answer]):
             return None
-        mask = members.masks[members.answer]
-        return mask, self._plain_cost(mask, float(members.costs[members.answer]))
-
-    def _plain_cost(self, mask: Bool, cost: float) -> float:
-        """Return the cost of a subset of the strategy without its penalty."""
-        return float(self.space.without_penalty(mask[None, :], np.array([cost]))[0])
+        return members.masks[members.answer], float(members.costs[members.answer])
 
     @property
     def interrupted(self) -> bool:
@@ -219,12 +179,8 @@ class SearchResult:
         masks : bool (m, n_units), costs : float64 (m,)
             With ``m <= n``, duplicates removed.
         """
-        # Costs on the full model and on the cheaper one must not be mixed, nor those on all
-        # partitions and on one.
-        held = self.confirmed or self.finalists or self.state.strategy.members
-        found = held.costs
-        if self.confirmed is None:
-            found = self.space.without_penalty(held.masks, found)
+        # Costs on the full model and on the cheaper one must not be mixed.
+        held = self.confirmed or self.state.strategy.members
         allowed = self.space.obeys(held.masks)
         masks, costs = self.best_mask[None, :], np.array([self.cost])
         if self.confirmation is not None:
@@ -232,7 +188,7 @@ class SearchResult:
             costs = np.append(costs, self.confirmation.searched)
         first = np.append(np.arange(len(costs)), np.full(int(allowed.sum()), len(costs)))
         masks = np.vstack([masks, held.masks[allowed]])
-        costs = np.append(costs, found[allowed])
+        costs = np.append(costs, held.costs[allowed])
         order = self.space.rank(masks, costs)
         order = order[np.argsort(first[order], kind="stable")]
         order = order[np.isfinite(costs[order])]

@@ -12,6 +12,17 @@ from swarm.arrays import Bool
 from swarm.errors import ConfigError, nearest
 from swarm.problem.space import SearchSpace
 from swarm.storage.features_file import load_subsets
+from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import name_of
+
+
+def check_warm_start(strategy: Strategy) -> None:
+    """Raise ConfigError if a strategy cannot start from saved subsets."""
+    if not strategy.takes_warm_start:
+        raise ConfigError(
+            f"strategy {name_of(strategy)!r} takes no warm start; use another strategy, or remove "
+            "warm"
+        )
 
 
 def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | None:
@@ -27,23 +38,7 @@ def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | N
 
 
 def read_warm(given: Any, columns: Sequence[str]) -> list[list[str]]:
-    """Return the subsets that a user gave, as names.
-
-    Parameters
-    ----------
-    given : str, path, bool (n, n_columns) or sequence of subsets
-        A features file, see :func:`swarm.storage.features_file.load_subsets`; masks; or lists of
-        names or positions.
-    columns : sequence of str
-        In the order of positions and masks.
-
-    Raises
-    ------
-    ConfigError
-        If a subset names an unknown column, or is none.
-    DataError
-        If the file cannot be read.
-    """
+    """Return the subsets of a features file, of masks, or of lists of names or positions."""
     if isinstance(given, (str, os.PathLike)):
         return load_subsets(os.fspath(given))
     if not isinstance(given, Iterable):

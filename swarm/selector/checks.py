@@ -14,31 +14,28 @@ from swarm.problem.inputs import check_estimator
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.picks import check_pick
-from swarm.search.settings import check_names, expanded
 
-_CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence", "min_gain")
+_CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
+_PROXY_OPTIONS: dict[str, Any] = {
+    "estimator": None,
+    "params": {},
+    "rows": None,
+    "best": 16,
+    "probes": 12,
+}
 _INTEGER = (int, np.integer)
 _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "n_jobs": ((*_INTEGER, type(None)), "a whole number"),
     "verbose": (_INTEGER, "a whole number"),
     "strategy_params": ((Mapping, type(None)), "a mapping of names to values"),
     "callbacks": ((Iterable,), "a sequence of callables"),
-    "asynchronous": ((bool, np.bool_), "True or False"),
     "confirm": ((bool, Mapping), "True, False or a mapping of options"),
 }
 
 
 def check_parameters(selector: Any, y: Any) -> None:
-    """Reject a missing target, and parameters with which a fit could not be repeated.
-
-    Raises
-    ------
-    DataError
-        If y is None and the estimator requires it.
-    ConfigError
-        If a parameter has the wrong type, is an iterator, or is unknown.
-    """
+    """Reject a missing target, and parameters with which a fit could not be repeated."""
     check_estimator(selector.estimator, selector.scoring, "unsupervised" if y is None else "")
     tags = tags_of(selector.estimator)
     if y is None and (tags is None or tags.target_tags.required):
@@ -60,15 +57,6 @@ def check_parameters(selector: Any, y: Any) -> None:
     for name, (types, wanted) in _TYPES.items():
         if not isinstance(getattr(selector, name), types):
             raise ConfigError(f"{name} must be {wanted}, got {getattr(selector, name)!r}")
-    for name, least in (("repeats", 1), ("rotate", 0)):
-        value = getattr(selector, name)
-        if not _is_count(value, least):
-            raise ConfigError(f"{name} must be a whole number of at least {least}, got {value!r}")
-    rows = selector.rows
-    if rows is not None and rows != "auto" and not _is_count(rows, 1):
-        raise ConfigError(
-            f"rows must be a whole number of at least 1, 'auto' or None, got {rows!r}"
-        )
     if isinstance(selector.mute, str):
         raise ConfigError(f"mute must be a sequence of codes, got {selector.mute!r}")
     check_mute(selector.mute)
@@ -80,10 +68,6 @@ def check_parameters(selector: Any, y: Any) -> None:
             )
     _check_scoring(selector.scoring)
     check_pick(selector.pick)
-    if selector.param_grid is not None:
-        settings, _ = expanded(selector.param_grid, int(selector.random_state))
-        names = dict.fromkeys(name for setting in settings for name in setting)
-        check_names(list(names), selector.estimator, "param_grid")
     if not isinstance(selector.confirm, bool):
         _check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
     if selector.confirm and selector.pick != "best":
@@ -92,16 +76,11 @@ def check_parameters(selector: Any, y: Any) -> None:
             "such as {'goal': 'balanced'}, or pick alone"
         )
     prefilter_options(selector.prefilter)
+    proxy_options(selector.proxy)
 
 
 def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
-    """Return the options of a prefilter with their defaults; None if there is none.
-
-    Raises
-    ------
-    ConfigError
-        If the value or an option is unknown or out of range.
-    """
+    """Return the options of a prefilter with their defaults; None if there is none."""
     if prefilter is False:
         return None
     given = {"when": "auto"} if prefilter == "auto" else {} if prefilter is True else prefilter
@@ -119,8 +98,23 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
     return options
 
 
-def _is_count(value: Any, least: int) -> bool:
-    return isinstance(value, _INTEGER) and not isinstance(value, bool) and bool(value >= least)
+def proxy_options(proxy: Any) -> dict[str, Any] | None:
+    """Return the options of a proxy with their defaults; None if there is none."""
+    if proxy is None:
+        return None
+    given = dict(proxy) if isinstance(proxy, Mapping) else {"estimator": proxy}
+    _check_options("proxy", given, tuple(_PROXY_OPTIONS))
+    options = {**_PROXY_OPTIONS, **given}
+    if not given.keys() & {"estimator", "params", "rows"}:
+        raise ConfigError("proxy needs one of the options estimator, params and rows")
+    try:
+        require("proxy best", options["best"], at_least=1, whole=True)
+        require("proxy probes", options["probes"], at_least=0, whole=True)
+        if options["rows"] is not None:
+            require("proxy rows", options["rows"], above=0, below=1)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
+    return options
 
 
 def _check_options(parameter: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:

@@ -23,7 +23,7 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
 from swarm.strategies.operators.sequential import answer_sizes, check_size
 
-_LIMITS = ("epochs", "distinct", "fits", "seconds", "patience", "noise_floor")
+_LIMITS = ("epochs", "distinct", "fits", "seconds", "patience")
 _EPOCHS = 30
 # More epochs than any strategy that terminates by itself takes.
 _NO_LIMIT = 10**9
@@ -37,13 +37,7 @@ _SEVERAL_OUTPUTS = {
 
 
 def budget_of(selector: Any) -> Budget:
-    """Return the budget; ``epochs="auto"`` is 30, or no limit if the search ends otherwise.
-
-    Raises
-    ------
-    ConfigError
-        If the strategy is unknown, a limit is out of range, or there is none.
-    """
+    """Return the budget; ``epochs="auto"`` is 30, or no limit if the search ends otherwise."""
     ends_by_itself = strategy_class(selector.strategy).ends_by_itself
     limits = {name: _plain(getattr(selector, name)) for name in _LIMITS}
     epochs = limits.pop("epochs")
@@ -82,14 +76,7 @@ def _plain(value: Any) -> Any:
 
 
 def sized(selector: Any) -> tuple[Strategy, int, int | None]:
-    """Return a strategy that selects the requested number of units, and the bounds of the space.
-
-    Raises
-    ------
-    ConfigError
-        If :func:`swarm.strategies.catalogue.make` raises it, the strategy does not support the
-        size, or the size is given twice.
-    """
+    """Return the strategy for the requested number of units, and the bounds of the space."""
     strategy, params = selector.strategy, selector.strategy_params
     bounds = selector.min_size, selector.max_size
     if selector.size is None:
@@ -179,9 +166,8 @@ def folds_and_scorer(
 ) -> tuple[Any, Any]:
     """Return folds and scorer; for a regressor those of regression, even if the target is integer.
 
-    By its target alone such a problem would be a classification: scored by accuracy, and rejected
-    if a value is too rare to be in every fold. A number of folds divides no group, and may be
-    larger than the number of rows of a class, of which scikit-learn warns.
+    By its target alone it would be scored by accuracy, and rejected for rare values. A number of
+    folds divides no group, and may exceed the rows of a class, of which scikit-learn warns.
     """
     cv, scoring = selector.cv, selector.scoring
     if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):
@@ -189,7 +175,7 @@ def folds_and_scorer(
             warnings.warn(
                 "cv=None trains and scores on all rows, like cv=0; for cross-validation pass "
                 "a number of folds, such as cv=5",
-                stacklevel=6,
+                stacklevel=5,
             )
         rows = np.arange(n_rows)
         cv = [(rows, rows)]

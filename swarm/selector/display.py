@@ -1,23 +1,20 @@
-"""What a fitted selector shows: plots, a summary, and its representation in a notebook."""
+"""What a fitted selector shows: plots, a summary, a report, its verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from html import escape
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
-from swarm.errors import ConfigError, InputError, check_known
+from swarm.errors import InputError, check_known
 from swarm.search.result import aligned, counts_of, listed
 from swarm.selector.results import EvaluatedSubsets, best_by_size, with_interval
-from swarm.selector.wording import raises_in_arguments
 from swarm.strategies.catalogue import name_of
 from swarm.validation.headline import Headline, headline
 from swarm.validation.judgement import number
@@ -29,19 +26,15 @@ if TYPE_CHECKING:
     from swarm.problem.scoring import Scoring
 
 _MOST_BARS = 20
-_MOST_CHIPS = 24
 _NAME_LENGTH = 40
-# Legible on the white and on the dark background of a notebook.
-_LINE = "#2f7de1"
 
 
 class SelectionDisplay:
-    """Adds plots, a report and representations to a selector."""
+    """Adds plots, a summary and a report to a selector."""
 
     _evaluated: EvaluatedSubsets
     results_: pd.DataFrame
 
-    @raises_in_arguments
     def plot(self, kind: str = "convergence", *, ax: Any = None) -> Axes:
         """Plot the search or its result, in Matplotlib's current style.
 
@@ -66,10 +59,6 @@ class SelectionDisplay:
             If the kind is unknown, or matplotlib is not installed.
         InputError
             If there are no importances to plot.
-
-        See Also
-        --------
-        plot_metric_table : The best subset of each size alone, as mlxtend plots it.
         """
         check_is_fitted(self, "subset_")
         check_known("kind of plot", kind, _PLOTS)
@@ -100,43 +89,6 @@ class SelectionDisplay:
         n_folds = self._evaluated.n_folds
         return best_by_size(with_interval(self.results_, n_folds, confidence))
 
-    def plot_metric_table(
-        self, bars: str | None = "se", *, confidence: float = 0.95, ax: Any = None
-    ) -> Any:
-        """Plot cost against size, from :meth:`metric_table`.
-
-        Parameters
-        ----------
-        bars : "se", "sd", "ci" or None
-            Band around the costs: the standard error, the standard deviation over the folds, or
-            the confidence interval.
-        confidence
-            Level of the confidence interval.
-        ax : matplotlib Axes, optional
-            Axes to draw on. Default: a new figure.
-
-        Returns
-        -------
-        matplotlib Axes
-
-        Raises
-        ------
-        ConfigError
-            If `bars` is unknown or `confidence` out of range.
-        """
-        if bars is not None and bars not in ("se", "sd", "ci"):
-            raise ConfigError(f"bars must be one of se, sd, ci or None, got {bars!r}")
-        table, axes = self.metric_table(confidence), _axes(ax)
-        line = axes.plot(table.index, table["cost"], marker="o")[0]
-        if bars is not None:
-            ends = (table["ci_low"], table["ci_high"])
-            if bars != "ci":
-                ends = (table["cost"] - table[bars], table["cost"] + table[bars])
-            axes.fill_between(table.index, *ends, alpha=0.2, color=line.get_color())
-        _label(axes, "features", "cost")
-        return axes
-
-    @raises_in_arguments
     def report(
         self,
         file: str | Path,
@@ -150,10 +102,9 @@ class SelectionDisplay:
 
         The page needs no network and runs no scripts. From the fitted selector alone it has the
         result, the search and its stability; with the rows also the correlations of the features
-        and the section on the model (curves, calibration, SHAP values, the loss when a feature is
-        dropped), and with test rows the comparison with all features and with random subsets.
-        The models of these sections are fitted here: some 30 of them on test rows, some 100 in
-        cross-validation.
+        and the loss when a feature is dropped, and with test rows the comparison with all features
+        and with random subsets. The models of these sections are fitted here: for the losses up to
+        13 on test rows, and as many for each fold in cross-validation.
 
         Parameters
         ----------
@@ -190,7 +141,6 @@ class SelectionDisplay:
         path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
         return path
 
-    @raises_in_arguments
     def judge(self, X: Any, y: Any, test: tuple[Any, ...], **params: Any) -> Headline:
         """Compare the selected features with all features on rows that `fit` has not seen.
 
@@ -239,16 +189,6 @@ class SelectionDisplay:
         """
         check_is_fitted(self, "subset_")
         return aligned(_rows(self))
-
-    def _repr_html_inner(self) -> str:
-        diagram: str = super()._repr_html_inner()  # type: ignore[misc]
-        return _panel(self) + diagram
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-        if get_config()["display"] == "diagram" and "text/html" in bundle:
-            bundle["text/html"] = _panel(self) + bundle["text/html"]
-        return bundle
 
 
 def head_of(selector: Any) -> Headline:
@@ -418,58 +358,3 @@ def _ranked(selector: Any) -> list[str]:
 def _shortened(name: object) -> str:
     text = str(name)
     return text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
-
-
-# ---------------------------------------------------------------- notebook
-
-
-def _panel(selector: Any) -> str:
-    """Return the result as HTML above scikit-learn's diagram; empty before the fit."""
-    if not hasattr(selector, "subset_"):
-        return ""
-    head, scoring = head_of(selector), _scoring(selector)
-    lines = [escape(text) for text in head.sentences()]
-    if not lines:
-        name, value = display_name(scoring.metric), number(scoring.natural(selector.cost_))
-        lines.append(escape(f"{name} {value} in the search, not evaluated on fresh folds."))
-    if selector.findings_:
-        codes = ", ".join(f"{each.code} ({each.title.lower()})" for each in selector.findings_)
-        lines.append(escape(f"Findings: {codes}."))
-    return (
-        '<div class="swarm-selection" style="border:1px solid rgba(127,127,127,.4);'
-        "border-radius:8px;padding:10px 14px;margin-bottom:8px;max-width:900px;"
-        'font-family:sans-serif;font-size:13px;line-height:1.5">'
-        '<div style="display:flex;flex-wrap:wrap;justify-content:space-between;gap:4px 24px">'
-        f"<strong>{escape(head.title)}</strong>{_sparkline(selector.history_)}</div>"
-        f'<div style="margin:6px 0">{_chips(_ranked(selector))}</div>'
-        f"<div>{'<br>'.join(lines)}</div></div>"
-    )
-
-
-def _chips(names: Sequence[str]) -> str:
-    style = (
-        "display:inline-block;border:1px solid rgba(127,127,127,.4);border-radius:10px;"
-        "padding:0 8px;margin:2px 4px 2px 0"
-    )
-    shown = [f'<span style="{style}">{escape(_shortened(n))}</span>' for n in names[:_MOST_CHIPS]]
-    more = len(names) - _MOST_CHIPS
-    return "".join(shown) + (f" and {more:,} more" if more > 0 else "")
-
-
-def _sparkline(history: pd.DataFrame) -> str:
-    """Return the lowest cost by epoch as a line, without axes."""
-    costs = history["best_cost"].to_numpy(dtype=np.float64)
-    costs = costs[np.isfinite(costs)]
-    if len(costs) < 2:
-        return ""
-    width, height = 160.0, 26.0
-    low, high = float(costs.min()), float(costs.max())
-    x = np.linspace(2.0, width - 2.0, len(costs))
-    y = 2.0 + (height - 4.0) * (high - costs) / (high - low or 1.0)
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True))
-    label = f"Lowest cost by epoch, from {high:.4g} to {low:.4g}"
-    return (
-        f'<svg role="img" aria-label="{label}" width="{width:g}" height="{height:g}">'
-        f"<title>{label}</title>"
-        f'<polyline points="{points}" fill="none" stroke="{_LINE}" stroke-width="1.8"/></svg>'
-    )

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from scipy.sparse import issparse
+from sklearn import get_config
 from sklearn.utils import get_tags
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.validation import validate_data
 
 from swarm.errors import ConfigError, DataError
+from swarm.problem.dtypes import is_polars, with_model_dtype, with_model_dtypes
 from swarm.problem.inputs import takes_fit_param
 
 try:
@@ -20,44 +23,43 @@ try:
 except ImportError:  # private, so it may be moved
 
     def _routing_enabled() -> bool:
-        from sklearn import get_config
-
         return bool(get_config().get("enable_metadata_routing", False))
 
 
-def is_polars(X: Any) -> bool:
-    """Whether X is a polars DataFrame; does not import polars."""
-    return type(X).__module__.split(".")[0] == "polars" and hasattr(X, "to_pandas")
+def output_container(selector: Any) -> str | None:
+    """Return the container that ``set_output`` or scikit-learn's configuration sets, else None."""
+    own = getattr(selector, "_sklearn_output_config", {}).get("transform")
+    configured = get_config()["transform_output"]
+    return own or (None if configured == "default" else configured)
 
 
-def wants_polars(selector: Any) -> bool:
-    """Whether ``transform`` returns polars DataFrames."""
-    from sklearn.utils._set_output import _get_output_config
+def as_pandas(X: Any) -> Any:
+    """Return a table of any library as one of pandas that models support; others unchanged."""
+    if type(X).__name__ == "LazyFrame":
+        raise DataError("a LazyFrame has no rows before it is collected; pass its collect()")
+    if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
+        X = (with_model_dtypes(X) if is_polars(X) else X).to_pandas()
+    return with_model_dtypes(X) if isinstance(X, pd.DataFrame) else X
 
-    return bool(_get_output_config("transform", selector)["dense"] == "polars")
+
+def warn_of_categories(X: Any) -> None:
+    """Warn of polars categories, on which LightGBM ends the whole process."""
+    names = [n for n, dtype in X.schema.items() if str(dtype).startswith(("Categorical", "Enum"))]
+    if names:
+        warnings.warn(
+            f"LightGBM does not support column {names[0]!r}, a category of polars, and ends the "
+            'process; in a pipeline call set_output(transform="pandas")',
+            stacklevel=4,
+        )
 
 
 def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
     """Return X as a table, and whether it was an array; set `n_features_in_` and names.
 
-    The columns of a pandas or polars table keep their dtypes, categories and missing values. The
-    columns of an array are numeric and named x0, x1, ...; a sparse matrix is converted to a dense
-    one, since models use a few of its columns at a time.
-
-    Parameters
-    ----------
-    selector : estimator
-        Receives the attributes; its tags define whether values may be missing.
-    X : DataFrame, array or sparse matrix (n_rows, n_features)
-
-    Raises
-    ------
-    DataError
-        If column names are not unique or ambiguous, or a sparse matrix exceeds the memory once it
-        is dense.
+    The columns of an array are named x0, x1, ...; a sparse matrix becomes dense, since models use a
+    few of its columns at a time, and is a DataError if it then exceeds the memory.
     """
-    if hasattr(X, "to_pandas") and not isinstance(X, pd.DataFrame):
-        X = X.to_pandas()
+    X = as_pandas(X)
     if isinstance(X, pd.DataFrame):
         if X.columns.has_duplicates:
             repeated = X.columns[X.columns.duplicated()][0]
@@ -66,7 +68,7 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
         if hasattr(selector, "feature_names_in_"):
             return X, False
         _refuse_ambiguous_numbers(selector, X)
-        return X.set_axis(_numbered(X.shape[1]), axis=1), False
+        return X.set_axis(numbered(X.shape[1]), axis=1), False
     finite = not get_tags(selector).input_tags.allow_nan
     values = validate_data(
         selector,
@@ -79,16 +81,16 @@ def as_table(selector: Any, X: Any) -> tuple[pd.DataFrame, bool]:
     if issparse(values):
         _refuse_larger_than_memory(values)
         values = values.toarray()
-    return pd.DataFrame(values, columns=_numbered(values.shape[1])), True
+    return pd.DataFrame(values, columns=numbered(values.shape[1])), True
 
 
 def as_target(y: Any) -> Any:
     """Return y as pandas or NumPy, a table of one column as a series, with an inferred dtype."""
     if isinstance(y, np.ndarray) and y.dtype == object and y.ndim == 1:
-        return pd.Series(y).infer_objects().to_numpy()
-    if hasattr(y, "to_pandas"):
-        y = y.to_pandas()
-    return y.iloc[:, 0] if isinstance(y, pd.DataFrame) and y.shape[1] == 1 else y
+        return with_model_dtype(pd.Series(y).infer_objects()).to_numpy()
+    y = as_pandas(y.to_frame() if is_polars(y) and hasattr(y, "to_frame") else y)
+    y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) and y.shape[1] == 1 else y
+    return with_model_dtype(y) if isinstance(y, pd.Series) else y
 
 
 def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
@@ -104,7 +106,8 @@ def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
             )
 
 
-def _numbered(count: int) -> list[str]:
+def numbered(count: int) -> list[str]:
+    """Return the names of columns without names."""
     return [f"x{position}" for position in range(count)]
 
 
@@ -128,15 +131,8 @@ def _refuse_larger_than_memory(values: Any) -> None:
 def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Return sample weights, groups for the splitter, and other arguments of the estimator's fit.
 
-    With scikit-learn's metadata routing each goes where it was requested; without it `groups` go
-    to the splitter and all others to ``fit``. Weights and groups that are not given are None.
-
-    Raises
-    ------
-    TypeError
-        If the estimator's ``fit`` does not accept an argument.
-    ConfigError
-        If the splitter requests anything but groups, or the scorer anything.
+    With scikit-learn's metadata routing each goes where it was requested; without it `groups` go to
+    the splitter and all others to ``fit``. An argument that ``fit`` does not accept is a TypeError.
     """
     given = {name: value for name, value in given.items() if value is not None}
     if not _routing_enabled():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,21 +9,17 @@ from sklearn.base import clone
 
 from swarm.arrays import Bool
 from swarm.errors import ConfigError, DataError
-from swarm.fastpaths import require_device
 from swarm.problem.hints import Hints, prepare_hints
-from swarm.problem.inputs import depend_on_seed, partitions
+from swarm.problem.inputs import partitions
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan, fresh_problem
-from swarm.search.options import check_options
 from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter, is_wide
-from swarm.search.row_parts import row_parts
-from swarm.search.settings import Setting, expanded
-from swarm.search.tuning import Tuning
-from swarm.search.warm import read_warm, warm_masks
-from swarm.selector.checks import prefilter_options
+from swarm.search.proxy import on_part_of_rows
+from swarm.search.warm import check_warm_start, read_warm, warm_masks
+from swarm.selector.checks import prefilter_options, proxy_options
 from swarm.selector.defaults import folds_and_scorer, n_jobs_of, sized, task_for
 from swarm.selector.inputs import as_table, as_target, sent
 from swarm.strategies.base import Strategy
@@ -33,22 +28,12 @@ from swarm.strategies.catalogue import name_of
 
 @dataclass(frozen=True, eq=False)
 class PosedProblem:
-    """The problem that the arguments of ``fit`` pose, and the strategy for it.
-
-    Attributes
-    ----------
-    problem : Problem
-    strategy : Strategy
-    columns : list of str
-        Columns of the table, in the order of X.
-    folds, groups
-        From which :attr:`problem` drew its folds.
-    """
+    """The problem that the arguments of ``fit`` pose, and the strategy for it."""
 
     problem: Problem
     strategy: Strategy
-    columns: list[str]
-    folds: Any
+    columns: list[str]  # of the table, in the order of X
+    folds: Any  # what the problem drew its folds from, with `groups`
     groups: Any
 
     def on_fresh_folds(self, repeats: int, first: int = 1) -> Problem | None:
@@ -77,17 +62,9 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
         forbidden=selector.forbidden,
         min_size=min_size,
         max_size=max_size,
-        costs=selector.costs,
-        cost_weight=selector.cost_weight,
     )
     task = task_for(y)
     folds, scoring = folds_and_scorer(selector, y, len(table), task, groups)
-    if selector.repeats > 1 and not depend_on_seed(folds):
-        raise ConfigError(
-            f"repeats={selector.repeats} needs folds that can be drawn again, which "
-            f"{_described(selector.cv)} does not allow; pass a number of folds or a shuffled "
-            "splitter, or repeats=1"
-        )
     problem = Problem.build(
         table,
         y,
@@ -95,7 +72,6 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
         space=space,
         scoring=scoring,
         folds=folds,
-        repeats=int(selector.repeats),
         groups=groups,
         weight=weight,
         importance=selector.importance,
@@ -117,20 +93,9 @@ def _described(cv: Any) -> str:
 def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
     """Return the plan of the search; whatever it refuses is refused before anything is trained."""
     problem, strategy = posed.problem, posed.strategy
-    rows: Any = selector.rows
-    if rows is not None and rows != "auto":
-        rows = int(rows)
-    check_options(
-        strategy,
-        repeats=int(selector.repeats),
-        racing=selector.racing,
-        rows=rows,
-        asynchronous=selector.asynchronous,
-        proxy=selector.proxy is not None,
-        tuning=selector.param_grid is not None,
-        warm=selector.warm is not None,
-    )
-    proxy = _proxy(selector, problem)
+    if selector.warm is not None:
+        check_warm_start(strategy)
+    proxy = _proxy(selector, posed)
     prefilter = _prefilter(selector, posed, problem if proxy is None else proxy.problem)
     warm = _warm(selector, posed)
     hints = Hints(warm=warm)
@@ -144,31 +109,17 @@ def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
             warm=warm,
             needs=strategy.needs,
         )
-    plan = SearchPlan(
-        problem,
-        strategy,
-        hints,
-        budget,
+    return SearchPlan(
+        problem=problem,
+        strategy=strategy,
+        hints=hints,
+        budget=budget,
         seed=selector.random_state,
-        racing=selector.racing,
-        evaluation={
-            "n_jobs": n_jobs_of(selector),
-            "pruning": selector.pruning,
-            "device": selector.device,
-        },
+        evaluation={"n_jobs": n_jobs_of(selector), "pruning": selector.pruning},
         proxy=proxy,
         confirmation=_confirmation(selector, posed),
-        rotate=int(selector.rotate),
         prefilter=prefilter,
-        tuning=_tuning(selector, problem),
-        parts=row_parts(problem, rows),
-        asynchronous=selector.asynchronous,
     )
-    require_device(plan.problems[0], selector.device)
-    if plan.tuning is not None:
-        # Refuses a budget that is too small.
-        plan.check()
-    return plan
 
 
 def _warm(selector: Any, posed: PosedProblem) -> Bool | None:
@@ -180,27 +131,20 @@ def _warm(selector: Any, posed: PosedProblem) -> Bool | None:
     return masks
 
 
-def _proxy(selector: Any, problem: Problem) -> Proxy | None:
-    cheaper = selector.proxy
-    if cheaper is None:
+def _proxy(selector: Any, posed: PosedProblem) -> Proxy | None:
+    options = proxy_options(selector.proxy)
+    if options is None:
         return None
-    if isinstance(cheaper, Mapping):
+    part, cheaper = posed.problem, options["estimator"]
+    if options["rows"] is not None:
+        part = on_part_of_rows(part, options["rows"], posed.groups)
+    if cheaper is None:
         try:
-            cheaper = clone(problem.estimator).set_params(**cheaper)
+            cheaper = clone(part.estimator).set_params(**options["params"])
         except ValueError as error:
             raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
-    return Proxy(problem.with_estimator(cheaper, seed=selector.random_state))
-
-
-def _tuning(selector: Any, problem: Problem) -> Tuning | None:
-    if selector.param_grid is None:
-        return None
-    settings, n_grid = expanded(selector.param_grid, selector.random_state)
-
-    def build(setting: Setting) -> Any:
-        return clone(problem.estimator, safe=False).set_params(**setting)
-
-    return Tuning.of(problem, settings, n_grid, build, selector.importance)
+    sizes = options["best"], options["probes"]
+    return Proxy(part.with_estimator(cheaper, seed=selector.random_state), *sizes)
 
 
 def _confirmation(selector: Any, posed: PosedProblem) -> ConfirmationPlan | None:

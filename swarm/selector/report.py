@@ -14,20 +14,19 @@ from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
-from swarm.problem.hints import MOST_DENSE_COLUMNS, prepare_hints
+from swarm.problem.hints import MOST_COLUMNS, prepare_hints
 from swarm.problem.inputs import check_columns, check_rows, checked_weights
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
-from swarm.report.data import Agreement, Pick, one_se_limit, pick_by_rules, work_of
+from swarm.report.data import work_of
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.display import head_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
-from swarm.selector.wording import findings_in_arguments, in_arguments
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, judge
-from swarm.validation.diagnostics import Unseen, diagnose
+from swarm.validation.drop_column import Unseen, feature_losses
 from swarm.validation.headline import Headline, headline
 from swarm.validation.metrics import cost_label
 
@@ -41,28 +40,13 @@ def headline_of(
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
     problem = _posed(selector, X, y, params).problem
     judgement = _judgement(selector, problem, _like(selector, problem, test), n_random=1)
-    return _in_arguments(_tested(selector, judgement))
+    return _tested(selector, judgement)
 
 
 def page_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, ...] | None, params: dict[str, Any]
 ) -> str:
-    """Render the report of a fitted selector.
-
-    Parameters
-    ----------
-    selector : SubsetSelector
-    X, y
-        Rows of the fit, or None.
-    test : (X_test, y_test), with ``weights_in_score`` (X_test, y_test, weight), optional
-    params : dict
-        Further arguments of the fit.
-
-    Raises
-    ------
-    InputError
-        If test rows are given without those of the fit, or the columns differ from theirs.
-    """
+    """Render the report of a fitted selector, with the sections that the rows allow."""
     data = _searched(selector)
     if X is None:
         if test is not None or y is not None:
@@ -84,15 +68,15 @@ def page_of(
         chosen = problem.space.mask(selector.subset_)
         ranked = list(selector.importances_.index)
         jobs = n_jobs_of(selector)
-        found = diagnose(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
-        data = replace(data, diagnostics=found)
+        losses = feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
+        data = replace(data, dropped=losses)
     return render(data)
 
 
 def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
     """Return the folds of a partition that the search did not use; its own if there is none."""
     problem, fresh = posed.problem, posed.on_fresh_folds(1)
-    folds = problem.partitions[0].folds if fresh is None else fresh.folds
+    folds = problem.folds if fresh is None else fresh.folds
     rows = [
         Unseen(train, problem.features.iloc[test], problem.target[test], problem.score_weight(test))
         for train, test in folds
@@ -105,9 +89,7 @@ def _searched(selector: Any) -> ReportData:
     result = selector.result_
     table = selector.results_
     known = table[table["cost"].notna()]
-    picks = _picks(selector)
     importances = selector.importances_.dropna()
-    confirmation = result.confirmation
     return ReportData(
         title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
         verdict="",
@@ -120,21 +102,12 @@ def _searched(selector: Any) -> ReportData:
         differences=pd.DataFrame(),
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
-        confirmation=None
-        if confirmation is None or selector.picked_ != "best"
-        else {**confirmation.as_dict(), "sentence": confirmation.sentence()},
-        headline=_in_arguments(head_of(selector)),
-        picks=picks,
-        agreement=_agreement(selector, one_se_limit(picks)),
+        headline=head_of(selector),
         cost_label=cost_label(selector._evaluated.scoring),
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),
         facts=_facts(selector),
     )
-
-
-def _in_arguments(head: Headline) -> Headline:
-    return replace(head, offer=in_arguments(head.offer))
 
 
 def _facts(selector: Any) -> dict[str, object]:
@@ -148,28 +121,11 @@ def _facts(selector: Any) -> dict[str, object]:
     }
 
 
-def _picks(selector: Any) -> list[Pick]:
-    """Return the subsets that each rule picks; the selected one takes the place of the best."""
-    evaluated, space = selector._evaluated, selector.result_.space
-    costs = evaluated.table["cost"].to_numpy()
-    folds = evaluated.table[[f"fold_{fold}" for fold in range(evaluated.n_folds)]].to_numpy()
-    folds = np.where(np.isinf(costs)[:, None], np.inf, folds)
-    whole, chosen = ~np.isnan(costs), space.mask(selector.subset_)
-    return pick_by_rules(space, chosen, evaluated.masks[whole], folds[whole])
-
-
-def _agreement(selector: Any, high: float) -> Agreement:
-    evaluated, result = selector._evaluated, selector.result_
-    near = evaluated.masks[(evaluated.table["cost"] <= high).to_numpy()]
-    chosen = result.space.mask(selector.subset_)
-    return Agreement.of(result.space, chosen, result.best_members()[0], near)
-
-
 # ---------------------------------------------------------------- rows
 
 
 def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
-    """Build the problem of the fit again, with the chosen setting of the model."""
+    """Build the problem of the fit again."""
     # Of a clone, since reading the table sets attributes.
     posed = pose(clone(selector), X, y, params)
     problem = posed.problem
@@ -181,10 +137,7 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
         raise DataError(
             "X, y or sample_weight differ from those of the fit; pass what fit was called with"
         )
-    if selector.best_params_:
-        model = clone(problem.estimator, safe=False).set_params(**selector.best_params_)
-        problem = problem.with_estimator(model, importance=selector.importance, seed=problem.seed)
-    return replace(posed, problem=problem)
+    return posed
 
 
 TestRows = tuple[pd.DataFrame, pd.Series | pd.DataFrame, Float | None]
@@ -245,11 +198,11 @@ def _target(values: Any) -> pd.Series | pd.DataFrame:
 
 def _distance(problem: Problem) -> pd.DataFrame | None:
     space = problem.space
-    if space.n_units != space.n_columns or space.n_columns > MOST_DENSE_COLUMNS:
+    if space.n_units != space.n_columns or space.n_columns > MOST_COLUMNS:
         return None
     hints = prepare_hints(problem.features, space, needs=("distance",))
     names = list(space.columns)
-    return pd.DataFrame(np.asarray(hints.distance), index=names, columns=names)
+    return pd.DataFrame(hints.distance, index=names, columns=names)
 
 
 def _judged(
@@ -260,15 +213,14 @@ def _judged(
 ) -> ReportData:
     """Add the comparison on test rows, of one model of the selected features."""
     judgement = _judgement(selector, problem, test)
-    doubts = findings_in_arguments(unmuted(judgement_findings(judgement), selector.mute))
+    doubts = unmuted(judgement_findings(judgement), selector.mute)
     return replace(
         data,
         findings=[*data.findings, *(each.as_dict() for each in doubts)],
-        headline=_in_arguments(_tested(selector, judgement)),
+        headline=_tested(selector, judgement),
         figures=_without_copies(judgement.table),
         differences=_without_copies(judgement.differences),
         test_cost=judgement.costs.get("best_subset"),
-        optimism=judgement.optimism,
         level=judgement.level,
         positive=judgement.positive,
         facts={
@@ -292,7 +244,8 @@ def _judgement(
         )
     return judge(
         problem.estimator,
-        (problem.features, _target(problem.target)),
+        # Positions of columns in the estimator are those of the table of the fit.
+        (problem.features[problem.given_columns], _target(problem.target)),
         test[:2],
         [list(problem.space.subset(problem.space.mask(selector.subset_)))],
         space=problem.space,

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.stats import t
 
 from swarm.arrays import Bool, Float, Int
@@ -31,32 +30,16 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class EvaluatedSubsets:
-    """The evaluated subsets of a search.
-
-    Attributes
-    ----------
-    result : SearchResult
-    table : DataFrame (n, 7 + n_folds), or one column more with prices
-        One row for each distinct subset, see :class:`swarm.SubsetSelector`.
-    masks : bool (n, n_units)
-    front : int (n_front,)
-        Rows on the Pareto front that may be picked, the smallest first.
-    importances : dict of int to float64 (n_units,)
-        Importances of the rows on the front and of the best subset, NaN if there are none.
-    bounds : (int, int)
-        Smallest and largest requested number of units.
-    order : tuple of int
-        See :class:`swarm.problem.problem.Problem`.
-    scoring : Scoring
-    """
+    """The evaluated subsets of a search."""
 
     result: SearchResult
-    table: pd.DataFrame
-    masks: Bool
-    front: Int
+    table: pd.DataFrame  # (n, 7 + n_folds), one row for each distinct subset, see `SubsetSelector`
+    masks: Bool  # (n, n_units)
+    front: Int  # (n_front,), rows on the Pareto front that may be picked, the smallest first
+    # (n_units,) of the rows on the front and of the best, NaN if there are none
     importances: dict[int, Float]
-    bounds: tuple[int, int]
-    order: tuple[int, ...]
+    bounds: tuple[int, int]  # smallest and largest requested number of units
+    order: tuple[int, ...]  # see `Problem`
     scoring: Scoring
 
     @classmethod
@@ -69,13 +52,8 @@ class EvaluatedSubsets:
     ) -> EvaluatedSubsets:
         """Read the requested subsets of the search from the archive.
 
-        Folds that the search did not need are omitted even if they are in the archive, so that the
-        table does not depend on other searches.
-
-        Parameters
-        ----------
-        bounds : (int, int)
-            Smallest and largest number of units that a pick may have, unless none was measured.
+        Folds that the search did not need are omitted, so that the table does not depend on other
+        searches. Picks are within the `bounds`, unless no such subset was measured.
         """
         masks, needed = asked_masks(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, known)
@@ -88,12 +66,12 @@ class EvaluatedSubsets:
         rows = np.sort(order[first_of_equal(masks[order])])
         table = _table(masks[rows], fold_costs[rows], problem)
         allowed = problem.space.obeys(masks[rows])
-        size, prices = table["size"].to_numpy(), _prices(table)
+        size = table["size"].to_numpy()
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
-        front = pareto_front(prices, np.where(allowed, table["cost"], np.nan))
+        front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
         held = cls(result, table, masks[rows], front, {}, bounds, problem.order, problem.scoring)
         return replace(held, importances=held._read_importances(problem, known))
 
@@ -109,20 +87,14 @@ class EvaluatedSubsets:
         return int(rows[0]) if len(rows) else None
 
     def pick(self, name: str) -> int | None:
-        """Row that a rule picks; ``best`` is the best subset of the search.
-
-        Raises
-        ------
-        ConfigError
-            If the rule is unknown.
-        """
+        """Row that a rule picks; ``best`` is the best subset of the search."""
         check_pick(name)
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
         # With a single fold there is no standard error, and only the lowest cost qualifies.
         errors = rows["se"].fillna(0.0).to_numpy()
-        return int(self.front[pick(name, _prices(rows), rows["cost"].to_numpy(), errors)])
+        return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
 
     def cost(self, row: int) -> float:
         """Cost of the subset in a row."""
@@ -160,13 +132,7 @@ class EvaluatedSubsets:
 
 
 def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list[str], Bool]:
-    """Return the columns of a mask as names, in the order of X, and as a mask (n_features,).
-
-    Parameters
-    ----------
-    order
-        See :class:`swarm.problem.problem.Problem`.
-    """
+    """Return the columns of a mask as names, in the order of X, and as a mask (n_features,)."""
     name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
     support = np.isin(np.arange(space.n_columns), list(name_at))
     return [name_at[position] for position in sorted(name_at)], support
@@ -179,18 +145,11 @@ def selected_at(
     if state.best_mask is None:
         return None
     subset, support = selected(space, order, state.best_mask)
-    cost = space.without_penalty(state.best_mask[None, :], np.array([state.best_cost]))
-    return {"subset_": subset, "cost_": float(cost[0]), "support_": support}
+    return {"subset_": subset, "cost_": state.best_cost, "support_": support}
 
 
 def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
-    """Return the table with `ci_low` and `ci_high` for a level of confidence.
-
-    Raises
-    ------
-    ConfigError
-        If `confidence` is not between 0 and 1.
-    """
+    """Return the table with `ci_low` and `ci_high` for a level of confidence."""
     is_number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
     if not is_number or not 0 < confidence < 1:
         raise ConfigError(f"confidence must be > 0 and < 1, got {confidence!r}")
@@ -202,11 +161,6 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest row of each size, indexed by size; the first wins a tie."""
     known = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
     return known.drop_duplicates("size").set_index("size")
-
-
-def _prices(table: pd.DataFrame) -> NDArray[Any]:
-    """Return what the subset in each row costs to obtain; without prices its size."""
-    return np.asarray(table["price" if "price" in table else "size"])
 
 
 def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
@@ -228,7 +182,6 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     columns: dict[str, object] = {
         "features": [tuple(selected(problem.space, problem.order, mask)[0]) for mask in masks],
         "size": masks.sum(axis=1),
-        **({} if problem.space.unit_prices is None else {"price": problem.space.price(masks)}),
         "cost": costs,
         "sd": errors * np.sqrt(n_folds),
         "se": errors,

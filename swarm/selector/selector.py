@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,24 +18,34 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from swarm.arrays import Bool
 from swarm.findings import Finding, unmuted
 from swarm.findings.outcome import search_findings
+from swarm.findings.rows import label_findings
 from swarm.findings.table import column_findings, target_findings
 from swarm.interrupts import within_model_selection
-from swarm.problem.models import allows_missing, tags_of, takes_categorical
+from swarm.problem.dtypes import is_polars, with_model_dtypes
+from swarm.problem.models import (
+    allows_missing,
+    is_lightgbm,
+    tags_of,
+    takes_categorical,
+)
 from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.plan import SearchPlan
-from swarm.search.prefilter import cut_units
-from swarm.search.runner import FinishedSearch, SearchHooks, run_search
-from swarm.search.tuning import choose_setting
+from swarm.search.runner import FinishedSearch, run_search
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, known_epochs
 from swarm.selector.display import SelectionDisplay
-from swarm.selector.inputs import is_polars, router_of, wants_polars
+from swarm.selector.inputs import (
+    as_pandas,
+    numbered,
+    output_container,
+    router_of,
+    warn_of_categories,
+)
 from swarm.selector.plan import plan_of, pose
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
 from swarm.selector.results import EvaluatedSubsets, selected, selected_at
-from swarm.selector.wording import findings_in_arguments, raises_in_arguments
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
@@ -68,14 +77,6 @@ class SubsetSelector(
         rows it was trained on, which favours models that overfit. For rows in order of time:
         scikit-learn's ``TimeSeriesSplit``, or :class:`swarm.PurgedTimeSeriesSplit` and
         :class:`swarm.PurgedKFold`, which read the times from the ``groups`` of :meth:`fit`.
-    repeats : int
-        Number of fold partitions: the cost of a subset is its mean over the folds of all. Subsets
-        that are clearly worse than their incumbent on the first are not evaluated on the others.
-        Needs a `cv` that can be drawn again: a number of folds or a shuffled splitter.
-    rotate : int
-        With `repeats`: search on one partition at a time, and change it every so many epochs; the
-        best subsets of each are then evaluated on all. 0: every partition all the time. See
-        :mod:`swarm.search.rotation`.
     size : int, (min, max), "best", "parsimonious" or "auto", optional
         Number of features to select. The strings are for sequential strategies: ``"best"``, the
         cheapest of all sizes on the path; ``"parsimonious"``, the smallest within one standard
@@ -89,25 +90,11 @@ class SubsetSelector(
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
         strategy terminates by itself.
-    distinct, fits, seconds, patience, noise_floor : optional
+    distinct, fits, seconds, patience : optional
         Other limits, see :class:`swarm.search.budget.Budget`.
-    rows : int or "auto", optional
-        Evaluate all subsets of an epoch on this many rows first, a quarter of them on four times as
-        many, and so on, and only what survives on all rows. ``"auto"``: 10,000 from 100,000 rows
-        on, else all. Only subsets that were evaluated on all rows have a cost; see
-        :mod:`swarm.search.row_parts`.
     fixed, forbidden, groups, min_size, max_size
         Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
         or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
-    costs : mapping of str or int to float, optional
-        What a feature, or a group as a whole, costs to obtain, such as money or time; 1 for all
-        others. Of subsets with equal scores the cheapest wins, and `pareto_`, `pick` and `confirm`
-        compare what subsets cost in place of their size. The strategy itself breaks its ties by
-        size.
-    cost_weight : float
-        How much worse a subset may be for each unit of cost that it saves: the search minimises
-        the cross-validated cost plus `cost_weight` times the cost of the features. 0: the score
-        alone. `cost_` and `results_` do not include it, `history_` does.
     importance : str
         Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
     categorical_support : bool
@@ -122,43 +109,28 @@ class SubsetSelector(
         Subsets that the strategy evaluates first, the best first: a ``features.json`` of a run or
         of a refresh, masks (n, n_features), or lists of names or positions. Strategies without a
         warm start are refused.
-    param_grid : mapping of str to sequence, or a list of them, optional
-        Values of parameters of `estimator`, as in scikit-learn's ``GridSearchCV``; those of the
-        steps of a pipeline as ``"clf__C"``. One combination is chosen before the search, with
-        subsets that are searched in rounds for all of them, and takes up to three quarters of the
-        budget, typically half; see :mod:`swarm.search.tuning`. Of more than 32 combinations a
-        sample is compared.
-    proxy : mapping or estimator, optional
-        Cheaper model for the search: parameters of `estimator` that make it cheaper, or another
-        estimator. The best subsets are then measured on `estimator` itself; see
+    proxy : estimator or mapping, optional
+        What the search runs on in place of `estimator` and all rows: a cheaper estimator, or a
+        mapping of options: `estimator`, or `params`, those of `estimator` that make it cheaper;
+        `rows`, the share of the rows, stratified, and by whole `groups` if given to :meth:`fit`;
+        `best` (16), the number of best subsets that are then measured on `estimator` itself and
+        all rows, and `probes` (12), that of others by which both are compared; see
         :mod:`swarm.search.proxy`.
     confirm : bool or mapping, default=False
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (5), and `goal`, `margin`, `confidence` and `min_gain` of
+        the number of partitions (5), and `goal`, `margin` and `confidence` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
     prefilter : bool, "auto" or mapping, default="auto"
         Rank all features by the importances of the model, keep the first ones, and search only
         those. Their number is the one with the lowest cost on fresh folds, where possible; see
-        :mod:`swarm.search.prefilter`. True: always; ``"auto"``: for more than 5,000 columns. A
-        mapping has the options `when`, ``"always"`` or ``"auto"``, and `least`, the smallest
-        number of units to keep (20).
-    racing : float, optional
-        Stop training subsets whose probability to win falls below this, see
-        :class:`swarm.search.driver.Search`.
+        :mod:`swarm.search.prefilter`. True: always; ``"auto"``: for more than 5,000 columns,
+        the largest number that most strategies search. A mapping has the options `when`,
+        ``"always"`` or ``"auto"``, and `least`, the smallest number of units to keep (20).
     pruning : bool
         Stop training subsets that cannot win any more. Does not change the selected subset; without
         pruning `results_` has every cost.
-    asynchronous : bool
-        Whether a worker that is idle gets the next subset without waiting for the epoch; see
-        :mod:`swarm.search.steady`. The result then depends on the speed of the workers, unless an
-        `archive` has recorded the order of answers: a second fit repeats it. Not with `racing`,
-        `repeats`, `rows`, and strategies that compare all subsets of an epoch.
-    device : str
-        ``"cpu"``, or ``"cuda"`` to compute costs on a GPU where no models are fitted; they are the
-        same. Naive Bayes, nearest neighbours, ridge classifiers and linear discriminants, with
-        PyTorch or CuPy and the extra ``gpu``; see :mod:`swarm.fastpaths.device`.
     n_jobs : int, optional
         Number of workers; -1 for one per core.
     random_state : int
@@ -172,8 +144,7 @@ class SubsetSelector(
         Called after every epoch with its record and the state of the search. Pass scikit-learn
         callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
     verbose : int
-        0: no output; 1: a progress bar on a terminal or in a notebook, and elsewhere a line for the
-        first and the last epoch and one per minute between them; 2: a line per epoch elsewhere.
+        0: no output; 1: a progress bar of tqdm; 2: a line per epoch.
 
     Attributes
     ----------
@@ -184,12 +155,6 @@ class SubsetSelector(
         Whether each column of X is selected, as from ``get_support()``.
     cost_ : float
         Cost of the selected subset on the folds of the search.
-    best_params_ : dict
-        With `param_grid`: the combination that was chosen, for ``estimator.set_params``; all costs
-        are those of this model. Empty without.
-    tuning_ : TuningResult or None
-        With `param_grid`: the costs of all combinations in each round; see
-        :class:`swarm.search.tuning.TuningResult`.
     confirmation_ : Confirmation or None
         With `confirm`: costs of the best subsets and of all features on fresh folds, and the gain
         over all features with its interval; see :class:`swarm.search.confirmation.Confirmation`.
@@ -203,7 +168,7 @@ class SubsetSelector(
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
         One row for each distinct subset, in the order of the search: `features`, `size` (a
-        group counts once), `price` (with `costs`), `cost`, and over its folds the standard
+        group counts once), `cost`, and over its folds the standard
         deviation `sd`, the standard error `se` of the cost and the bounds `ci_low` and `ci_high`
         of its 95 % confidence interval (Student, ``n_folds - 1`` degrees of freedom), then the
         cost of each fold. Folds that were
@@ -212,8 +177,7 @@ class SubsetSelector(
         model used changes no model, subsets are listed without them.
     pareto_ : DataFrame
         The Pareto front of size and cost: the rows of `results_` within the constraints that no
-        other dominates, the smallest first; with `costs` that of price and cost, the cheapest
-        first.
+        other dominates, the smallest first.
     history_ : DataFrame
         One row per epoch.
     picked_ : str
@@ -221,7 +185,7 @@ class SubsetSelector(
     interrupted_ : bool
         Whether Ctrl-C ended the search, or its confirmation.
     n_fits_ : int
-        Number of model fits that the prefilter, the choice of parameters, the search and the
+        Number of model fits that the prefilter, the search and the
         confirmation needed, those of fast paths and cached ones included.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
@@ -248,8 +212,6 @@ class SubsetSelector(
         strategy_params: Mapping[str, object] | None = None,
         scoring: str | Callable[..., float] | None = None,
         cv: Any = 5,
-        repeats: int = 1,
-        rotate: int = 0,
         size: int | str | tuple[int, int] | None = None,
         pick: str = "best",
         epochs: int | str | None = "auto",
@@ -257,28 +219,20 @@ class SubsetSelector(
         fits: int | None = None,
         seconds: float | None = None,
         patience: int | None = None,
-        noise_floor: int | None = None,
-        rows: int | str | None = None,
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
         min_size: int = 1,
         max_size: int | None = None,
-        costs: Mapping[str | int, float] | None = None,
-        cost_weight: float = 0.0,
         importance: str = "auto",
         categorical_support: bool = False,
         weights_in_score: bool = False,
         n_clusters: int | None = None,
         warm: Any = None,
-        param_grid: Any = None,
         proxy: Any = None,
         confirm: bool | Mapping[str, Any] = False,
         prefilter: bool | str | Mapping[str, Any] = "auto",
-        racing: float | None = None,
         pruning: bool = True,
-        asynchronous: bool = False,
-        device: str = "cpu",
         n_jobs: int | None = 1,
         random_state: int = 0,
         archive: str | Path | None = None,
@@ -291,8 +245,6 @@ class SubsetSelector(
         self.strategy_params = strategy_params
         self.scoring = scoring
         self.cv = cv
-        self.repeats = repeats
-        self.rotate = rotate
         self.size = size
         self.pick = pick
         self.epochs = epochs
@@ -300,28 +252,20 @@ class SubsetSelector(
         self.fits = fits
         self.seconds = seconds
         self.patience = patience
-        self.noise_floor = noise_floor
-        self.rows = rows
         self.fixed = fixed
         self.forbidden = forbidden
         self.groups = groups
         self.min_size = min_size
         self.max_size = max_size
-        self.costs = costs
-        self.cost_weight = cost_weight
         self.importance = importance
         self.categorical_support = categorical_support
         self.weights_in_score = weights_in_score
         self.n_clusters = n_clusters
         self.warm = warm
-        self.param_grid = param_grid
         self.proxy = proxy
         self.confirm = confirm
         self.prefilter = prefilter
-        self.racing = racing
         self.pruning = pruning
-        self.asynchronous = asynchronous
-        self.device = device
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.archive = archive
@@ -330,7 +274,6 @@ class SubsetSelector(
         self.verbose = verbose
 
     @with_callbacks  # type: ignore[untyped-decorator]
-    @raises_in_arguments
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Search for the best subset.
 
@@ -378,15 +321,17 @@ class SubsetSelector(
         if least == most and epochs is not None and plan.prefilter is None:
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
-            found = self._evaluate(plan, tasks, shown)
+            labels = label_findings(X, {"y": y, **params})
+            found = self._evaluate(plan, tasks, shown, labels)
         if found.result.interrupted and within_model_selection():
             raise KeyboardInterrupt
-        if found.result.confirmation is not None:
-            tell(found.result.confirmation.sentence(), self.verbose)
+        for each in (found.result.cut, found.result.confirmation):
+            if each is not None:
+                tell(each.sentence(), self.verbose)
         self._keep(found, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
-            self._warn_without_error(stacklevel=5)
+            self._warn_without_error(stacklevel=4)
         self._warn_of_end()
         tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "support_")})
         return self
@@ -418,18 +363,47 @@ class SubsetSelector(
 
         Returns
         -------
-        array or sparse matrix (n_rows, n_selected)
-            Or the container of ``set_output``; tables of the same library keep their dtypes.
+        table, array or sparse matrix (n_rows, n_selected)
+            Unlike other transformers of scikit-learn, of the kind of X wherever ``set_output`` was
+            not called: the next step of a pipeline has the columns, dtypes, categories and missing
+            values that the search has scored. Tables other than those of polars become those of
+            pandas. Call ``set_output(transform="default")`` for arrays.
         """
         check_is_fitted(self, "subset_")
+        container, chosen = output_container(self), self.get_support(indices=True)
+        if not is_polars(X) or container not in (None, "polars"):
+            X = as_pandas(X)
         if is_polars(X):
             # scikit-learn before 1.7 checks names of pandas tables only, so an empty one is used.
             names = pd.DataFrame(columns=X.columns)
             validate_data(self, names, reset=False, skip_check_array=True)
-            if wants_polars(self):
-                return X[:, self.get_support(indices=True).tolist()]
-            X = X.to_pandas()
+            X = with_model_dtypes(X[:, chosen.tolist()])
+            if container is None and is_lightgbm(self.estimator):
+                warn_of_categories(X)
+            return X
+        if isinstance(X, pd.DataFrame) and container is None:
+            validate_data(self, X, reset=False, skip_check_array=True)
+            return X.iloc[:, chosen]
         return super().transform(X)
+
+    def inverse_transform(self, X: Any) -> Any:
+        """Insert columns of zeros in place of the features that were not selected.
+
+        Parameters
+        ----------
+        X : table, array or sparse matrix (n_rows, n_selected)
+
+        Returns
+        -------
+        table, array or sparse matrix (n_rows, n_features)
+            Of a table a pandas table with the same dtypes.
+        """
+        X = as_pandas(X)
+        if not isinstance(X, pd.DataFrame) or output_container(self) == "default":
+            return super().inverse_transform(X)
+        names = pd.Index(getattr(self, "feature_names_in_", numbered(self.n_features_in_)))
+        selected = X.set_axis(names[self.get_support()], axis=1)
+        return selected.reindex(columns=names, fill_value=0)
 
     @property
     def n_fits_(self) -> int:
@@ -438,8 +412,7 @@ class SubsetSelector(
         confirmed = self.confirmation_
         fresh = 0 if confirmed is None else confirmed.fold_costs.size + confirmed.baseline.size
         ranking = 0 if self.prefilter_ is None else self.prefilter_.n_fits
-        tuning = 0 if self.tuning_ is None else self.tuning_.fits
-        return self.result_.state.counts.fits + fresh + ranking + tuning
+        return self.result_.state.counts.fits + fresh + ranking
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
@@ -450,46 +423,41 @@ class SubsetSelector(
         plan: SearchPlan,
         tasks: FitCallbacks,
         shown: Callable[[EpochRecord, SearchState], None],
+        findings: Sequence[Finding],
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         space, order = plan.problem.space, plan.problem.order
-
-        def told(found: Any) -> Any:
-            tell(found.sentence(), self.verbose)
-            return found
-
-        hooks = SearchHooks(
-            cut=lambda *given: told(cut_units(*given)),
-            tune=lambda *given: told(choose_setting(*given)),
-            epochs=(shown, *self.callbacks, tasks.stop_if_requested),
-            step=lambda search, state: tasks.around(
-                search.step, lambda after: selected_at(after, space, order)
-            )(state),
-            ended=lambda r: replace(r, reason="stopped") if tasks.stop_requested else r,
-        )
         url = f"sqlite:///{self.archive}" if isinstance(self.archive, Path) else self.archive
         archive = Archive() if url is None else Archive(url)
         with closing(archive):
-            finished = run_search(plan, archive, hooks, salvage=True)
+            finished = run_search(
+                plan,
+                archive,
+                callbacks=(shown, *self.callbacks, tasks.stop_if_requested),
+                step=tasks.step(lambda state: selected_at(state, space, order)),
+                salvage=True,
+            )
             result, problem = finished.result, finished.problem
             self._data_mark = problem.data_mark()
-            self.findings_ = self._findings_of(finished)
+            self.findings_ = self._findings_of(finished, findings)
             if finished.doubt:
                 warnings.warn(
-                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=5
+                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
             searched = space if result.cut is None else space.restricted(result.cut.kept)
             bounds = bounds_of_answer(plan.strategy, searched)
             return EvaluatedSubsets.of(result, problem, finished.known, bounds)
 
-    def _findings_of(self, finished: FinishedSearch) -> tuple[Finding, ...]:
+    def _findings_of(
+        self, finished: FinishedSearch, findings: Sequence[Finding]
+    ) -> tuple[Finding, ...]:
         """Return what is odd about the data and the result, without what is muted."""
         problem = finished.problem
         target, task, scoring = problem.target, problem.task, problem.scoring
         told = search_findings(finished, target, task)
         told += target_findings(target, task, scoring.name, scoring.pos_label)
         told += column_findings(problem.features, target, task)
-        return findings_in_arguments(unmuted(told, self.mute))
+        return unmuted([*told, *findings], self.mute)
 
     def _keep(self, found: EvaluatedSubsets, pick: str) -> None:
         row = found.pick(pick)
@@ -503,8 +471,6 @@ class SubsetSelector(
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
-        self.tuning_ = result.tuning
-        self.best_params_ = {} if result.tuning is None else result.tuning.params
         self.subset_, self.support_ = selected(space, found.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
         self.importances_ = found.importance_of(mask, row)
@@ -527,7 +493,7 @@ class SubsetSelector(
             f"{what} {ended} after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "
             f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
-            stacklevel=5,
+            stacklevel=4,
         )
 
     def _warn_without_error(self, stacklevel: int) -> None:

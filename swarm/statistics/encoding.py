@@ -16,14 +16,8 @@ from swarm.errors import DataError, InputError
 def as_numbers(features: pd.DataFrame) -> Float:
     """Return the table as float64 (n_rows, n_columns), with NaN for missing cells.
 
-    Numbers are unchanged, and bool becomes 0 and 1. Dates become numbers in their order.
-    Categories become their codes, and strings are numbered by first occurrence; this order is
-    arbitrary unless the categories are ordered.
-
-    Raises
-    ------
-    DataError
-        If the dtype of a column is not supported.
+    Dates are numbered in their order, categories by code and strings by first occurrence, an order
+    without meaning; DataError for any other dtype.
     """
     if all(
         types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)
@@ -47,23 +41,9 @@ def is_nominal(dtype: object) -> bool:
 
 
 def columns_of_units(units: Sequence[Sequence[int]]) -> tuple[Int, Int, Int]:
-    """Concatenate the columns of all units.
+    """Concatenate the columns of units (n_columns,); also each one's start and size (n_units,).
 
-    Parameters
-    ----------
-    units : n_units sequences of int
-        Column positions of each unit.
-
-    Returns
-    -------
-    columns : int (n_columns,)
-    starts, sizes : int (n_units,)
-        Position in `columns` of the first column of each unit, and its number of columns.
-
-    Raises
-    ------
-    InputError
-        If a unit has no column.
+    Raises InputError if a unit has no column.
     """
     sizes = np.array([len(unit) for unit in units], dtype=np.int64)
     if not sizes.all():

@@ -37,40 +37,11 @@ def mutual_information(
 ) -> tuple[Float, Float]:
     """Mutual information, in nats, of all pairs of features, and of each feature with each label.
 
-    ``I(f, h) = H(f) + H(h) - H(f, h)`` of the binned values. Numeric columns are binned into 10
-    intervals of equal width; nominal columns, columns with at most 10 distinct values, classes and
-    labels have one bin per value. Missing cells are a separate bin. The information of a constant
-    column is 0.
-
-    The counts of all pairs of bins are a matrix product of the indicators of the bins, computed
-    block by block, so that thousands of columns need only about 100 MiB besides the result.
-    Counts are integers, and their logarithms are computed from elementary operations and summed
-    as integers, so that the result is bit-identical on any machine.
-
-    Parameters
-    ----------
-    features : DataFrame (n_rows, d)
-    target : (n_rows,) or (n_rows, n_labels)
-    task : str
-        ``"regression"`` bins the target like the features; otherwise each value is a bin.
-
-    Returns
-    -------
-    redundancy : float64 (d, d)
-        Symmetric, at least 0, read-only; the diagonal contains the entropies.
-    relevance : float64 (d, n_labels)
-        At least 0, read-only.
-
-    Raises
-    ------
-    InputError
-        If features and target differ in length.
-    DataError
-        If the dtype of a column is not supported, or values are infinite.
-
-    References
-    ----------
-    Matijević (2022), equation 4 and section 5 ("dividing the interval into 10 bins").
+    Numeric columns of more than 10 values, and such a target of ``"regression"``, have 10 bins of
+    equal width; else each value is a bin, and missing cells are one. Counts and their logarithms
+    are summed as integers, so that redundancy (d, d) and relevance (d, n_labels) are bit-identical
+    anywhere. Source: Matijević (2022), equation 4 and section 5 ("dividing the interval into 10
+    bins").
     """
     labels = pd.DataFrame(target)
     if len(labels) != len(features):
@@ -91,15 +62,9 @@ def target_information(
     target: pd.Series | pd.DataFrame | NDArray[np.generic],
     task: str,
 ) -> Float:
-    """Mutual information, in nats, of each feature with each label.
+    """Mutual information, in nats, of each feature with each label: (d, n_labels), read-only.
 
-    Bit-identical to the relevance of :func:`mutual_information`, in time and memory linear in the
-    number of columns.
-
-    Returns
-    -------
-    float64 (d, n_labels)
-        At least 0, read-only.
+    Bit-identical to the relevance of :func:`mutual_information`, in linear time and memory.
     """
     labels = _codes(pd.DataFrame(target), task != "regression")
     table, scale = _count_logs(len(labels))
@@ -122,19 +87,10 @@ def target_information(
 def neighbour_information(
     features: pd.DataFrame, target: NDArray[np.generic], task: str, seed: int
 ) -> Float:
-    """Mutual information, in nats, of each feature with the target, by nearest neighbours.
+    """Mutual information, in nats, of features with the target, by scikit-learn's estimators.
 
-    Uses the estimators of scikit-learn. Category, string and bool columns, and integer columns
-    with at most 20 distinct values, are treated as discrete; the information of a constant column
-    is 0. Missing values are replaced by the lower median of their column.
-
-    Of several labels it is the mean over them. `task` is ``"regression"``, or any other for
-    classes and labels; `seed` is that of the small noise that the estimator adds to break ties.
-
-    Raises
-    ------
-    DataError
-        If the dtype of a column is not supported.
+    Nominal columns and integers of at most 20 values are discrete; missing values are the lower
+    median; several labels give their mean. `seed` is that of the noise that breaks ties.
     """
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
@@ -163,26 +119,9 @@ def neighbour_information(
 def unit_information(
     redundancy: Float, relevance: Float, units: Sequence[Sequence[int]]
 ) -> tuple[Float, Float]:
-    """Information between units: the mean over their columns, or pairs of columns.
+    """Means of redundancy (d, d) and relevance (d, n_labels) over the columns of units, read-only.
 
-    Parameters
-    ----------
-    redundancy : float64 (d, d)
-    relevance : float64 (d, n_labels)
-    units : n_units sequences of int
-        Column positions of each unit. With one unit per column, the values are unchanged.
-
-    Returns
-    -------
-    redundancy : float64 (n_units, n_units)
-        Symmetric, read-only.
-    relevance : float64 (n_units, n_labels)
-        Read-only.
-
-    Raises
-    ------
-    InputError
-        If a unit has no column.
+    Raises InputError if a unit has no column.
     """
     columns, starts, sizes = columns_of_units(units)
     pairs = np.add.reduceat(redundancy[np.ix_(columns, columns)], starts, axis=0)
@@ -194,13 +133,7 @@ def unit_information(
 
 
 def unit_relevance(relevance: Float, units: Sequence[Sequence[int]]) -> Float:
-    """Relevance of units, the mean over their columns: float64 (n_units, n_labels), read-only.
-
-    Raises
-    ------
-    InputError
-        If a unit has no column.
-    """
+    """Mean of relevance over the columns of units: (n_units, n_labels), read-only."""
     columns, starts, sizes = columns_of_units(units)
     means: Float = np.add.reduceat(relevance[columns], starts, axis=0) / sizes[:, None]
     read_only(means)
@@ -309,11 +242,9 @@ def _by_sorting(codes: Int, column: int, table: Int) -> Int:
 
 
 def _count_logs(n_rows: int) -> tuple[Int, float]:
-    """Return ``c ln c`` for c from 0 to `n_rows` as integer multiples of 1 / scale.
+    """Return ``c ln c`` for c from 0 to `n_rows` as multiples of 1 / scale, integers below 2^62.
 
-    Their largest sum is that of a single count of all rows, which is below 2^62. The logarithm is
-    computed as ``ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1))``, because libraries differ in
-    its last bit.
+    ``ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1))``, since libraries differ in the last bit.
     """
     count = np.arange(n_rows + 1, dtype=np.float64)
     mantissa, exponent = np.frexp(np.maximum(count, 1.0))

@@ -11,18 +11,7 @@ from swarm.arrays import Bool
 
 
 def lowest(values: NDArray[Any], count: int) -> Bool:
-    """Mark the `count` lowest values of each row; ties are broken by position.
-
-    Parameters
-    ----------
-    values : float (n, m)
-        Without NaN; inf is never marked.
-
-    Returns
-    -------
-    bool (n, m)
-        At most `count` per row; fewer if fewer are finite.
-    """
+    """Mark the `count` lowest finite values of each row (n, m), ties broken by position."""
     n_columns = values.shape[1]
     if count >= n_columns:
         finite: Bool = np.isfinite(values)

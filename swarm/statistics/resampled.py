@@ -14,56 +14,29 @@ from dataclasses import dataclass
 import numpy as np
 
 from swarm.arrays import Float
+from swarm.rounding import rounding_error
 
 
 @dataclass(frozen=True)
 class CorrectedTTest:
-    """Two-sided test that the mean difference is 0, with a confidence interval.
-
-    Attributes
-    ----------
-    mean : float
-        Mean difference.
-    low, high : float
-        Confidence interval of the mean.
-    p : float
-    n : int
-        Number of resamples, J in the source.
-    error : float
-        Standard error of the mean.
-    """
+    """Two-sided test that the mean difference is 0; `low` and `high` bound its interval."""
 
     mean: float
     low: float
     high: float
     p: float
-    n: int
-    error: float
+    n: int  # number of resamples, J in the source
+    error: float  # standard error of the mean
 
 
 def corrected_t(
     differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = 0.95
 ) -> CorrectedTTest:
-    """Test paired differences of resamples by the corrected resampled t-test.
+    """Test paired differences of J resamples (J,) by the corrected resampled t-test.
 
-    The variance of the mean is estimated by ``(1 / J + n_test / n_train) s**2``, with ``J - 1``
-    degrees of freedom, where ``s**2`` is the sample variance of the J differences. If all
-    differences are equal, the interval has zero width, and `p` is 1 if they are 0, else 0.
-
-    Parameters
-    ----------
-    differences : float (J,)
-        One finite value per resample, at least two.
-    n_train, n_test : float
-        Number of training and test rows of a resample; the mean if resamples differ.
-    level : float
-        Confidence level of the interval.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two differences, one of them is not finite, a number of rows is
-        not positive, or the level is not between 0 and 1.
+    The variance of the mean is ``(1 / J + n_test / n_train) s**2``, with ``J - 1`` degrees of
+    freedom. If all differences are equal up to rounding, the interval has zero width, and `p` is 1
+    if they are 0, else 0.
     """
     from scipy.stats import t
 
@@ -76,7 +49,7 @@ def corrected_t(
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level!r}")
     n = len(values)
-    if (values == values[0]).all():
+    if np.ptp(values) <= rounding_error(np.abs(values).max()):
         same = float(values[0])
         return CorrectedTTest(same, same, same, 1.0 if same == 0 else 0.0, n, 0.0)
     mean = float(values.mean())

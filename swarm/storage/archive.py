@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +19,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import sqlalchemy as sa
 
-from swarm.arrays import Bool, Int, read_only
+from swarm.arrays import Bool, read_only
 from swarm.errors import ConfigError, StoreError
 from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
-from swarm.storage.records import Recall, Record, decode, encode, former_key, mask_key
+from swarm.storage.records import Recall, Record, decode, encode, mask_key
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-_FORMAT = "swarm-archive-1"
+_FORMAT = "swarm-archive-2"
 _CHUNK = 400
 # Bytes of the in-memory cache of final records.
 _RECALLED = 1 << 26
@@ -75,16 +75,6 @@ _UNIQUE = sa.Index(
     _EVALUATIONS.c.folds,
     unique=True,
 ).ddl_if(dialect="postgresql")
-
-# Created by the first asynchronous search.
-_ANSWERS = sa.Table(
-    "archive_answers",
-    sa.MetaData(),
-    sa.Column("search", sa.String(64), primary_key=True),
-    sa.Column("epoch", sa.Integer, primary_key=True),
-    # Numbers of the masks in the order in which they were asked for, 4 bytes each, little-endian.
-    sa.Column("answers", sa.LargeBinary, nullable=False),
-)
 
 
 def _rows_among(key: sa.ColumnElement[bytes]) -> sa.Select[Any]:
@@ -284,17 +274,15 @@ class Archive:
         with self._engine.begin() as connection:
             connection.execute(self._insert(_ABOUT), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
-        if formats != {_FORMAT}:
-            raise StoreError(
-                f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of another "
-                f"version; this one reads {_FORMAT!r}"
-            )
+            if formats != {_FORMAT}:
+                # The insertion above is rolled back.
+                raise StoreError(
+                    f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of "
+                    f"another version, this one reads {_FORMAT!r}; name another archive"
+                )
 
     def _write_ahead(self) -> None:
-        """Use a write-ahead log; another process may set it up at this moment.
-
-        SQLite does not wait for the other process here, whatever the timeout of the connection.
-        """
+        """Use a write-ahead log; SQLite does not wait while another process sets it up."""
         until = time.monotonic() + _SQLITE_SECONDS
         while True:
             try:
@@ -330,15 +318,7 @@ class Archive:
 class KnownEvaluations:
     """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`.
 
-    Parameters
-    ----------
-    late_importances : bool
-        Whether importances of a mask may be added after all of its folds.
-
-    Attributes
-    ----------
-    blank : Record
-        Record that :meth:`lookup` returns for unknown masks.
+    `blank` is the record of unknown masks; with `late_importances` a complete mask may gain some.
     """
 
     def __init__(
@@ -359,26 +339,20 @@ class KnownEvaluations:
         read_only(self.blank.fold_costs, self.blank.importances, self.blank.used)
 
     def lookup(self, masks: Bool) -> list[Record]:
-        """Return the record of each of the masks (n, n_units); `blank` for unknown masks.
-
-        The arrays of cached records are read-only.
-        """
+        """Return the read-only record of each mask (n, n_units); `blank` for unknown ones."""
         keys = [mask_key(mask) for mask in masks]
         known = {key: self._recall.get(key) for key in keys}
         found = {key: record for key, record in known.items() if record is not None}
-        missing = {key: mask for key, mask in zip(keys, masks, strict=True) if known[key] is None}
-        fresh = self._read(missing)
+        fresh = self._read([key for key, record in known.items() if record is None])
         for key, record in fresh.items():
             if self._is_final(record):
                 self._recall.keep(key, record)
         found |= fresh
         return [found.get(key, self.blank) for key in keys]
 
-    def _read(self, masks: Mapping[bytes, Bool]) -> dict[bytes, Record]:
+    def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
         """Return the records of masks, by their keys."""
         found: dict[bytes, Record] = {}
-        # Rows of an earlier version may have another key.
-        keys = [each for key, mask in masks.items() for each in {key, former_key(mask)}]
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._connected("read") as connection:
             for start in range(0, len(keys), _CHUNK):
@@ -386,10 +360,9 @@ class KnownEvaluations:
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
-                    mask, record = decode(row, self._n_folds, self._n_units)
-                    key = mask_key(mask)
-                    known = found.get(key)
-                    found[key] = record if known is None else known.merge(record)
+                    _, record = decode(row, self._n_folds, self._n_units)
+                    known = found.get(row.mask)
+                    found[row.mask] = record if known is None else known.merge(record)
         return found
 
     def _is_final(self, record: Record) -> bool:
@@ -420,53 +393,10 @@ class KnownEvaluations:
         with self._archive._connected("read") as connection:
             for row in connection.execute(query):
                 mask, record = decode(row, self._n_folds, self._n_units)
-                key = mask_key(mask)
-                if key in found:
-                    record = found[key][1].merge(record)
-                found[key] = (mask, record)
+                if row.mask in found:
+                    record = found[row.mask][1].merge(record)
+                found[row.mask] = (mask, record)
         yield from found.values()
-
-
-class AnswerOrder:
-    """The answers of each epoch of one asynchronous search.
-
-    Such a search depends on which masks were answered when it proposed the next ones, and that on
-    the speed of the workers. The answers are stored before the strategy sees them, so that the
-    search can be run again, after a crash or on other workers, with the same result.
-
-    Parameters
-    ----------
-    archive : Archive
-        One in memory forgets them when it is closed.
-    search : str
-        Fingerprint of the search.
-    """
-
-    def __init__(self, archive: Archive, search: str) -> None:
-        self._archive, self._search = archive, search
-        with archive._connected("write to") as connection:
-            archive._create_tables(connection, _ANSWERS)
-
-    def recorded(self, epoch: int) -> Int | None:
-        """Return the numbers of the masks that an epoch observed, in order; None if unknown."""
-        query = sa.select(_ANSWERS.c.answers).where(
-            _ANSWERS.c.search == self._search, _ANSWERS.c.epoch == epoch
-        )
-        with self._archive._connected("read") as connection:
-            found = connection.execute(query).scalar_one_or_none()
-        return None if found is None else np.frombuffer(found, dtype="<u4").astype(np.int64)
-
-    def record(self, epoch: int, answers: Int) -> Int:
-        """Store what an epoch observes, and return it.
-
-        If another process that runs the same search was faster, its answers are returned.
-        """
-        row = {"search": self._search, "epoch": epoch, "answers": answers.astype("<u4").tobytes()}
-        insert = self._archive._insert(_ANSWERS)
-        with self._archive._connected("write to") as connection:
-            connection.execute(insert, row)
-        stored = self.recorded(epoch)
-        return answers if stored is None else stored
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:

@@ -15,22 +15,7 @@ _CONNECT_SECONDS = 15
 
 
 def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
-    """Create an engine, without connecting.
-
-    Parameters
-    ----------
-    url : URL
-        URL of any database; PostgreSQL with or without a driver.
-    **options
-        Passed to :func:`sqlalchemy.create_engine`.
-
-    Raises
-    ------
-    ImportError
-        If the driver is not installed.
-    ArgumentError
-        If the driver in the URL is unknown.
-    """
+    """Create an unconnected engine; ImportError or ArgumentError if its driver is unusable."""
     from sqlalchemy import create_engine
 
     url = with_driver(url)
@@ -40,10 +25,9 @@ def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
 
 
 def with_driver(url: sa.URL) -> sa.URL:
-    """Add an installed driver to a PostgreSQL URL without one.
+    """Add an installed driver, if any, to a PostgreSQL URL without one.
 
-    SQLAlchemy's default driver for ``postgresql://`` depends on its version and may not be
-    installed. If no driver is installed, the URL is returned unchanged.
+    SQLAlchemy's default depends on its version and may not be installed.
     """
     driver = postgres_driver() if url.drivername == "postgresql" else None
     return url.set(drivername=f"postgresql+{driver}") if driver else url

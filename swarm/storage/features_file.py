@@ -1,4 +1,4 @@
-"""Read the published list of selected features."""
+"""Read the published lists of selected features and of model inputs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ FORMAT = "swarm-features-1"
 
 
 def load_features(uri: str) -> list[str]:
-    """Read the features of a champion or of a run.
+    """Read the selected features of a champion or of a run: the columns to keep.
+
+    The registered model may need more, see :func:`load_model_inputs`.
 
     Parameters
     ----------
@@ -38,11 +40,28 @@ def load_features(uri: str) -> list[str]:
     return list(read_published(uri)["features"])
 
 
-def load_subsets(uri: str) -> list[list[str]]:
-    """Read the best subset of a champion or of a run, then the subsets of its ensemble.
+def load_model_inputs(uri: str) -> list[str]:
+    """Read the columns that the model of a champion or of a run needs.
 
-    Parameters and errors are those of :func:`load_features`.
+    The model is an ensemble of the best subsets; these are the columns that it uses together. Those
+    of :func:`load_features`, which has the same parameters and errors, are the best subset alone.
+
+    Examples
+    --------
+    >>> load_model_inputs("mlruns/champion/features.json")  # doctest: +SKIP
+    ['mean radius', 'mean texture', 'worst area', 'worst texture']
     """
+    found = read_published(uri).get("model_inputs")
+    if found is None:
+        raise DataError(
+            f"{redact(str(uri))!r} has no model_inputs, as it is of a search without a model; give"
+            " one published by `swarm refresh`, or of a run of `swarm select`"
+        )
+    return list(found)
+
+
+def load_subsets(uri: str) -> list[list[str]]:
+    """Read the best subset, then those of its ensemble, as :func:`load_features` does."""
     return subsets_of(read_published(uri))
 
 

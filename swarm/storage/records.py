@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, read_only
 
 # Masks of fewer units are never stored as positions.
 _FEW_UNITS = 4096
@@ -24,26 +24,13 @@ _OVERHEAD = 1000
 
 @dataclass(frozen=True)
 class Record:
-    """Results of one mask on some folds, or on all.
+    """Results of one mask on some folds, or on all."""
 
-    Attributes
-    ----------
-    fold_costs : float64 (n_folds,)
-        NaN if the fold was not trained; inf if its fit failed.
-    importances : float64 (n_folds, n_units)
-        NaN rows if unknown.
-    used : bool (n_folds, n_units)
-        Units that the fold model uses.
-    seconds : float
-        Total training time.
-    error : str or None
-        Traceback of a failed fit.
-    """
-
-    fold_costs: Float
-    importances: Float
-    used: Bool
-    seconds: float = 0.0
+    fold_costs: Float  # (n_folds,), NaN if the fold was not trained; inf if its fit failed
+    importances: Float  # (n_folds, n_units), NaN rows if unknown
+    used: Bool  # (n_folds, n_units), units that the fold model uses
+    seconds: float = 0.0  # total training time
+    # of a failed fit: type and first line of the message, then its traceback
     error: str | None = None
 
     @classmethod
@@ -91,18 +78,6 @@ class Record:
         mean: Float = np.sum(rows, axis=0) / len(rows)
         return mean
 
-    def without(self, folds: Int) -> Record:
-        """Return the record without the results of some folds (m,)."""
-        kept = np.ones(self.n_folds, dtype=bool)
-        kept[folds] = False
-        return Record(
-            np.where(kept, self.fold_costs, np.nan),
-            np.where(kept[:, None], self.importances, np.nan),
-            kept[:, None] & self.used,
-            self.seconds,
-            self.error,
-        )
-
     def merge(self, other: Record) -> Record:
         """Add the results of `other` for the same mask; known values take precedence."""
         new = other.known & ~self.known
@@ -116,13 +91,15 @@ class Record:
         )
 
 
-def costs_of(fold_costs: Float) -> Float:
-    """Return the mean of each row of fold costs (n, n_folds), to 12 significant digits: (n,).
+def reason_of(error: str | None) -> str:
+    """Return the first line of the error of a record, without the traceback."""
+    return (error or "an unknown error").splitlines()[0]
 
-    NaN if a fold is unknown, inf if one failed. Sums are in fold order, whatever the order of
-    training. Rounding makes costs equal that are so in exact arithmetic, such as those of two
-    subsets with as many errors on other folds: a smaller subset then wins the tie, and ranks and
-    tests of costs see one.
+
+def costs_of(fold_costs: Float) -> Float:
+    """Return the mean of each row of fold costs (n, n_folds): NaN if one is unknown, inf if failed.
+
+    Rounded to 12 digits, so that costs tie if they are equal in exact arithmetic.
     """
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
@@ -137,15 +114,10 @@ def round_cost(cost: float) -> float:
 
 def mask_key(mask: Bool) -> bytes:
     """Return the bytes that stand for a mask (n_units,) in a row."""
-    bits = former_key(mask)
+    bits = np.packbits(mask).tobytes()
     if len(mask) < _FEW_UNITS or 4 * np.count_nonzero(mask) >= len(bits):
         return bits
     return np.flatnonzero(mask).astype("<u4").tobytes()
-
-
-def former_key(mask: Bool) -> bytes:
-    """Return the bytes that stood for a mask (n_units,) before positions were stored."""
-    return np.packbits(mask).tobytes()
 
 
 def encode(mask: Bool, record: Record) -> dict[str, Any]:
@@ -166,10 +138,7 @@ def encode(mask: Bool, record: Record) -> dict[str, Any]:
 
 
 def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
-    """Return the mask (n_units,) of a row, and its record.
-
-    Arrays of the record may be broadcast, and thus read-only.
-    """
+    """Return the mask (n_units,) of a row and its record, whose arrays may be read-only."""
     mask = _mask(row.mask, n_units)
     known = _unpack(row.folds, n_folds)
     explained = _unpack(row.importance_folds, n_folds)
@@ -204,13 +173,7 @@ def _unpack(data: bytes, count: int) -> Bool:
 
 
 class Recall:
-    """LRU cache of records, keyed by mask.
-
-    Parameters
-    ----------
-    n_bytes : int
-        Approximate limit of its memory.
-    """
+    """LRU cache of records, keyed by mask, of about `n_bytes`."""
 
     def __init__(self, n_bytes: int) -> None:
         self._free = n_bytes

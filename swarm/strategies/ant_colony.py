@@ -29,18 +29,10 @@ from swarm.strategies.operators.memory import Memory, MemoryState, best_of, lear
 
 @dataclass(frozen=True)
 class AntColonyState(MemoryState):
-    """The trail, and the best mask of each ant.
+    """The trail, and the best mask of each ant."""
 
-    Attributes
-    ----------
-    trail : float64 (2, n_units)
-        Pheromone on excluding each unit, and on including it.
-    warm : bool (n, n_units) or None
-        Warm-start masks.
-    """
-
-    trail: Float
-    warm: Bool | None
+    trail: Float  # (2, n_units), pheromone on excluding each unit, and on including it
+    warm: Bool | None  # (n, n_units), warm-start masks
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,6 @@ class AntColony(Strategy):
         require("trail_max", self.trail_max, above=self.trail_min)
 
     uses_importances: ClassVar[bool] = False
-    takes_late_answers: ClassVar[bool] = True
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> AntColonyState:
         """Start with a uniform trail."""
@@ -120,23 +111,10 @@ def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
 def deposit(
     trail: Float, masks: Bool, weight: Float, *, evaporation: float, bounds: tuple[float, float]
 ) -> Float:
-    """Evaporate the trail, and deposit pheromone on the decisions of the ants.
+    """Evaporate the trail (2, n_units), and deposit pheromone on the decisions of the ants.
 
-    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, clipped to the bounds: a
-    decision that all ants make tends to ``tau_max``, one that none makes to ``tau_min``.
-
-    Parameters
-    ----------
-    trail : float64 (2, n_units)
-    masks : bool (n, n_units)
-        Masks of the ants that deposit.
-    weight : float64 (n,)
-        Weight of each ant; they sum to 1.
-    bounds : (tau_min, tau_max)
-
-    Returns
-    -------
-    float64 (2, n_units)
+    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, clipped to the bounds, for
+    ``weight`` (n,) of a sum of 1.
     """
     taken = (masks * weight[:, None]).sum(axis=0)
     marks = np.stack([weight.sum() - taken, taken])

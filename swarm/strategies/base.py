@@ -37,7 +37,7 @@ class Proposal:
     owner : int (n,)
         The member each mask belongs to, -1 for none.
     role : tuple of str, length n
-        What produced each mask, for the record: ``"leader"``, ``"bpso"``, ...
+        What produced each mask, for the record: ``"leader"``, ``"recombine"``, ...
     """
 
     masks: Bool
@@ -47,20 +47,6 @@ class Proposal:
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.incumbents, self.owner)
-
-    def rows(self, which: Int | Bool) -> Proposal:
-        """Return some of the masks, by position or by a bool array (n,)."""
-        role = tuple(np.array(self.role, dtype=object)[which])
-        return Proposal(self.masks[which], self.incumbents[which], self.owner[which], role)
-
-    def plus(self, more: Proposal) -> Proposal:
-        """Add the masks of another proposal."""
-        return Proposal(
-            np.vstack([self.masks, more.masks]),
-            np.concatenate([self.incumbents, more.incumbents]),
-            np.concatenate([self.owner, more.owner]),
-            self.role + more.role,
-        )
 
     @classmethod
     def plain(cls, masks: Bool, role: str, *, owned: bool = False) -> Proposal:
@@ -127,9 +113,6 @@ class Strategy(ABC):
         budget ends the search.
     takes_warm_start : bool
         Whether it proposes the warm-start masks of the hints first. Default: True.
-    takes_late_answers : bool
-        Whether `observe` also takes masks of earlier proposals, as further rows with their owners,
-        for asynchronous epochs (:mod:`swarm.search.steady`). Default: False.
     crosses_size_bounds : bool
         Whether intermediate masks may violate the size bounds of the space. The result may not.
         Default: False.
@@ -144,7 +127,6 @@ class Strategy(ABC):
     is_deterministic: ClassVar[bool] = False
     ends_by_itself: ClassVar[bool] = False
     takes_warm_start: ClassVar[bool] = True
-    takes_late_answers: ClassVar[bool] = False
     crosses_size_bounds: ClassVar[bool] = False
     size_parameter: ClassVar[str | None] = None
     takes_size_rules: ClassVar[bool] = False

@@ -32,24 +32,13 @@ from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 @dataclass(frozen=True)
 class BeeColonyState(MemoryState):
-    """The colony, and the best solution of each bee so far.
-
-    Attributes
-    ----------
-    masks : bool (n_bees, n_units)
-        Solution of each bee.
-    costs : float64 (n_bees,)
-    k : int
-        Number of units that the next transformation adds and deletes.
-    restart : bool
-        Whether the next epoch restarts all bees.
-    """
+    """The colony, and the best solution of each bee so far."""
 
     merit: Merit
-    masks: Bool
-    costs: Float
-    k: int
-    restart: bool
+    masks: Bool  # (n_bees, n_units), solution of each bee
+    costs: Float  # (n_bees,)
+    k: int  # number of units that the next transformation adds and deletes
+    restart: bool  # whether the next epoch restarts all bees
 
 
 @dataclass(frozen=True)
@@ -139,14 +128,9 @@ class BeeColony(Strategy):
 
 
 def loyalty(costs: Float) -> Float:
-    """Probability (n,) that each bee stays with its solution: 1 for the best, 0 for the worst.
+    """Probability (n,) that each bee is loyal: 1 for the best, 0 for the worst.
 
-    If all solutions are equally good, every bee is loyal. A failed fit counts as the worst, and has
-    no followers unless all fits failed.
-
-    References
-    ----------
-    Matijevic (2022), equation 5.
+    Source: Matijevic (2022), equation 5.
     """
     finite = np.isfinite(costs)
     if not finite.any():
@@ -159,17 +143,9 @@ def loyalty(costs: Float) -> Float:
 
 
 def recruitment(costs: Float, loyal: Bool) -> Float:
-    """Probability (n,) that an uncommitted bee follows each loyal bee.
+    """Probability (n,) that an uncommitted bee follows each of the loyal ones (n,).
 
-    Parameters
-    ----------
-    costs : float64 (n,)
-    loyal : bool (n,)
-        At least one.
-
-    References
-    ----------
-    Matijevic (2022), equation 6.
+    Source: Matijevic (2022), equation 6.
     """
     finite = np.isfinite(costs)
     known = costs[finite]

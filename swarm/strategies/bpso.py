@@ -22,20 +22,17 @@ class BinaryPso(BinarySwarmStrategy):
     Parameters
     ----------
     step
-        How particles move: ``"bpso"``, by velocities and a sigmoid; ``"v_shaped"``, by velocities
-        and ``|tanh(v)|``, which flips bits; ``"sticky"``, by flip probabilities, where bits that
-        flipped lately tend to stay; ``"recombine"``, uniform crossover of pbest and gbest, one
-        unit dropped and one added on average. The last two have no velocities.
+        How particles move: ``"bpso"``, by velocities and a sigmoid; ``"recombine"``, uniform
+        crossover of pbest and gbest, one unit dropped and one added on average, without velocities.
 
     References
     ----------
-    Steps: Kennedy and Eberhart (1997); Nezamabadi-pour et al. (2008); Nguyen et al. (2021);
-    Syswerda (1989).
+    Steps: Kennedy and Eberhart (1997); Syswerda (1989).
     """
 
     step: Step = "bpso"
 
-    role: ClassVar[str] = "bpso"
+    name: ClassVar[str] = "bpso"
 
     def __post_init__(self) -> None:
         super().__post_init__()

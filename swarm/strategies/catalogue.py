@@ -33,10 +33,12 @@ from swarm.strategies.pso42 import MixedStartPso
 from swarm.strategies.random import RandomSearch
 from swarm.strategies.ranked import RankedForwardSelection
 from swarm.strategies.rfe import RecursiveElimination
-from swarm.strategies.sbfs import FloatingBackwardSelection
-from swarm.strategies.sbs import BackwardSelection
-from swarm.strategies.sffs import FloatingForwardSelection
-from swarm.strategies.sfs import ForwardSelection
+from swarm.strategies.sequential import (
+    BackwardSelection,
+    FloatingBackwardSelection,
+    FloatingForwardSelection,
+    ForwardSelection,
+)
 from swarm.strategies.two_d import TwoD
 
 GROUP = "swarmselect.strategies"
@@ -100,13 +102,7 @@ def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
 
 
 def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:
-    """Import a strategy of another package.
-
-    Raises
-    ------
-    ConfigError
-        If two packages register the name, the import fails, or the object is not a strategy.
-    """
+    """Import a strategy of another package; ConfigError if that is ambiguous or fails."""
     packages = [_package(entry) for entry in added]
     if name in STRATEGIES or len(added) > 1:
         owners = " and ".join([*(["swarmselect"] if name in STRATEGIES else []), *packages])
@@ -148,14 +144,7 @@ def registry() -> Mapping[str, type[Strategy]]:
 
 
 def strategy_class(strategy: str | Strategy) -> type[Strategy]:
-    """Return the class of a strategy that is given by name or as an object.
-
-    Raises
-    ------
-    ConfigError
-        If the name is unknown (the message suggests the nearest one), or `strategy` is neither a
-        name nor an object.
-    """
+    """Class of a strategy, or of a name; ConfigError, with a suggestion, if it is unknown."""
     if isinstance(strategy, str):
         known = registry()
         check_known("strategy", strategy, known)
@@ -217,15 +206,7 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a strategy.
-
-    Attributes
-    ----------
-    name : str
-    default : object
-    text : str
-        What it does.
-    """
+    """A parameter of a strategy."""
 
     name: str
     default: object
@@ -234,23 +215,13 @@ class Parameter:
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """The description of a strategy.
-
-    Attributes
-    ----------
-    line : str
-        One-line summary.
-    facts : tuple of str
-        Properties, from the attributes of its class.
-    package : str or None
-        The package that registers it; None for this one.
-    """
+    """The description of a strategy."""
 
     name: str
-    line: str
+    line: str  # one-line summary
     parameters: tuple[Parameter, ...]
-    facts: tuple[str, ...] = ()
-    package: str | None = None
+    facts: tuple[str, ...] = ()  # properties, from the attributes of its class
+    package: str | None = None  # the package that registers it; None for this one
 
 
 def catalogue() -> tuple[StrategyEntry, ...]:
@@ -266,13 +237,7 @@ def _described(name: str) -> StrategyEntry:
 
 
 def describe(name: str) -> StrategyEntry:
-    """Describe a strategy from the docstring and the attributes of its class.
-
-    Raises
-    ------
-    ConfigError
-        If the name is unknown, or the strategy cannot be imported.
-    """
+    """Describe a strategy by its class; ConfigError if it is unknown or cannot be imported."""
     from docstring_parser import DocstringStyle, parse
 
     made_by = strategy_class(name)

@@ -35,7 +35,7 @@ class CatfishPso(BinarySwarmStrategy):
     share: float = 0.1
     refresh_gap: int = 3
 
-    role: ClassVar[str] = "catfish"
+    name: ClassVar[str] = "catfish"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -32,7 +32,7 @@ class ChaoticPso(BinarySwarmStrategy):
 
     inertia: float = 0.48
 
-    role: ClassVar[str] = "chaotic"
+    name: ClassVar[str] = "chaotic"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -20,22 +20,12 @@ from swarm.strategies.operators.sequential import first_of_size, is_better
 
 @dataclass(frozen=True)
 class ExhaustiveState:
-    """Progress of the enumeration, and the best subset of every size.
-
-    Attributes
-    ----------
-    proposed : int
-        Number of subsets proposed so far, in the order of the enumeration.
-    masks : bool (n_sizes, n_units)
-        The best subset of each allowed size, ascending.
-    costs : float64 (n_sizes,)
-        Their costs; inf before the first measurement.
-    """
+    """Progress of the enumeration, and the best subset of every size."""
 
     space: SearchSpace
-    proposed: int
-    masks: Bool
-    costs: Float
+    proposed: int  # number of subsets so far
+    masks: Bool  # (n_sizes, n_units), the best subset of each allowed size, ascending
+    costs: Float  # (n_sizes,), inf before the first measurement
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.costs)
@@ -95,13 +85,7 @@ class Exhaustive(Strategy):
         return ceil(self.count(space) / self.batch_size)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ExhaustiveState:
-        """Count the subsets.
-
-        Raises
-        ------
-        SpaceError
-            If there are more than `limit`.
-        """
+        """Count the subsets; SpaceError if there are more than `limit`."""
         count = self.count(space)
         if count > self.limit:
             raise SpaceError(
@@ -142,8 +126,7 @@ class Exhaustive(Strategy):
 def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
     """Return up to `count` allowed subsets from number `start` on: bool (n, n_units).
 
-    Subsets are numbered from 0 by ascending size, and those of a size in lexicographic order of
-    their units, like :func:`itertools.combinations`. Each contains the fixed units.
+    Numbers ascend by size, and at equal size in the order of :func:`itertools.combinations`.
     """
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     n_fixed = int(space.fixed.sum())

@@ -28,15 +28,9 @@ from swarm.strategies.operators.memory import Memory, MemoryState
 
 @dataclass(frozen=True)
 class Population(MemoryState):
-    """The last evaluated generation, best first; unevaluated at the start.
+    """The last evaluated generation, best first; unevaluated at the start."""
 
-    Attributes
-    ----------
-    survivors : int (n_survivors,)
-        Indices of the members that the next generation keeps, the elite first.
-    """
-
-    survivors: Int
+    survivors: Int  # (n_survivors,), members that the next generation keeps, the elite first
 
 
 @dataclass(frozen=True)
@@ -75,7 +69,6 @@ class Genetic(Strategy):
         require("generation_gap", self.generation_gap, above=0, at_most=1)
 
     uses_importances: ClassVar[bool] = False
-    takes_late_answers: ClassVar[bool] = True
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Population:
         """Draw the first generation; warm-start masks, if any, come first."""

@@ -35,16 +35,10 @@ from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 @dataclass(frozen=True)
 class MemeticState(MemoryState):
-    """The population, best first once it is evaluated, and its children.
-
-    Attributes
-    ----------
-    children : Memory or None
-        Masks (n_children, n_units) that are refined in the next epoch; None if there are none.
-    """
+    """The population, best first once it is evaluated, and its children."""
 
     merit: Merit
-    children: Memory | None
+    children: Memory | None  # masks (n_children, n_units) that are refined in the next epoch
 
 
 @dataclass(frozen=True)
@@ -119,13 +113,7 @@ class Memetic(Strategy):
 
 
 def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Generator) -> Bool:
-    """Add the best unit to each mask, delete its worst one, or both, within the bounds.
-
-    Returns
-    -------
-    bool (n, n_units)
-        A mask that may neither grow nor shrink swaps one unit for another, if possible.
-    """
+    """Add the best unit to each mask, delete its worst one, or both, within the bounds."""
     move = rng.integers(3, size=len(masks))
     size = masks.sum(axis=1)
     gains = (move != 1) | (size == space.min_size)

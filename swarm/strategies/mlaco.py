@@ -43,22 +43,13 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True)
 class MultiLabelAntsState(MemoryState):
-    """The colony, and the best subset of each ant so far.
+    """The colony, and the best subset of each ant so far."""
 
-    Attributes
-    ----------
-    heuristic : float64 (n_units, n_units)
-        Relevance of the column's unit (supervised heuristic: summed over the labels, relative to
-        the highest), times 1 for a pair without redundancy and less for a redundant one
-        (unsupervised heuristic), to the power of beta.
-    pheromone : float64 (n_units,)
-    warm : bool (n, n_units) or None
-        Warm-start masks.
-    """
-
+    # (n_units, n_units): relevance of the column's unit, relative to the highest, times 1 for a
+    # pair without redundancy and less for a redundant one, to the power of beta
     heuristic: Float
-    pheromone: Float
-    warm: Bool | None
+    pheromone: Float  # (n_units,)
+    warm: Bool | None  # (n, n_units), warm-start masks
 
 
 @dataclass(frozen=True)
@@ -94,7 +85,6 @@ class MultiLabelAnts(Strategy):
             require("size", self.size, at_least=1, whole=True)
 
     uses_importances: ClassVar[bool] = False
-    takes_late_answers: ClassVar[bool] = True
     size_parameter: ClassVar[str | None] = "size"
 
     needs = ("relevance", "redundancy")
@@ -148,21 +138,10 @@ class MultiLabelAnts(Strategy):
 
 
 def reinforced(pheromone: Float, masks: Bool, weight: Float, rho: float) -> Float:
-    """Evaporate the pheromone, and add to each unit its share of all visits.
+    """Evaporate the pheromone (n_units,), and add to each unit its share of all visits.
 
-    ``tau = (1 - rho) tau + weighted visits of the unit / weighted visits of all units``.
-
-    Parameters
-    ----------
-    pheromone : float64 (n_units,)
-    masks : bool (n, n_units)
-    weight : float64 (n,)
-        Weight of the visits of each ant; if all are zero, all ants have the same weight.
-
-    Returns
-    -------
-    float64 (n_units,)
-        Never below a millionth of the highest.
+    ``tau = (1 - rho) tau + weighted visits of the unit / weighted visits of all units``, at least
+    a millionth of the highest; if all weights (n,) are zero, all ants have the same.
     """
     if not weight.any():
         weight = np.ones_like(weight)

@@ -2,9 +2,8 @@
 
 Subswarms search independently and are regrouped at random every few epochs. The leader of each,
 and with some probability the next ones, search locally around their pbest by importances and
-distances, or by a linear model of the cost (:mod:`swarm.strategies.operators.cost_model`); the
-others take a step of the binary PSO, or another one (:mod:`swarm.strategies.operators.steps`). A
-pbest keeps only the units that the models used.
+distances; the others take a step of the binary PSO, or another one
+(:mod:`swarm.strategies.operators.steps`). A pbest keeps only the units that the models used.
 
 Source: the description of multi-swarm BPSO in docs/sources.md; Liang and Suganthan (2005), Dynamic
 multi-swarm particle swarm optimizer. Our choices where they are silent: initial velocities are
@@ -19,18 +18,16 @@ relevance.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.statistics.distances import Distances, as_distances
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.cost_model import Told, draw_effects, flip_by_gain
 from swarm.strategies.operators.initialise import hints_to_place, place
 from swarm.strategies.operators.local_search import search_locally
 from swarm.strategies.operators.memory import Memory, MemoryState, remember, shrink
@@ -39,31 +36,14 @@ from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWei
 
 @dataclass(frozen=True)
 class MultiSwarmState(MemoryState):
-    """The subswarms and their pbests.
+    """The subswarms and their pbests."""
 
-    Attributes
-    ----------
-    position : bool (n_particles, n_units)
-    velocity : float64 (n_particles, n_units)
-        Stickiness of the bits with step ``"sticky"``.
-    group : int (n_particles,)
-        Subswarm of each particle.
-    distances : Distances or None
-        None unless the local search reads them.
-    told : Told
-        What the model of the cost is fitted on; no masks without it.
-    pending : bool (n_pending, n_units)
-        Pbests without their unused units, which have to be evaluated first.
-    pending_owner : int (n_pending,)
-    """
-
-    position: Bool
-    velocity: Float
-    group: Int
-    distances: Distances | None
-    told: Told
-    pending: Bool
-    pending_owner: Int
+    position: Bool  # (n_particles, n_units)
+    velocity: Float  # (n_particles, n_units)
+    group: Int  # (n_particles,), subswarm of each particle
+    squared: Float | None  # (n_units, n_units), squared distances; None without a local search
+    pending: Bool  # (n_pending, n_units), pbests without their unused units, to be evaluated first
+    pending_owner: Int  # (n_pending,)
 
     @property
     def members(self) -> Members:
@@ -91,10 +71,7 @@ class MultiSwarm(Strategy):
     n_extra, local_search_prob
         How many particles besides the leader may search locally, each with this probability.
     local_search
-        True: by importances and distances, as in the source. ``"thompson"``: one unit of the pbest
-        is dropped and one added on average, in proportion to what a linear model expects of each
-        flip. The model is fitted on the latest 256 subsets of the search and their costs. False:
-        all particles take the step.
+        Whether particles search locally, by importances and distances; if not, all take the step.
     init
         ``"ranked"``: every other particle starts with one unit of every cluster, the others with
         the units of highest mutual information with the target, their numbers in geometric
@@ -108,15 +85,12 @@ class MultiSwarm(Strategy):
         as in the source.
     step
         How the particles that do not search locally move: ``"recombine"``, uniform crossover of
-        the pbest and the leader's, one unit dropped and one added on average; ``"sticky"``, by
-        flip probabilities, where bits that flipped lately tend to stay; ``"bpso"``, by velocities
-        and a sigmoid, as in the source; ``"v_shaped"``, by velocities and ``|tanh(v)|``, which
-        flips bits. The first two have no velocities.
+        the pbest and the leader's, one unit dropped and one added on average, without velocities;
+        ``"bpso"``, by velocities and a sigmoid, as in the source.
 
     References
     ----------
-    Steps: Kennedy and Eberhart (1997); Nezamabadi-pour et al. (2008); Nguyen et al. (2021);
-    Syswerda (1989). Local search by a model: Thompson (1933).
+    Steps: Kennedy and Eberhart (1997); Syswerda (1989).
     """
 
     n_particles: int = 16
@@ -128,7 +102,7 @@ class MultiSwarm(Strategy):
     regroup_every: int = 10
     n_extra: int = 1
     local_search_prob: float = 0.5
-    local_search: bool | Literal["thompson"] = True
+    local_search: bool = True
     init: Literal["ranked", "clusters", "bernoulli"] = "ranked"
     shrink: bool = True
     addition_bound: Literal["min", "max"] = "min"
@@ -143,21 +117,16 @@ class MultiSwarm(Strategy):
         require("regroup_every", self.regroup_every, at_least=0, whole=True)
         require("n_extra", self.n_extra, at_least=0, at_most=MAX_POPULATION, whole=True)
         require("local_search_prob", self.local_search_prob, at_least=0, at_most=1)
-        if not isinstance(self.local_search, bool) and self.local_search != "thompson":
-            raise ValueError(
-                f"local_search must be true, false or 'thompson', got {self.local_search!r}"
-            )
+        require("local_search", self.local_search, truth=True)
         require("shrink", self.shrink, truth=True)
         require("init", self.init, one_of=("ranked", "clusters", "bernoulli"))
         require("addition_bound", self.addition_bound, one_of=("min", "max"))
         check_step(self, self.step)
 
-    takes_late_answers: ClassVar[bool] = True
-
     @property
     def needs(self) -> tuple[str, ...]:
         """What the first positions are drawn from, and distances for the local search."""
-        return hints_to_place(self.init) + (("distance",) if self.local_search is True else ())
+        return hints_to_place(self.init) + (("distance",) if self.local_search else ())
 
     def without_target(self) -> MultiSwarm:
         """Start from clusters, as there is nothing to rank the units by."""
@@ -166,9 +135,10 @@ class MultiSwarm(Strategy):
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="multiswarm")
-        distances = None
-        if self.local_search is True:
-            distances = as_distances(hints.need("distance", "multiswarm"))
+        squared = None
+        if self.local_search:
+            squared = np.square(hints.need("distance", "multiswarm"))
+            read_only(squared)
         return MultiSwarmState(
             space=space,
             epoch=0,
@@ -176,8 +146,7 @@ class MultiSwarm(Strategy):
             position=position,
             velocity=np.zeros(position.shape),
             group=split_evenly(self.n_particles, self.n_swarms),
-            distances=distances,
-            told=Told.nothing(space.n_units),
+            squared=squared,
             pending=np.zeros((0, space.n_units), dtype=bool),
             pending_owner=np.zeros(0, dtype=np.int64),
         )
@@ -213,17 +182,6 @@ class MultiSwarm(Strategy):
             again = held & (state.memory.masks[owner] == masks).all(axis=1)
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
             waiting = won & ~again & (smaller != masks).any(axis=1)
-        if self.local_search == "thompson":
-            # Rows that no fold was needed for are not answered yet, and may be better.
-            known = evaluations.needed.any(axis=1) & ~evaluations.failed
-            # A subset that was pruned has no used units.
-            reached = (evaluations.costs <= proposal.incumbents)[:, None]
-            told = state.told.plus(
-                np.where(reached, believed, masks)[known],
-                evaluations.costs[known],
-                proposal.incumbents[known],
-            )
-            state = replace(state, told=told)
         return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
 
     def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
@@ -243,27 +201,23 @@ class MultiSwarm(Strategy):
         )
         position, velocity = STEPS[self.step](particles, VelocityWeights.of(self), rng)
         searching = np.zeros(self.n_particles, dtype=bool)
-        if self.local_search:
+        if state.squared is not None:
             searching = local_searchers(rank, self.n_extra, self.local_search_prob, rng)
-            position[searching] = self._near(state, searching, rng)
+            position[searching] = search_locally(
+                memory.masks[searching],
+                memory.importances[searching],
+                state.squared,
+                state.space,
+                rng,
+                addition_bound=self.addition_bound,
+            )
             velocity[searching] = state.velocity[searching]
         role = tuple(
-            ("leader" if first else "local") if local else "bpso"
+            ("leader" if first else "local") if local else self.step
             for local, first in zip(searching, rank == 0, strict=True)
         )
         moved = replace(state, position=state.space.repair(position, rng), velocity=velocity)
         return moved, role
-
-    def _near(self, state: MultiSwarmState, searching: Bool, rng: np.random.Generator) -> Bool:
-        """Search locally around the pbests of the particles that do: bool (n, n_units)."""
-        pbest = state.memory.masks[searching]
-        if state.distances is None:
-            effects = draw_effects(state.told, len(pbest), rng)
-            return flip_by_gain(pbest, effects, state.space, rng)
-        importance, bound = state.memory.importances[searching], self.addition_bound
-        return search_locally(
-            pbest, importance, state.distances, state.space, rng, addition_bound=bound
-        )
 
 
 def split_evenly(n_particles: int, n_swarms: int) -> Int:
@@ -272,21 +226,7 @@ def split_evenly(n_particles: int, n_swarms: int) -> Int:
 
 
 def rank_in_group(group: Int, cost: Float, size: Int) -> Int:
-    """Rank of each particle within its subswarm by pbest cost, then size, then number.
-
-    Parameters
-    ----------
-    group : int (n_particles,)
-    cost : float64 (n_particles,)
-        Pbest costs.
-    size : int (n_particles,)
-        Units in the pbest.
-
-    Returns
-    -------
-    int (n_particles,)
-        Zero for the leader of each subswarm.
-    """
+    """Rank (n_particles,) in the subswarm by pbest cost, size, then number: 0 for its leader."""
     order = np.lexsort((size, cost, group))
     sorted_group = group[order]
     first = np.searchsorted(sorted_group, sorted_group, side="left")
@@ -306,12 +246,9 @@ def leader_of_each(group: Int, rank: Int) -> Int:
 def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
     """Mark the particles that search locally: leaders, and the next `n_extra` with `probability`.
 
-    One number per particle is drawn, so that the draw does not depend on the grouping.
-
-    References
-    ----------
-    The description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
+    Source: the description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
     """
+    # A number for each particle, so that the draw does not depend on the grouping.
     lucky = rng.random(len(rank)) < probability
     searching: Bool = (rank == 0) | ((rank <= n_extra) & lucky)
     return searching

@@ -45,7 +45,6 @@ class RandomSearch(Strategy):
         require("batch_size", self.batch_size, at_least=1, at_most=MAX_POPULATION, whole=True)
 
     uses_importances: ClassVar[bool] = False
-    takes_late_answers: ClassVar[bool] = True
 
     def start(
         self, space: SearchSpace, hints: Hints, rng: np.random.Generator

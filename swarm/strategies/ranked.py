@@ -29,36 +29,19 @@ _Phase = Literal["rank", "start", "add", "fill", "finished"]
 
 @dataclass(frozen=True)
 class Ranked:
-    """The units kept so far, and the ranking of those that may be added.
-
-    Attributes
-    ----------
-    phase : str
-        The next proposal: all units (``rank``), the fixed units (``start``), the kept units with
-        the next one (``add``), or with as many as a result needs (``fill``); ``finished``.
-    bounds : (int, int)
-        Smallest and largest size of the result.
-    ranking : int (n_ranked,)
-        Units that are neither fixed nor forbidden, the most important first; empty before the
-        first epoch.
-    tried : int
-        How many of them were added.
-    mask : bool (n_units,)
-        The units that are kept.
-    cost : float
-        Their cost; inf before it is measured.
-    best_mask, best_cost : bool (n_units,), float
-        The cheapest set whose size is within the bounds.
-    """
+    """The units kept so far, and the ranking of those that may be added."""
 
     space: SearchSpace
+    # the next proposal: all units, the fixed units, the kept units with the next one, or with as
+    # many as a result needs
     phase: _Phase
-    bounds: tuple[int, int]
+    bounds: tuple[int, int]  # smallest and largest size of the result
+    # neither fixed nor forbidden units, the most important first; empty before the first epoch
     ranking: Int
-    tried: int
-    mask: Bool
-    cost: float
-    best_mask: Bool
+    tried: int  # how many of the ranking were added
+    mask: Bool  # (n_units,), the units that are kept
+    cost: float  # of `mask`, inf before it is measured
+    best_mask: Bool  # (n_units,), the cheapest set whose size is within the bounds
     best_cost: float
 
     def __post_init__(self) -> None:
@@ -106,13 +89,7 @@ class RankedForwardSelection(Strategy):
         return least + min(free, hi - n_fixed), least + free + 1
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Ranked:
-        """Start from the fixed units.
-
-        Raises
-        ------
-        SpaceError
-            If `size` contradicts the constraints of the space.
-        """
+        """Start from the fixed units; SpaceError if `size` contradicts the space."""
         bounds = answer_sizes(self.size, space)
         return Ranked(
             space=space,

@@ -19,33 +19,16 @@ from swarm.strategies.operators.sequential import answer_sizes, first_of_size
 
 @dataclass(frozen=True)
 class Elimination:
-    """The sets evaluated so far, one for each size of the schedule.
-
-    Attributes
-    ----------
-    epoch : int
-        Sets proposed so far.
-    sizes : int (n_sizes,)
-        The schedule: the size of the set in each epoch, descending.
-    masks : bool (n_sizes, n_units)
-    costs : float64 (n_sizes,)
-        inf before the epoch of that size.
-    mask : bool (n_units,)
-        The last set; before the first epoch, the first set.
-    importance : float64 (n_units,)
-        Importances of the last set.
-    bounds : (int, int)
-        Smallest and largest size of the result.
-    """
+    """The sets evaluated so far, one for each size of the schedule."""
 
     space: SearchSpace
-    epoch: int
-    sizes: Int
-    masks: Bool
-    costs: Float
-    mask: Bool
-    importance: Float
-    bounds: tuple[int, int]
+    epoch: int  # sets proposed so far
+    sizes: Int  # (n_sizes,), the size of the set in each epoch, descending
+    masks: Bool  # (n_sizes, n_units)
+    costs: Float  # (n_sizes,), inf before the epoch of that size
+    mask: Bool  # (n_units,), the last set; before the first epoch, the first set
+    importance: Float  # (n_units,), of the last set
+    bounds: tuple[int, int]  # smallest and largest size of the result
 
     def __post_init__(self) -> None:
         read_only(self.sizes, self.masks, self.costs, self.mask, self.importance)
@@ -106,13 +89,7 @@ class RecursiveElimination(Strategy):
         return len(self._plan(space)[0])
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Elimination:
-        """Schedule the sizes, from all allowed units down to the smallest size.
-
-        Raises
-        ------
-        SpaceError
-            If `size` contradicts the constraints of the space.
-        """
+        """Schedule the sizes from all allowed units; SpaceError if `size` contradicts the space."""
         sizes, bounds = self._plan(space)
         return Elimination(
             space=space,

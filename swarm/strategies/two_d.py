@@ -41,27 +41,16 @@ _LEARNING = ("upso", "gpso", "lpso", "clpso")
 
 @dataclass(frozen=True)
 class TwoDState(MemoryState):
-    """The swarm and its pbests.
+    """The swarm and its pbests."""
 
-    Attributes
-    ----------
-    position : bool (n_particles, n_units)
-    velocity : float64 (n_particles, 2, n_units)
-        Likelihoods of sizes and of units: ``[:, 0, j]`` of subsets of ``j + 1`` units, ``[:, 1,
-        j]`` of unit j.
-    cost, previous : float64 (n_particles,)
-        Costs of the current and of the previous positions.
-    stalled : int (n_particles,)
-        Epochs since each pbest cost has improved.
-    exemplar : int (n_particles, n_units)
-        CLPSO: index of the particle whose pbest each unit is learned from.
-    """
-
-    position: Bool
+    position: Bool  # (n_particles, n_units)
+    # (n_particles, 2, n_units), likelihoods of sizes and of units: [:, 0, j] of subsets of j + 1
+    # units, [:, 1, j] of unit j
     velocity: Float
-    cost: Float
-    previous: Float
-    stalled: Int
+    cost: Float  # (n_particles,), of the current positions
+    previous: Float  # (n_particles,), of the previous positions
+    stalled: Int  # (n_particles,), epochs since each pbest cost has improved
+    # (n_particles, n_units), CLPSO: the particle from whose pbest each unit is learned
     exemplar: Int
 
 
@@ -211,13 +200,9 @@ class TwoD(Strategy):
 
 
 def size_learning(masks: Bool) -> Bool:
-    """Learning set of the size: one bit, at the number of units of each mask (n, n_units).
+    """Learning set of the size: one bit, or none for an empty mask.
 
-    An empty mask, such as a composite exemplar may be, has no bit.
-
-    References
-    ----------
-    Hafiz et al. (2018), section 3.1.
+    Source: Hafiz et al. (2018), section 3.1.
     """
     size = masks.sum(axis=1)
     learned: Bool = np.arange(1, masks.shape[1] + 1) == size[:, None]
@@ -225,19 +210,9 @@ def size_learning(masks: Bool) -> Bool:
 
 
 def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
-    """Learning set of an exemplar: its size, and its units that the particle lacks.
+    """Learning set of an exemplar, its size and the units the particle lacks: (n, 2, n_units).
 
-    Parameters
-    ----------
-    exemplar, position : bool (n, n_units)
-
-    Returns
-    -------
-    bool (n, 2, n_units)
-
-    References
-    ----------
-    Hafiz et al. (2018), equations 6 and 7.
+    Source: Hafiz et al. (2018), equations 6 and 7.
     """
     return np.stack([size_learning(exemplar), exemplar & ~position], axis=1)
 
@@ -245,34 +220,17 @@ def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
 def self_learning(position: Bool) -> Bool:
     """Learning set of the particle itself: its size and its units, bool (n, 2, n_units).
 
-    References
-    ----------
-    Hafiz et al. (2018), section 3.2 and equation 7.
+    Source: Hafiz et al. (2018), section 3.2 and equation 7.
     """
     return np.stack([size_learning(position), position], axis=1)
 
 
 def self_influence(cost: Float, previous: Float) -> Float:
-    """Weight of a particle's own position: positive if it has just improved.
+    """Weight (n,) of a particle's own position, in [-1, 1]: positive if it has just improved.
 
-    ``delta = 1 - cost / max(cost)``, with the sign of the improvement. By equation 9, a cost that
-    is not lower than the previous one makes it negative; the first position counts as an
-    improvement. If a scorer gives negative costs, the lowest of the swarm replaces zero; a failed
-    position has the highest cost.
-
-    Parameters
-    ----------
-    cost, previous : float64 (n,)
-        Costs of the current and of the previous positions; inf before the first and for failures.
-
-    Returns
-    -------
-    float64 (n,)
-        Within [-1, 1].
-
-    References
-    ----------
-    Hafiz et al. (2018), equations 8 and 9.
+    ``delta = 1 - cost / max(cost)``, with the sign of the improvement; the first position counts as
+    one. Negative costs are measured from the lowest of the swarm; failures have the highest cost.
+    Source: Hafiz et al. (2018), equations 8 and 9.
     """
     finite = np.isfinite(cost)
     worst = cost[finite].max(initial=-np.inf)
@@ -285,26 +243,10 @@ def self_influence(cost: Float, previous: Float) -> Float:
 
 
 def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
-    """Draw the size of each subset in proportion to its likelihood.
+    """Draw the size of each subset in proportion to its likelihood (n, n_units), 0 if negative.
 
-    Negative likelihoods count as zero, since slots of a roulette wheel cannot be negative. If the
-    likelihood of every allowed size is zero, all allowed sizes are equally likely.
-
-    Parameters
-    ----------
-    likelihood : float64 (n, n_units)
-        Likelihoods of the sizes 1 to n_units.
-    spin : float64 (n,)
-        Uniform random numbers in [0, 1).
-
-    Returns
-    -------
-    int (n,)
-        From `min_size` to `max_size`.
-
-    References
-    ----------
-    Hafiz et al. (2018), section 3.5, algorithm 2 and equation 15.
+    If the likelihood of every allowed size is zero, all allowed sizes are equally likely.
+    Source: Hafiz et al. (2018), section 3.5, algorithm 2 and equation 15.
     """
     sizes = np.arange(1, likelihood.shape[1] + 1)
     allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
@@ -318,21 +260,9 @@ def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
 def take_likeliest(
     likelihood: Float, size: Int, space: SearchSpace, rng: np.random.Generator
 ) -> Bool:
-    """Select the `size` (n,) units of the highest likelihood.
+    """Select the `size` (n,) likeliest units, fixed ones first, ties at random: bool (n, n_units).
 
-    Fixed units come first and forbidden ones never; ties are broken at random.
-
-    Parameters
-    ----------
-    likelihood : float64 (n, n_units)
-
-    Returns
-    -------
-    bool (n, n_units)
-
-    References
-    ----------
-    Hafiz et al. (2018), algorithm 2 and equation 16.
+    Source: Hafiz et al. (2018), algorithm 2 and equation 16.
     """
     key = np.where(space.fixed, -np.inf, -likelihood)
     return lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)
@@ -341,11 +271,7 @@ def take_likeliest(
 def ring_best(memory: Memory) -> Int:
     """Index of the best pbest among each particle and its two neighbours on a ring: int (n,).
 
-    Lowest cost, then fewest units, then the particle itself, the one before, the one after.
-
-    References
-    ----------
-    Kennedy and Mendes (2002), Population structure and particle swarm performance.
+    Source: Kennedy and Mendes (2002), Population structure and particle swarm performance.
     """
     place = np.arange(len(memory.costs))
     around = np.stack([place, np.roll(place, 1), np.roll(place, -1)], axis=1)
@@ -355,13 +281,11 @@ def ring_best(memory: Memory) -> Int:
 
 
 def learning_probability(n_particles: int) -> Float:
-    """Probability with which each particle learns from another: from 0.05 to 0.5 over the swarm.
+    """Probability that each particle learns from another, from 0.05 to 0.5 over the swarm.
 
     ``Pc_i = 0.05 + 0.45 (exp(10 i / (n - 1)) - 1) / (exp(10) - 1)``, i from 0.
-
-    References
-    ----------
-    Liang, Qin, Suganthan and Baskar (2006), Comprehensive learning particle swarm optimizer.
+    Source: Liang, Qin, Suganthan and Baskar (2006), Comprehensive learning particle swarm
+    optimizer.
     """
     rank = np.arange(n_particles) / max(1, n_particles - 1)
     probability: Float = 0.05 + 0.45 * np.expm1(10.0 * rank) / np.expm1(10.0)
@@ -369,15 +293,10 @@ def learning_probability(n_particles: int) -> Float:
 
 
 def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator) -> Int:
-    """Choose the exemplar of every particle and unit: int (n_particles, n_units).
+    """Choose the exemplar of every particle and unit by tournament: int (n_particles, n_units).
 
-    With the learning probability of the particle it is the winner of a tournament of two others,
-    else the particle itself; one random unit is always learned from another particle, where the
-    source only requires it of a particle that would otherwise learn from itself alone.
-
-    References
-    ----------
-    Liang, Qin, Suganthan and Baskar (2006).
+    One random unit is always learned from another particle; the source (Liang et al. 2006) requires
+    it only of a particle that would otherwise learn from itself alone.
     """
     n = len(memory.costs)
     own = np.broadcast_to(np.arange(n)[:, None], (n, n_units))

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
-from swarm.evaluation.limit import Limit, Race, limit_of, loosest_of
+from swarm.evaluation.limit import Limit, limit_of
 from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
@@ -81,14 +81,11 @@ class Planted:
         costs = [self.fold_cost(mask, fold) for fold in range(self.n_folds)]
         return float(costs_of(np.array([costs]))[0])
 
-    def evaluate(
-        self, masks: Bool, incumbents: Float, fold_order: Int, race: Race | None = None
-    ) -> Evaluations:
+    def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
-        share = len(fold_order) / self.n_folds
 
         def limits_of(costs: Float) -> list[Limit]:
-            return [limit_of(cost * share, race, row) for row, cost in enumerate(costs)]
+            return [limit_of(cost) for cost in costs]
 
         bounds = incumbents if self.pruning else np.full(len(masks), np.inf)
         limits = limits_of(bounds)
@@ -99,22 +96,23 @@ class Planted:
         before, hits = self.fits, len(asked)
         for mask, key in zip(masks, keys, strict=True):
             if key in asked:
-                hits -= self._train(mask, key, fold_order, loosest_of(asked.pop(key)))
-        outside, folds = np.setdiff1d(np.arange(self.n_folds), fold_order), np.sort(fold_order)
-        rows = [self.known[key].without(outside) for key in keys]
+                hits -= self._train(
+                    mask, key, fold_order, max(asked.pop(key), key=lambda limit: limit.cost)
+                )
+        rows = [self.known[key] for key in keys]
 
         def reached(limits: list[Limit]) -> Bool:
             pairs = zip(rows, limits, strict=True)
             return np.array([limit.needed_folds(r.fold_costs, fold_order) for r, limit in pairs])
 
-        cost = costs_of(np.array([row.fold_costs[folds] for row in rows]))
+        cost = costs_of(np.array([row.fold_costs for row in rows]))
         cost[np.isnan(cost)] = np.inf
         needed = reached(limits)
         # A failure counts only if pruning would have reached it: pruning must not change a result.
         known = reached(limits_of(incumbents))
         fold_costs = np.array([row.fold_costs for row in rows])
         failed = (np.isinf(fold_costs) & known).any(axis=1)
-        censored = ~failed & ~(needed[:, folds].all(axis=1) & (cost <= bounds))
+        censored = ~failed & ~(needed.all(axis=1) & (cost <= bounds))
         is_exact = np.isfinite(cost) & ~failed & ~censored
         exact = is_exact[:, None]
         return Evaluations(
@@ -153,7 +151,7 @@ class Planted:
             piece.fold_costs[fold] = np.inf
             piece.used[fold] = mask
             bits = "".join("01"[bit] for bit in mask.astype(int))
-            return replace(piece, error=f"Traceback (planted)\nValueError: cannot fit {bits}")
+            return replace(piece, error=f"ValueError: cannot fit {bits}\nTraceback (planted)")
         piece.fold_costs[fold] = self.fold_cost(mask, fold)
         piece.used[fold] = mask & (np.abs(self.weights[fold]) > self.unused_below)
         if self.importances:
@@ -301,7 +299,7 @@ def failed_evaluations_of(proposal: Proposal) -> Evaluations:
         needed=np.ones((n, 3), dtype=bool),
         exact_shrink=True,
         work=Work(),
-        first_error="Traceback (planted)",
+        first_error="ValueError: planted\nTraceback (planted)",
     )
 
 

@@ -29,29 +29,14 @@ SERIAL_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """The target and its task.
+    """The target of the training and of the test rows, and its task."""
 
-    Attributes
-    ----------
-    task : str
-        "binary", "multiclass", "multilabel" or "regression".
-    train, test : (n_rows,) or (n_rows, n_labels)
-        Target of the training and of the test rows, as NumPy arrays.
-    classes : (n_classes,)
-        All classes, ascending; empty for a regression.
-    pos_label : class, optional
-        Positive class of a binary target; by default the label 1, else the rarer class of the
-        training rows.
-    weight : float64 (n_rows,), optional
-        Weights of the test rows in every metric.
-    """
-
-    task: str
-    train: AnyArray
-    test: AnyArray
-    classes: AnyArray
-    pos_label: Any
-    weight: Float | None = None
+    task: str  # "binary", "multiclass", "multilabel" or "regression"
+    train: AnyArray  # (n_rows,) or (n_rows, n_labels)
+    test: AnyArray  # the same for the test rows
+    classes: AnyArray  # (n_classes,), ascending; empty for a regression
+    pos_label: Any  # the given class, else the label 1, else the rarer class of the training rows
+    weight: Float | None = None  # (n_rows,), weights of the test rows in every metric
 
     @classmethod
     def of(
@@ -62,16 +47,7 @@ class EvaluationTarget:
         pos_label: Any,
         weight: ArrayLike | None = None,
     ) -> EvaluationTarget:
-        """Infer the task from the estimator and the target.
-
-        Raises
-        ------
-        DataError
-            If a regression has several targets, a label is neither 0 nor 1, or there is only
-            one class.
-        InputError
-            If `pos_label` is not a class of the target.
-        """
+        """Infer the task; an unsupported target, or a `pos_label` not in it, is an InputError."""
         y_train, y_test = plain_target(train), plain_target(test)
         weights = None if weight is None else np.asarray(weight, dtype=np.float64)
         several = y_train.ndim == 2
@@ -113,24 +89,21 @@ class EvaluationTarget:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model answers on the test rows.
+    """What a model answers on the test rows."""
 
-    Attributes
-    ----------
-    predicted : (n_rows,) or (n_rows, n_labels)
-        Predicted target.
-    proba : float64 (n_rows, n_classes), or a list of them, one per label, optional
-        Probabilities in the order of `classes`; of an ensemble the mean over its members.
-    decision : float64 (n_rows,) or (n_rows, n_classes), optional
-        Decision values of a single model.
-    classes : (n_classes,), or a list of them, one per label, optional
-        None for a regressor.
-    """
-
-    predicted: AnyArray
+    predicted: AnyArray  # (n_rows,) or (n_rows, n_labels)
+    # (n_rows, n_classes), or one such array per label; of an ensemble the mean of its members
     proba: Any = None
-    decision: AnyArray | None = None
-    classes: Any = None
+    decision: AnyArray | None = None  # (n_rows,) or (n_rows, n_classes), of a single model
+    classes: Any = None  # (n_classes,), or one such array per label; None for a regressor
+
+    def take(self, rows: AnyArray) -> Answers:
+        """Return the answers on some of the rows: their positions, or a mask."""
+        proba = self.proba
+        if proba is not None:
+            proba = [one[rows] for one in proba] if isinstance(proba, list) else proba[rows]
+        decision = None if self.decision is None else self.decision[rows]
+        return Answers(self.predicted[rows], proba, decision, self.classes)
 
     def estimator(self) -> BaseEstimator:
         """Return a fitted estimator that takes positions of rows (n, 1) in place of features."""
@@ -177,10 +150,9 @@ class _FixedClasses(ClassifierMixin, _Fixed):  # type: ignore[misc]
 
 
 def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
-    """Return the answers of a fitted ensemble; a single member answers by itself.
+    """Return the answers of a fitted ensemble, its probabilities as the mean over its members.
 
-    Its probabilities are the mean over its members whatever its vote, since shares of few votes
-    rank rows coarsely.
+    The mean is used whatever the vote, since shares of few votes rank rows coarsely.
     """
     predicted = ensemble.predict(rows)
     classes = getattr(ensemble, "classes_", None)
@@ -205,16 +177,7 @@ def serial_first(calls: Sequence[Any], n_jobs: int) -> Iterator[Any]:
 
 
 def guess(task: str, target: AnyArray, n_rows: int) -> Answers:
-    """Return the answers of a model that ignores the features.
-
-    Parameters
-    ----------
-    task : str
-    target : (n_train,) or (n_train, n_labels)
-        Target of the training rows.
-    n_rows : int
-        Number of test rows.
-    """
+    """Return the answers on `n_rows` test rows of a model that ignores the features."""
     blank = np.zeros((max(len(target), n_rows), 1))
     model = DummyRegressor() if task == "regression" else DummyClassifier(strategy="prior")
     model.fit(blank[: len(target)], target)

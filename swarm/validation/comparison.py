@@ -18,6 +18,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.checks import require_package
+from swarm.rounding import difference
 from swarm.statistics.resampled import corrected_t
 from swarm.storage.records import round_cost
 from swarm.validation.location import Shift, rank_sum, signed_rank
@@ -30,66 +31,39 @@ _AVERAGED = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_ev
 
 @dataclass(frozen=True)
 class Friedman:
-    """Result of Friedman's test. Null hypothesis: all strategies have the same average rank.
+    """Result of Friedman's test. Null hypothesis: all strategies have the same average rank."""
 
-    Attributes
-    ----------
-    chi2, p : float
-        Tie-corrected statistic, and its p-value from the chi-squared distribution.
-    f, f_p : float
-        Less conservative statistic of Iman and Davenport, and its p-value.
-    """
-
-    chi2: float
-    p: float
-    f: float
-    f_p: float
+    chi2: float  # tie-corrected statistic
+    p: float  # its p-value from the chi-squared distribution
+    f: float  # less conservative statistic of Iman and Davenport
+    f_p: float  # its p-value
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result of a comparison.
+    """Tables, ranks and tests of a comparison of strategies."""
 
-    Attributes
-    ----------
-    summary : DataFrame
-        One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank,
-        improvement and size_reduction in percent of all features, and the mean
-        evaluations and times. Judged by the test cost also ``stability``, the index of
-        Nogueira et al. (2018) of the subsets of the seeds.
-    ranks : DataFrame (n_strategies, n_datasets + 1)
-        Rank by the mean of the cost `judged_by` on each data set, and ``average``.
-    friedman : Friedman or None
-    critical_difference : float or None
-        Critical difference of the Nemenyi test: average ranks that differ by less are not
-        significantly different.
-    across : DataFrame
-        One row per pair: signed-rank test of the mean costs over the data sets.
-    within : DataFrame
-        One row per data set and pair: rank-sum test of the costs over the seeds, or the
-        corrected resampled t-test if each seed has test rows of its own.
-    silent : dict of str to str
-        Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
-        significant.
-    alpha : float
-        Significance level of the tests; the confidence level of the intervals is
-        ``1 - alpha``.
-    judged_by : "cost" or "test_cost"
-        The cost that ranks and tests are about: cross-validated, or on the test rows.
-    is_resampled : bool
-        Whether each seed has test rows of its own.
-    """
-
+    # One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank, improvement
+    # and size_reduction in percent of all features, and the mean evaluations and times. Judged by
+    # the test cost also ``stability``: the index of Nogueira et al. (2018) of the subsets of the
+    # seeds.
     summary: pd.DataFrame
+    # (n_strategies, n_datasets + 1): rank by the mean of the cost `judged_by`, and ``average``
     ranks: pd.DataFrame
     friedman: Friedman | None
+    # Nemenyi: average ranks that differ by less are not significantly different
     critical_difference: float | None
-    across: pd.DataFrame
+    across: pd.DataFrame  # one row per pair: signed-rank test of the mean costs over the data sets
+    # One row per data set and pair: rank-sum test of the costs over the seeds, or the corrected
+    # resampled t-test if each seed has test rows of its own.
     within: pd.DataFrame
+    # Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
+    # significant.
     silent: Mapping[str, str]
+    # significance level of the tests; intervals have the confidence level ``1 - alpha``
     alpha: float
-    judged_by: str = "cost"
-    is_resampled: bool = False
+    judged_by: str = "cost"  # "cost" (cross-validated) or "test_cost"
+    is_resampled: bool = False  # whether each seed has test rows of its own
 
     @property
     def datasets(self) -> list[str]:
@@ -103,40 +77,20 @@ class Comparison:
 
 
 def compare(
+    # Columns dataset, strategy, seed, cost, size, evaluations and distinct; fits,
+    # seconds_algorithm, seconds_evaluation and test_cost are optional, and so is features (names
+    # separated by spaces), which adds the stability to a comparison by the test cost.
     cells: pd.DataFrame,
+    # cost (that of `judged_by`) and number of all features of each data set
     everything: Mapping[str, tuple[float, int]],
     *,
-    reference: str | None = None,
+    reference: str | None = None,  # test the other strategies against this one; None: all pairs
     alpha: float = 0.05,
-    judged_by: str = "cost",
+    judged_by: str = "cost",  # "cost" or "test_cost"
+    # (n_train, n_test) of the data sets where each seed has test rows of its own
     resampled: Mapping[str, tuple[float, float]] | None = None,
 ) -> Comparison:
-    """Compare strategies.
-
-    Parameters
-    ----------
-    cells : DataFrame
-        One row per search with dataset, strategy, seed, cost, size, evaluations and distinct;
-        fits, seconds_algorithm, seconds_evaluation and test_cost are optional. Every strategy
-        must have every seed on every data set. Data sets and strategies keep their order.
-    everything : mapping of str to (cost, size)
-        Cost of all features and number of features of each data set.
-    reference : str, optional
-        Test the other strategies against this one. Default: test all pairs.
-    alpha : float
-        Significance level of the tests.
-    judged_by : "cost" or "test_cost"
-        The cost of ranks and tests. The latter needs the column test_cost, and `everything`
-        has the costs of all features on the test rows; with a column features (names separated by
-        spaces) it adds the stability.
-    resampled : mapping of data set to (n_train, n_test), optional
-        Number of rows where each seed has test rows of its own.
-
-    Raises
-    ------
-    ValueError
-        If a required column or a search is missing.
-    """
+    """Compare strategies on one row per search; ValueError if a column or a search is missing."""
     _check_cells(cells)
     # Rows of other origins, or of test rows, may be equal but for the last digits.
     costs = [name for name in ("cost", "test_cost") if name in cells]
@@ -270,7 +224,7 @@ def _across(
         return _tested([], alpha)
     rows = []
     for first, second in pairs:
-        differences = (means[first] - means[second]).to_numpy()
+        differences = difference(means[first], means[second])
         rows.append(_row({}, (first, second), signed_rank(differences, 1 - alpha)))
     smallest = min(1.0, 2.0 ** (1 - n))
     _note_if_powerless("across", f"{n} data sets", smallest, len(pairs), alpha, silent)
@@ -300,7 +254,9 @@ def _within(
             if resampled is None:
                 shift = rank_sum(costs[a], costs[b], 1 - alpha)
             else:
-                test = corrected_t(costs[a] - costs[b], *resampled[str(dataset)], 1 - alpha)
+                test = corrected_t(
+                    difference(costs[a], costs[b]), *resampled[str(dataset)], 1 - alpha
+                )
                 shift = Shift(test.p, test.mean, test.low, test.high, 0.0)
             rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.

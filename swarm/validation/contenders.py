@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from swarm.arrays import AnyArray, Float
 from swarm.problem.space import SearchSpace
+from swarm.rounding import difference
 from swarm.validation.answers import EvaluationTarget
 from swarm.validation.judgement import CONTENDERS, Evidence, Guessing
 from swarm.validation.scorer_metrics import Bootstrap, MetricDraws
@@ -32,24 +33,12 @@ IntArray = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Contender:
-    """A named set of models: their subsets, their vote and the training rows of each.
+    """A named set of models: their subsets, their vote and the training rows of each."""
 
-    Attributes
-    ----------
-    name : str
-        A key of `CONTENDERS`. All draws of the random subsets have the same name.
-    subsets : tuple of lists of str
-        Columns of each member.
-    vote : str
-        Vote of the members; "auto" for a single model.
-    rows : tuple of int arrays, optional
-        Training rows of each member. Default: all rows.
-    """
-
-    name: str
-    subsets: tuple[list[str], ...]
-    vote: str
-    rows: tuple[IntArray, ...] | None = None
+    name: str  # a key of `CONTENDERS`; all draws of the random subsets have the same name
+    subsets: tuple[list[str], ...]  # columns of each member
+    vote: str  # "auto" for a single model
+    rows: tuple[IntArray, ...] | None = None  # training rows of each member; None: all rows
 
     @property
     def n_features(self) -> int:
@@ -58,29 +47,17 @@ class Contender:
 
 
 def make_contenders(
+    # constraints of the random subsets; "all features" are those that are not forbidden
     space: SearchSpace,
     subsets: Sequence[Sequence[str]],
     best: Sequence[str],
-    vote: str,
+    vote: str,  # of the ensemble and of the two baselines with as many members
+    # training rows of each member of `all_features_ensemble`, see `committee_rows`
     parts: Sequence[IntArray],
     n_random: int,
     seed: int,
 ) -> list[Contender]:
-    """Return the contenders, with `n_random` draws of the random subsets.
-
-    Parameters
-    ----------
-    space : SearchSpace
-        Constraints of the random subsets; "all features" are those that are not forbidden.
-    subsets, best
-        Subsets of the ensemble, and the best single one.
-    vote : str
-        Vote of the ensemble and of the two baselines with as many members.
-    parts : one int array per subset
-        Training rows of each member of `all_features_ensemble`, see :func:`committee_rows`.
-    n_random, seed : int
-        Number of draws of the random subsets, and their seed.
-    """
+    """Return the contenders, with `n_random` draws of the random subsets."""
     everything = space.subset(~space.forbidden)
     chosen = [list(subset) for subset in subsets]
     members = [everything] * len(chosen)
@@ -96,31 +73,11 @@ def make_contenders(
 def committee_rows(
     n_members: int, labels: NDArray[Any] | None, n_rows: int, groups: ArrayLike | None, seed: int
 ) -> list[IntArray]:
-    """Return the training rows of each member of a cross-validated committee.
+    """Return the training rows (ascending) of each member: all parts of the rows but one.
 
-    A deterministic estimator fitted twice on the same columns and rows gives the same model, so
-    a vote of such models has no effect. The rows are therefore split into as many parts as there
-    are members, and member i is trained on all parts except part i (Parmanto, Munro & Doyle,
-    1996, "Improving committee diagnosis with resampling techniques", NIPS 8).
-
-    Parameters
-    ----------
-    n_members : int
-        Number of members; a single member is trained on all rows.
-    labels : (n_rows,) or (n_rows, n_labels), optional
-        Classes to stratify the parts by; None for a regression.
-    n_rows : int
-        Number of training rows.
-    groups : (n_rows,), optional
-        Groups stay in one part and are assigned in order of decreasing size. If there are fewer
-        groups than members, groups are ignored.
-    seed : int
-        Seed of the shuffle before the split.
-
-    Returns
-    -------
-    list of int (n_rows_of_member,)
-        Ascending row positions.
+    Models of equal rows would be equal. Groups are ignored if there are fewer than members.
+    Source: Parmanto, Munro & Doyle (1996), Improving committee diagnosis with resampling
+    techniques, NIPS 8.
     """
     if n_members == 1:
         return [np.arange(n_rows)]
@@ -172,18 +129,10 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
 
 @dataclass(frozen=True, eq=False)
 class MeasuredContenders:
-    """Contenders and their metrics on the test rows, and on the same resamples of them.
-
-    Attributes
-    ----------
-    contenders : sequence of Contender
-    metrics : mapping of str to list
-        For each metric, the first one that of the verdict, its value and resamples of each
-        contender, in the same order.
-    bootstrap : Bootstrap
-    """
+    """Contenders and their metrics on the test rows, and on the same resamples of them."""
 
     contenders: Sequence[Contender]
+    # value and resamples of each contender; the first metric is that of the verdict
     metrics: Mapping[str, MetricDraws]
     bootstrap: Bootstrap
 
@@ -221,23 +170,14 @@ class MeasuredContenders:
         return pd.DataFrame(rows), pd.DataFrame(gaps)
 
     def selection(self, rows: str) -> Evidence:
-        """Compare the best subset with all features, one model each, in the first metric.
-
-        `rows` says what the metric was computed on.
-        """
+        """Compare best subset and all features, one model each, in the first metric on `rows`."""
         metric, drawn = next(iter(self.metrics.items()))
         names = [contender.name for contender in self.contenders]
         own, rival = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
         return self._against(rows, metric, own, rival)
 
     def guessing(self, guess: tuple[float, Float]) -> Guessing:
-        """Compare the contenders that selection is about with a model that ignores the features.
-
-        Parameters
-        ----------
-        guess : (float, float64 (n_resamples,))
-            Value of the first metric of that model, and its resamples.
-        """
+        """Compare ensemble, best subset and all features with value and resamples of a guess."""
         metric, drawn = next(iter(self.metrics.items()))
         beaten = any(
             self._against("", metric, own, guess).verdict == "better"
@@ -251,7 +191,8 @@ class MeasuredContenders:
         self, rows: str, metric: str, own: tuple[float, Float], rival: tuple[float, Float]
     ) -> Evidence:
         """Compare two models on the same resamples."""
-        return Evidence(rows, metric, own[0], rival[0], *self.bootstrap.interval(own[1] - rival[1]))
+        interval = self.bootstrap.interval(difference(own[1], rival[1]))
+        return Evidence(rows, metric, own[0], rival[0], *interval)
 
 
 def prediction_table(

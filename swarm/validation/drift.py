@@ -27,40 +27,20 @@ _CATEGORIES = 50
 
 
 def summarise(features: pd.DataFrame) -> dict[str, Any]:
-    """Summarise every column as a mapping that can be stored as JSON.
+    """Summarise every column in a form that can be stored as JSON.
 
-    Parameters
-    ----------
-    features : DataFrame (n_rows, n_columns)
-
-    Returns
-    -------
-    dict
-        By column: ``missing`` (share of the rows), and ``quantiles`` of numbers (all values if
-        there are few) or ``shares`` of categories, both of the values that are not missing.
+    Each has ``missing`` (share of the rows), and ``quantiles`` of numbers or ``shares`` of
+    categories.
     """
     return {str(name): _summary(features[name]) for name in features}
 
 
 def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.DataFrame:
-    """Compare columns with their summaries.
+    """Compare columns with their summaries: a row for each column of both, by decreasing PSI.
 
-    The population stability index (PSI) is ``sum (p - q) ln(p / q)`` over deciles of the
-    reference (or over categories), with one more bin for missing values; above 0.1 is usually
-    considered a moderate change, above 0.2 a large one. KS is the Kolmogorov-Smirnov statistic
-    (for categories: the total variation distance).
-
-    Parameters
-    ----------
-    reference : mapping
-        Return value of :func:`summarise` for the reference rows.
-    features : DataFrame (n_rows, n_columns)
-        Current rows; columns that are not in `reference` are left out.
-
-    Returns
-    -------
-    DataFrame
-        ``feature``, ``psi``, ``ks``, ``missing_before``, ``missing_now``, by decreasing PSI.
+    The population stability index (PSI) is ``sum (p - q) ln(p / q)`` over deciles of the reference,
+    or over categories, and missing values; KS is the Kolmogorov-Smirnov statistic, or the total
+    variation.
     """
     rows = [
         {"feature": name, **_moved(reference[name], features[name])}

@@ -7,50 +7,36 @@ Terminal, report, MLflow and registration all follow this one verdict.
 
 from __future__ import annotations
 
-import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from swarm.problem.scoring import Scoring
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult, listed
-from swarm.validation.judgement import ALL, CHOSEN, Evidence, Judgement, Verdict, number, signed
+from swarm.validation.judgement import ALL, Evidence, Judgement, Verdict, number, signed
 from swarm.validation.metrics import display_name
 
 
 @dataclass(frozen=True)
 class Headline:
-    """Whether the chosen columns should be kept.
+    """Whether the chosen columns should be kept, and the evidence for it."""
 
-    Attributes
-    ----------
-    verdict : {"better", "no clear difference", "worse"}
-        ``worse`` if either comparison is significantly worse or the confirmation declined all
-        subsets; else that of the test rows. The search chose on the rows of the fresh folds: alone
-        they cannot show that a subset is better.
-    n_features, n_available : int
-    evidence : tuple of Evidence
-        That which supports the verdict first, the test rows before the fresh folds.
-    offer : str
-        The smallest subset that is not worse than all features; empty if it is the chosen one, or
-        nothing beats guessing.
-    searched : str
-        Score of the chosen subset in the search, and the winner's curse.
-    tested : bool
-        Whether the chosen columns were compared with all on rows that no search saw, or all
-        features cannot be fitted.
-    beats_guessing : bool
-        Whether the chosen columns or all of them are known to predict better on the test rows than
-        a model that ignores the features. True without test rows.
-    """
-
+    # ``worse`` if either comparison is significantly worse; else that of the test rows. The search
+    # chose on the rows of the fresh folds: alone they cannot show that a subset is better.
     verdict: Verdict
     n_features: int
     n_available: int
+    # that which supports the verdict first, the test rows before the fresh folds
     evidence: tuple[Evidence, ...] = ()
+    # The smallest subset that is not worse than all features; empty if it is the chosen one, or
+    # nothing beats guessing.
     offer: str = ""
-    searched: str = ""
+    searched: str = ""  # score of the chosen subset in the search, and the winner's curse
+    # Whether the chosen columns were compared with all on rows that no search saw, or all features
+    # cannot be fitted.
     tested: bool = True
+    # Whether the chosen columns or all of them significantly beat a model that ignores the
+    # features, on the test rows. True without test rows.
     beats_guessing: bool = True
 
     def __str__(self) -> str:
@@ -80,6 +66,11 @@ class Headline:
         return f"No clear difference: {few} of {everything} {noun} do"
 
     @property
+    def loses(self) -> bool:
+        """Whether all features are better, or nothing is known to beat guessing."""
+        return self.verdict == "worse" or not self.beats_guessing
+
+    @property
     def names_features(self) -> bool:
         """Whether the chosen columns belong behind the title."""
         return self.verdict != "worse" and self.n_features < self.n_available
@@ -89,37 +80,18 @@ class Headline:
         return [one.sentence() for one in self.evidence]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields, NaN as None; :meth:`of_dict` restores them."""
+        """Return the title and the fields, NaN as None."""
         plain = asdict(self)
         for one in plain["evidence"]:
             one |= {k: None if v != v else v for k, v in one.items()}
         return {**plain, "evidence": list(plain["evidence"]), "title": self.title}
 
-    @classmethod
-    def of_dict(cls, found: dict[str, Any]) -> Headline:
-        """Restore a headline."""
-        evidence: list[dict[str, Any]] = [
-            {name: math.nan if value is None else value for name, value in one.items()}
-            for one in found["evidence"]
-        ]
-        held = {name: value for name, value in found.items() if name != "title"}
-        return cls(**{**held, "evidence": tuple(Evidence(**one) for one in evidence)})
-
 
 def headline(
     result: SearchResult, scoring: Scoring, judgement: Judgement | None = None
 ) -> Headline:
-    """Combine the evidence of test rows and fresh folds.
-
-    Parameters
-    ----------
-    result : SearchResult
-    scoring : Scoring
-        Scorer of the search.
-    judgement : Judgement, optional
-    """
+    """Combine the evidence of test rows and fresh folds."""
     confirmation = result.confirmation
-    declined = confirmation is not None and confirmation.declined
     unseen = None if judgement is None else judgement.selection
     tested = unseen is not None
     found = [] if unseen is None else [unseen]
@@ -129,9 +101,8 @@ def headline(
     if confirmation is not None and confirmation.gain is not None:
         found.append(_on_fresh_folds(confirmation, scoring))
     if len(result.features) == result.space.n_allowed:
-        # The best subset of a confirmation that declined all is still compared with them.
-        found = [replace(one, subset=ALL) if one.subset == CHOSEN else one for one in found]
-    if declined or any(one.verdict == "worse" for one in found):
+        found = [replace(one, subset=ALL) for one in found]
+    if any(one.verdict == "worse" for one in found):
         verdict: Verdict = "worse"
     elif tested:
         verdict = found[0].verdict
@@ -167,9 +138,8 @@ def _smallest(result: SearchResult) -> str:
         return ""
     names = result.space.subset(confirmation.masks[row])
     return (
-        f"Smallest subset that is not worse than all features on fresh folds by more than "
-        f"{confirmation.margin:g} in cost, at {confirmation.confidence:.0%}: {len(names)} "
-        f"feature{'s' * (len(names) != 1)}, {listed(names)}. confirm.goal: size selects it."
+        f"Goal 'size' keeps {len(names)}, not worse than all by more than {confirmation.margin:g} "
+        f"in cost at {confirmation.confidence:.0%}: {listed(names)}."
     )
 
 
@@ -196,14 +166,11 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
     assert gain is not None
     # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
-    row = confirmation.compared
-    size = int(confirmation.masks[row].sum())
     return Evidence(
         f"{confirmation.fold_costs.shape[1]} fresh folds",
         scoring.metric,
-        scoring.natural(float(confirmation.costs[row])),
+        scoring.natural(confirmation.cost),
         scoring.natural(confirmation.baseline_cost),
         low,
         high,
-        f"the best subset, of {size:,}" if confirmation.declined else CHOSEN,
     )

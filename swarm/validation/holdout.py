@@ -16,6 +16,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, nearest
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
+from swarm.rounding import difference
 from swarm.threads import one_thread
 from swarm.validation.answers import Answers, EvaluationTarget, answers_of, guess, serial_first
 from swarm.validation.contenders import (
@@ -205,7 +206,9 @@ def judge(
     except InputError:
         # Some scorers need predictions of every class.
         guessing = None
-    optimism = None if cv_cost is None or not costs else costs["best_subset"] - cv_cost
+    optimism = None
+    if cv_cost is not None and costs:
+        optimism = float(difference(costs["best_subset"], cv_cost))
     return Judgement(
         table=table,
         differences=differences,
@@ -234,13 +237,7 @@ def judge(
 
 
 def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | None) -> list[str]:
-    """Return the natural names of the metrics, that of the scorer of the search first.
-
-    Raises
-    ------
-    InputError
-        If a name is neither a metric of the task nor a scorer.
-    """
+    """Return natural names of metrics, that of the search first; InputError if one is unknown."""
     names = default_metrics(task) if metrics is None else check_metrics(metrics, task)
     if scoring is None or not scoring.reads_answers:
         return names

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from swarm.errors import InputError, nearest
+from swarm.rounding import difference
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name
 
 Verdict = Literal["better", "no clear difference", "worse"]
@@ -53,7 +54,7 @@ class Evidence:
     @property
     def difference(self) -> float:
         """Chosen minus everything."""
-        return self.chosen - self.everything
+        return float(difference(self.chosen, self.everything))
 
     @property
     def verdict(self) -> Verdict:
@@ -67,17 +68,15 @@ class Evidence:
 
     def sentence(self) -> str:
         """State both values and their difference; of all features, their value alone."""
-        value = f"{display_name(self.metric)} {number(self.chosen)} with {self.subset}"
+        name = display_name(self.metric)
+        text = f"{name[:1].upper()}{name[1:]} on {self.rows}: {number(self.chosen)}"
         if self.subset == ALL:
-            return f"On {self.rows}: {value}."
-        text = f"On {self.rows}, one model each: {value}, {number(self.everything)} with all"
+            return f"{text} with {ALL}."
+        text = f"{text}, with all {number(self.everything)}"
         if math.isnan(self.low):
             return f"{text}."
-        return f"{text}; difference {self.difference_and_interval()}."
-
-    def difference_and_interval(self) -> str:
-        """Return the difference with its sign and interval."""
-        return with_interval(self.difference, self.low, self.high)
+        low, high = signed(self.low), signed(self.high)
+        return f"{text}; {signed(self.difference)} ({low} to {high})."
 
 
 @dataclass(frozen=True)

@@ -23,40 +23,19 @@ _EXACT = 60
 
 @dataclass(frozen=True)
 class Shift:
-    """Result of a two-sided test of no location shift, with an estimate of the shift.
+    """Result of a two-sided test of no location shift, with an estimate of the shift."""
 
-    Attributes
-    ----------
-    p : float
-        Exact given the ties for up to 60 values, otherwise by the normal approximation with
-        continuity correction.
-    estimate : float
-        Hodges-Lehmann estimate of the shift.
-    low, high : float
-        Confidence interval; infinite if no finite interval has the confidence level.
-    smallest_p : float
-        Smallest possible `p` with samples of these sizes.
-    """
-
-    p: float
-    estimate: float
-    low: float
+    p: float  # exact given the ties for up to 60 values, else normal with continuity correction
+    estimate: float  # Hodges-Lehmann estimate of the shift
+    low: float  # confidence interval; infinite if no finite interval has the confidence level
     high: float
-    smallest_p: float
+    smallest_p: float  # smallest possible `p` with samples of these sizes
 
 
 def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Shift:
-    """Wilcoxon signed-rank test of paired differences.
+    """Wilcoxon signed-rank test of paired, finite differences (n,).
 
-    Zero differences are left out of the test, as in Wilcoxon's original procedure. The estimate
-    and the interval, which are based on the Walsh averages, include them.
-
-    Parameters
-    ----------
-    differences : float (n,)
-        Finite.
-    level : float
-        Confidence level of the interval.
+    Zero differences are left out of the test, but not of the estimate and the interval.
     """
     values = _sample("differences", differences)
     n = len(values)
@@ -85,15 +64,7 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
 
 
 def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: float = 0.95) -> Shift:
-    """Wilcoxon rank-sum test of two independent samples; the shift is that of `x` above `y`.
-
-    Parameters
-    ----------
-    x, y : float (n_x,), float (n_y,)
-        Finite.
-    level : float
-        Confidence level of the interval.
-    """
+    """Wilcoxon rank-sum test of two independent finite samples: the shift of `x` above `y`."""
     left, right = _sample("x", x), _sample("y", y)
     n_x, n_y = len(left), len(right)
     weights = _double_ranks(_without_noise(np.concatenate([left, right])))

@@ -1,13 +1,9 @@
 """Metrics as functions of sums over rows, vectorised over bootstrap resamples.
 
-Every metric here is a function of a few sums over the rows, for example the number of rows of
-each class in the target, in the prediction and in both. The sums of all resamples are therefore
-one matrix product of row counts and row statistics, and a metric is computed for all resamples
-at once. The values equal those of the functions of the same names in `sklearn.metrics`, with
-`zero_division=0`. Other scorers are in :mod:`swarm.validation.scorer_metrics`.
-
-Metrics have their natural name and sign: that of the scorer `neg_root_mean_squared_error` is
-`root_mean_squared_error`, and lower is better.
+The sums of all resamples are one matrix product of row counts and row statistics, such as whether a
+row is of a class in the target, in the prediction and in both. The values equal those of the
+functions of the same names in `sklearn.metrics`, with `zero_division=0`. Metrics have their natural
+name and sign: `root_mean_squared_error`, lower is better, not `neg_root_mean_squared_error`.
 """
 
 from __future__ import annotations
@@ -94,13 +90,7 @@ def display_name(metric: str) -> str:
 
 
 def value_range(metric: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a metric; infinite where unknown.
-
-    Examples
-    --------
-    >>> value_range("recall"), value_range("root_mean_squared_error")
-    ((0.0, 1.0), (0.0, inf))
-    """
+    """Return the smallest and the largest value of a metric; infinite where unknown."""
     if metric in LOWER_IS_BETTER and metric != "hamming_loss":
         return 0.0, math.inf
     if metric not in {"hamming_loss", "subset_accuracy", *scorer_names()}:
@@ -132,13 +122,7 @@ def default_metrics(task: str) -> list[str]:
 
 
 def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
-    """Return the natural names of metrics or scorers, without duplicates.
-
-    Raises
-    ------
-    InputError
-        If the list is empty, or a name is neither a metric of the task nor a scorer.
-    """
+    """Return natural names without duplicates; InputError if one is unknown, or there are none."""
     known = [*METRICS[task], *(name for name in scorer_names() if name not in METRICS[task])]
     own = f"; choose from {', '.join(METRICS[task])}, or name a scorer of scikit-learn"
     for name in metrics:
@@ -166,21 +150,7 @@ def metric_names() -> list[str]:
 
 
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:
-    """Return the statistics of each row; all metrics of the task are functions of their sums.
-
-    Parameters
-    ----------
-    task : str
-        "binary", "multiclass", "multilabel" or "regression".
-    y_true, y_pred : (n_rows,), or (n_rows, n_labels) of 0 and 1
-        True and predicted target.
-    classes : (n_classes,)
-        All classes, ascending. Used for binary and multi-class targets only.
-
-    Returns
-    -------
-    float64 (n_rows, n_statistics)
-    """
+    """Return statistics (n_rows, n_statistics): all metrics are functions of their sums."""
     if task == "regression":
         # Centred: otherwise r2 is a difference of large sums.
         truth = y_true - y_true.mean()

@@ -1,9 +1,8 @@
 """Nested resampling: the cost of a whole selection procedure, from rows that it never saw.
 
-Each outer fold repeats the search, the confirmation and the ensemble on its training rows; its
-test rows take part in nothing but the final scores. The means over the outer folds are nearly
-unbiased for the procedure on that many training rows: Cawley and Talbot (2010), and Varma and Simon
-(2006), Bias in error estimation when using cross-validation for model selection.
+The means over the outer folds are nearly unbiased for the procedure on that many training rows:
+Cawley and Talbot (2010), and Varma and Simon (2006), Bias in error estimation when using
+cross-validation for model selection.
 
 The outer folds share training rows, so their costs are not independent. The intervals use the
 variance of Nadeau and Bengio (2003), for repeated cross-validation as in Bouckaert and Frank
@@ -22,6 +21,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError
+from swarm.rounding import difference
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.validation.metrics import value_range
 
@@ -32,70 +32,39 @@ _BASELINES = ("all_features", "all_features_ensemble", "random_subsets")
 
 @dataclass(frozen=True, eq=False)
 class OuterScores:
-    """Scores of one outer fold.
+    """Scores of one outer fold."""
 
-    Attributes
-    ----------
-    n_train, n_test : int
-        Training and test rows of the outer fold.
-    searched_cost : float
-        Cost of the best subset in the search.
-    confirmed_cost : float or None
-        Its cost on fresh folds of the training rows; None without a confirmation.
-    costs : mapping of str to float
-        Cost of each contender on the test rows.
-    table : DataFrame
-        contender, metric, value, n_features; see :class:`swarm.validation.judgement.Judgement`.
-    guess : float, optional
-        Score of a model that ignores the features, in the metric of the search.
-    """
-
-    n_train: int
+    n_train: int  # training and test rows of the outer fold
     n_test: int
-    searched_cost: float
+    searched_cost: float  # cost of the best subset in the search
+    # its cost on fresh folds of the training rows, if there was a confirmation
     confirmed_cost: float | None
-    costs: dict[str, float]
-    table: pd.DataFrame
+    costs: dict[str, float]  # cost of each contender on the test rows
+    table: pd.DataFrame  # contender, metric, value, n_features, as in `Judgement`
+    # score of a model that ignores the features, in the metric of the search
     guess: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class NestedEstimate:
-    """The cost of a procedure, and its gain over baselines, over the outer folds.
+    """The cost of a procedure, and its gain over baselines, over the outer folds."""
 
-    Attributes
-    ----------
-    n_folds : int
-        Outer folds, all repetitions together.
-    n_train, n_test : float
-        Mean number of rows of an outer fold.
-    level : float
-        Confidence level of all intervals.
-    costs : DataFrame
-        One row per contender: contender, cost, low, high, sd (between outer folds), n_features
-        (mean number of distinct columns in use).
-    gains : DataFrame
-        One row per selection (`ensemble`, `best_subset`) and baseline: contender, baseline, gain
-        (cost of the baseline minus that of the contender on the same outer folds), low, high, p.
-    metrics : DataFrame
-        One row per contender and metric: contender, metric, value, low, high.
-    optimism : CorrectedTTest
-        Cost of the best subset on the test rows minus its cost in the search.
-    optimism_confirmed : CorrectedTTest or None
-        The same for its confirmed cost, if every outer fold has one.
-    guess : float or None
-        Mean score of a model that ignores the features, if it is known in every outer fold.
-    """
-
-    n_folds: int
-    n_train: float
+    n_folds: int  # outer folds, all repetitions together
+    n_train: float  # mean number of rows of an outer fold
     n_test: float
-    level: float
+    level: float  # confidence level of all intervals
+    # One row per contender: contender, cost, low, high, sd (between outer folds), n_features (mean
+    # number of distinct columns in use).
     costs: pd.DataFrame
+    # One row per selection (`ensemble`, `best_subset`) and baseline: contender, baseline, gain
+    # (cost of the baseline minus that of the contender on the same outer folds), low, high, p.
     gains: pd.DataFrame
-    metrics: pd.DataFrame
+    metrics: pd.DataFrame  # one row per contender and metric: contender, metric, value, low, high
+    # cost of the best subset on the test rows minus its cost in the search
     optimism: CorrectedTTest
+    # the same for its confirmed cost, if every outer fold has one
     optimism_confirmed: CorrectedTTest | None
+    # mean score of a model that ignores the features, if every outer fold has it
     guess: float | None
 
     def cost(self, contender: str) -> pd.Series:
@@ -118,28 +87,11 @@ class NestedEstimate:
 
 
 def estimate(
-    folds: Sequence[OuterScores],
+    folds: Sequence[OuterScores],  # with the same contenders and metrics
     level: float = 0.95,
-    costs: tuple[float, float] = (-math.inf, math.inf),
+    costs: tuple[float, float] = (-math.inf, math.inf),  # the smallest and the largest cost
 ) -> NestedEstimate:
-    """Combine the scores of the outer folds.
-
-    Intervals of costs and metrics end at their smallest and largest values.
-
-    Parameters
-    ----------
-    folds : sequence of OuterScores
-        At least two, with the same contenders and metrics.
-    level : float
-        Confidence level of the intervals.
-    costs : tuple of float
-        The smallest and the largest cost.
-
-    Raises
-    ------
-    InputError
-        If there are fewer than two outer folds.
-    """
+    """Combine the scores of two or more outer folds; intervals end at the extreme values."""
     if len(folds) < 2:
         raise InputError(f"a nested estimate needs at least 2 outer folds, got {len(folds)}")
     n_train = float(np.mean([fold.n_train for fold in folds]))
@@ -176,7 +128,7 @@ def estimate(
                 {"contender": own, "baseline": rival, **_interval("gain", found), "p": found.p}
                 for own in _SELECTED
                 for rival in _BASELINES
-                for found in [test(np.subtract(of[rival], of[own]).tolist())]
+                for found in [test(difference(of[rival], of[own]).tolist())]
             ]
         ),
         metrics=pd.DataFrame(
@@ -191,8 +143,8 @@ def estimate(
                 )["value"]
             ]
         ),
-        optimism=test([b - fold.searched_cost for b, fold in zip(best, folds, strict=True)]),
-        optimism_confirmed=test(np.subtract(best, confirmed).tolist())
+        optimism=test(difference(best, [fold.searched_cost for fold in folds]).tolist()),
+        optimism_confirmed=test(difference(best, confirmed).tolist())
         if len(confirmed) == len(folds)
         else None,
         guess=float(np.mean(guesses)) if len(guesses) == len(folds) else None,

@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray
+from swarm.rounding import difference, rounding_error
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER, display_name, natural_name
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
@@ -15,41 +16,25 @@ from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Result of a paired comparison of a champion and a challenger.
-
-    Attributes
-    ----------
-    metric : str
-    champion, challenger : float
-        Their values of the metric.
-    gain : float
-        Improvement of the challenger over the champion; negative if it is worse.
-    low, high : float
-        Confidence interval of the gain; NaN if there is only one row or group.
-    chance : float
-        Share of the resamples in which the gain exceeds the margin.
-    margin, confidence : float
-        Required gain, and required share of the resamples.
-    n_rows : int
-    n_groups : int or None
-    """
+    """Result of a paired comparison of a champion and a challenger in one metric."""
 
     metric: str
     champion: float
     challenger: float
-    gain: float
-    low: float
+    gain: float  # improvement of the challenger over the champion; negative if it is worse
+    low: float  # confidence interval of the gain; NaN if there is only one row or group
     high: float
-    chance: float
-    margin: float
-    confidence: float
+    chance: float  # share of the resamples in which the gain exceeds the margin
+    margin: float  # required gain
+    confidence: float  # required share of the resamples
     n_rows: int
     n_groups: int | None
 
     @property
     def won(self) -> bool:
         """Whether the challenger is better by more than the margin, at the required confidence."""
-        return self.gain > self.margin and self.chance >= self.confidence
+        error = rounding_error(self.champion, self.challenger)
+        return bool(self.gain > self.margin + error) and self.chance >= self.confidence
 
     def verdict(self) -> str:
         """Summarise the result in one sentence."""
@@ -68,54 +53,35 @@ class PairedComparison:
 
 def duel(
     truth: EvaluationTarget,
+    # (n_rows,) or (n_rows, n_labels); answers if the metric needs probabilities
     champion: AnyArray | Answers,
     challenger: AnyArray | Answers,
     metric: str,
     *,
-    groups: ArrayLike | None = None,
-    margin: float = 0.0,
-    confidence: float = 0.95,
+    groups: ArrayLike | None = None,  # (n_rows,)
+    margin: float = 0.0,  # gain that the challenger has to exceed, in units of the metric
+    confidence: float = 0.95,  # share of the resamples in which it has to exceed it
     n_resamples: int = 1000,
     seed: int = 0,
 ) -> PairedComparison:
-    """Compare two predictions by a paired bootstrap of the rows, or of whole groups.
-
-    Parameters
-    ----------
-    truth : EvaluationTarget
-        True target of the test rows.
-    champion, challenger : (n_rows,) or (n_rows, n_labels), or Answers
-        Predictions; answers for a metric that needs probabilities.
-    metric : str
-        See :func:`swarm.validation.metrics.metric_names`.
-    groups : (n_rows,), optional
-        Groups of rows that are resampled together.
-    margin : float
-        Gain that the challenger has to exceed, in units of the metric.
-    confidence : float
-        Share of the resamples in which it has to exceed it.
-    n_resamples, seed : int
-
-    Returns
-    -------
-    PairedComparison
-    """
+    """Compare two predictions by a paired bootstrap of the rows, or of whole groups."""
     told = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
     metric = natural_name(metric)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     bootstrap = Bootstrap(len(truth.test), groups, n_resamples, seed, confidence)
     measured = measure_metrics(told, truth, [metric], bootstrap)[metric]
     figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]
-    gains = sign * (drawn[1] - drawn[0])
+    gains = sign * difference(drawn[1], drawn[0])
+    exceeds = gains > margin + rounding_error(*drawn)
     low, high = bootstrap.interval(gains)
     return PairedComparison(
         metric=metric,
         champion=figures[0],
         challenger=figures[1],
-        gain=sign * (figures[1] - figures[0]),
+        gain=float(sign * difference(figures[1], figures[0])),
         low=low,
         high=high,
-        chance=float((gains > margin).mean()) if bootstrap.varies else 0.0,
+        chance=float(exceeds.mean()) if bootstrap.varies else 0.0,
         margin=margin,
         confidence=confidence,
         n_rows=bootstrap.n_rows,

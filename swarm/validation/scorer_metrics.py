@@ -25,28 +25,13 @@ CELLS_PER_BLOCK = 4_000_000
 
 @dataclass(frozen=True, eq=False)
 class Bootstrap:
-    """A bootstrap of the test rows, or of whole groups; everything is measured on its resamples.
-
-    Each resample draws `n_rows` rows with replacement. With groups, as many groups as there are
-    in the data are drawn with replacement, each with all of its rows.
-
-    Attributes
-    ----------
-    n_rows : int
-        Number of test rows.
-    groups : (n_rows,), optional
-        Group of each row.
-    n_resamples, seed : int
-        Number of resamples and random seed.
-    level : float
-        Confidence level of the intervals.
-    """
+    """A bootstrap of the test rows: of `n_rows` rows, or of as many whole groups as there are."""
 
     n_rows: int
-    groups: ArrayLike | None = None
+    groups: ArrayLike | None = None  # (n_rows,)
     n_resamples: int = 1000
     seed: int = 0
-    level: float = 0.95
+    level: float = 0.95  # confidence level of the intervals
 
     @property
     def n_groups(self) -> int | None:
@@ -59,13 +44,7 @@ class Bootstrap:
         return (self.n_rows if self.groups is None else self.n_groups) != 1
 
     def blocks(self) -> Iterator[Int]:
-        """Draw the resamples in blocks, so that memory stays bounded.
-
-        Yields
-        ------
-        int64 (n_block, n_rows)
-            Number of occurrences of each row in each resample.
-        """
+        """Yield how often each row occurs in each resample (n_block, n_rows), in bounded memory."""
         rng = np.random.default_rng([self.seed, 1])
         codes = None
         n_drawn = self.n_rows
@@ -81,23 +60,16 @@ class Bootstrap:
             yield counts if codes is None else counts[:, codes]
 
     def sums(self, statistics: Sequence[Float]) -> list[Float]:
-        """Sum row statistics of each contender: float64 (n_resamples, n_statistics) for each.
-
-        Parameters
-        ----------
-        statistics : list of float64 (n_rows, n_statistics)
-            One for each contender.
-        """
+        """Sum statistics (n_rows, n_statistics) per contender to (n_resamples, n_statistics)."""
         together = np.concatenate(list(statistics), axis=1)
         sums = np.concatenate([block.astype(np.float64) @ together for block in self.blocks()])
         ends = np.cumsum([one.shape[1] for one in statistics])[:-1]
         return np.split(sums, ends, axis=1)
 
     def interval(self, values: Float) -> tuple[float, float]:
-        """Return the percentile interval of resampled values (n_resamples,).
+        """Return the percentile interval of resampled values (n_resamples,), without the NaN.
 
-        Resamples without a value, such as those of a single class, are left out. NaN if none has
-        one, or resamples do not vary: the interval would have zero width.
+        NaN if none is left, or resamples do not vary: the interval would have zero width.
         """
         tail = (1.0 - self.level) / 2.0
         values = values[~np.isnan(values)]
@@ -114,27 +86,11 @@ MetricDraws = list[tuple[float, Float]]
 def measure_metrics(
     answers: Sequence[Answers],
     truth: EvaluationTarget,
-    metrics: Sequence[str],
+    metrics: Sequence[str],  # natural names
     bootstrap: Bootstrap,
-    own: Scoring | None = None,
+    own: Scoring | None = None,  # scorer of the search, which computes the metric of its name
 ) -> dict[str, MetricDraws]:
-    """Return each metric of all answers, on the test rows and on the same resamples of them.
-
-    Parameters
-    ----------
-    answers : sequence of Answers
-    truth : EvaluationTarget
-    metrics : sequence of str
-        Natural names.
-    bootstrap : Bootstrap
-    own : Scoring, optional
-        Scorer of the search; the metric of its name is this scorer.
-
-    Raises
-    ------
-    InputError
-        If a scorer fails on the test rows.
-    """
+    """Return each metric of all answers, on the test rows and on the same resamples of them."""
     found: dict[str, MetricDraws] = {}
     summed = [name for name in metrics if name in METRICS[truth.task] and not _is_own(name, own)]
     if summed:
@@ -160,13 +116,7 @@ def measure_metrics(
 def check_scorable(
     metrics: Sequence[str], truth: EvaluationTarget, own: Scoring | None = None
 ) -> None:
-    """Refuse scorers that fail, or have no value, even on perfect answers.
-
-    Raises
-    ------
-    InputError
-        In one sentence, before anything is trained.
-    """
+    """Raise InputError for a scorer that fails, or has no value, even on perfect answers."""
     classes: Any = None
     if truth.task == "multilabel":
         classes = [np.array([0, 1])] * truth.test.shape[1]

@@ -30,21 +30,6 @@ TRUSTED_TYPES = (
     "swarm.multilabel.MLkNN",
     *_STOPPING,
 )
-_FORMS = {
-    "lightgbm": (
-        "Every member is in LightGBM's own text format (`member_NNN.txt`). Loading it only parses\n"
-        "numbers and runs no code."
-    ),
-    "skops": (
-        "Every member is in skops format (`member_NNN.skops`). Only the types below are trusted;\n"
-        "a file with any other type is refused when the model is loaded."
-    ),
-    "lightgbm+skops": (
-        "Some members are in LightGBM's own text format (`member_NNN.txt`), the others in skops\n"
-        "format (`member_NNN.skops`). Of the latter only the types below are trusted; a file with\n"
-        "any other type is refused when the model is loaded."
-    ),
-}
 
 
 def is_storable(estimator: Any) -> bool:
@@ -57,21 +42,9 @@ def is_storable(estimator: Any) -> bool:
 
 
 def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:
-    """Write a fitted ensemble into `folder` and return the packages needed to load it.
+    """Write a fitted ensemble into an empty folder and return the packages needed to load it.
 
-    Parameters
-    ----------
-    ensemble : SubsetEnsemble
-        Fitted.
-    example : DataFrame (n_rows, n_features)
-        Rows of the training table; the dtypes and categories of its columns are stored.
-    folder : Path
-        An existing, empty folder.
-
-    Raises
-    ------
-    StoreError
-        If a member, a class label or a category cannot be stored safely.
+    StoreError if a member, a class label or a category cannot be stored safely.
     """
     packages: list[str] = []
     members = []
@@ -92,46 +65,6 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
     text = json.dumps(spec, indent=1, allow_nan=False)
     (folder / "ensemble.json").write_text(text, encoding="utf-8")
     return list(dict.fromkeys(packages))
-
-
-def model_card(ensemble: Any, members: list[dict[str, Any]], packages: list[str]) -> str:
-    """Return the card of a written ensemble as Markdown.
-
-    Parameters
-    ----------
-    ensemble : SubsetEnsemble
-        Fitted.
-    members : list of dict
-        As in ``ensemble.json``: ``subset``, ``kind``, and ``trusted`` for skops files.
-    packages : list of str
-        Packages needed to load the model besides MLflow, NumPy and pandas.
-    """
-    form = "+".join(sorted({member["kind"] for member in members}))
-    used = sorted({name for member in members for name in member["subset"]})
-    trusted = sorted({name for member in members for name in member.get("trusted", [])})
-    types = "".join(f"- `{name}`\n" for name in trusted)
-    besides = "\nTypes besides those that skops trusts by default:\n\n" + types if trusted else ""
-    output = "Output: numbers"
-    if hasattr(ensemble, "classes_"):
-        output = (
-            'Output: labels; with `params={"probabilities": True}` the probability of each class'
-        )
-    return f"""# Ensemble of {len(members)} models
-
-Serialisation: {form}. Nothing is pickled.
-
-{_FORMS[form]}
-{besides}
-Subsets, columns, classes and the vote are in `ensemble.json`. The only code that runs is
-`served_model.py` in this folder, which MLflow imports. Anyone who can write to this folder can
-change that code: protect the artifact store like the program itself.
-
-- Each model: `{" ".join(repr(ensemble.estimator).split())}`
-- Vote: {getattr(ensemble, "vote_", ensemble.vote)}
-- {output}
-- Columns needed ({len(used)}): {", ".join(f"`{name}`" for name in used)}
-- Packages: {", ".join(packages)}
-"""
 
 
 def _voting(ensemble: Any) -> dict[str, Any]:
@@ -213,7 +146,7 @@ def _write_skops(model: Any, file: Path) -> list[str]:
     import skops.io
 
     name = type(model).__name__
-    advice = "use an estimator of scikit-learn or LightGBM, or leave the model unregistered"
+    advice = "use an estimator of scikit-learn or LightGBM"
     try:
         skops.io.dump(model, file)
         needed = [str(found) for found in skops.io.get_untrusted_types(file=file)]

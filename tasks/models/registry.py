@@ -16,12 +16,14 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
-from tasks.models.files import model_card, write_ensemble
+from tasks.models.files import write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
 from tasks.tracking.writes import PARAM_LENGTH, accepted_key, cut
 
 EXAMPLE_ROWS = 5
+# Tags of a run that are tags of its version too: its configuration and its data.
+_TOLD = ("config", "config.digest", "data", "problem", "strategy", "seed")
 
 
 class ModelInfo(NamedTuple):
@@ -35,34 +37,16 @@ def log_ensemble(
     tracking: Tracking,
     run_id: str,
     ensemble: Any,
-    example: pd.DataFrame,
-    registered_name: str | None,
+    example: pd.DataFrame,  # rows of the training table; the first five are the input example
+    registered_name: str | None,  # created if new; None saves without registering
     description: str | None = None,
     *,
-    params: Mapping[str, object] | None = None,
+    params: Mapping[str, object] | None = None,  # by which models can be searched
 ) -> ModelInfo:
-    """Save a fitted ensemble as a model of a run, verify it, and register it.
+    """Save a fitted ensemble as a model of a run, verify it on the example, and register it.
 
-    The model is loaded by ``mlflow.pyfunc.load_model``, without this project and without pickle.
-    It accepts additional columns in any order, and needs only the columns of its members.
-
-    Parameters
-    ----------
-    example : DataFrame (n_rows, n_features)
-        Rows of the training table with all columns and dtypes. The saved model is verified on
-        them; the first five become the input example.
-    registered_name : str or None
-        Name in the registry, created if new; None saves without registering.
-    description : str, optional
-        Description of the registered version.
-    params : mapping, optional
-        Parameters of the model, by which models can be searched.
-
-    Raises
-    ------
-    StoreError
-        If a member cannot be stored safely, the predictions of the saved model differ, or the
-        store does not accept the model.
+    The model accepts additional columns in any order. StoreError if a member cannot be stored
+    safely, its predictions differ, or the store does not accept the model.
     """
     load_mlflow()
     from mlflow.entities import LoggedModelOutput
@@ -109,13 +93,7 @@ def is_version(uri: str) -> bool:
 def register_logged(
     tracking: Tracking, run_id: str, model_id: str, name: str, description: str | None = None
 ) -> str:
-    """Register a model that a run has saved; return the URI of the version.
-
-    Raises
-    ------
-    StoreError
-        If the store does not accept it.
-    """
+    """Register a model that a run has saved, or raise StoreError; return the URI of the version."""
     with store_errors(tracking.uri, f"register the model {name!r}"):
         number = _register(tracking, name, model_id, run_id, description)
     return f"models:/{name}/{number}"
@@ -154,9 +132,6 @@ def _save(
             mlflow_model=record,
         )
         _forget_local_paths(record, folder)
-        members = json.loads((parts / "ensemble.json").read_text(encoding="utf-8"))["members"]
-        card = model_card(ensemble, members, packages)
-        (folder / "README.md").write_text(card, encoding="utf-8")
         loaded = mlflow.pyfunc.load_model(str(folder))
         served = np.asarray(loaded.predict(example))
         same = _equal(served, expected)
@@ -202,14 +177,13 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
     from mlflow.types.schema import AnyType
 
     used = {name for subset in ensemble.subsets_ for name in subset}
-    columns: list[Any] = []
-    for name in example.columns:
-        # MLflow accepts neither int64 for double nor floats for long, and has no categories.
-        # Whole numbers are int64, or float64 if values are missing, so only columns with
-        # fractions are declared double. Any other column accepts any value, and the served model
-        # casts it to the dtype of training.
-        kind = DataType.double if _has_fractions(example[name]) else AnyType()  # type: ignore[no-untyped-call]
-        columns.append(ColSpec(kind, name=str(name), required=name in used))
+    # MLflow accepts neither int64 for double nor floats for long, and has no categories. A batch
+    # from a CSV file has int64 where its values happen to be whole, so every column accepts any
+    # value, and the served model casts it to the dtype of training.
+    columns: list[Any] = [
+        ColSpec(AnyType(), name=str(name), required=name in used)  # type: ignore[no-untyped-call]
+        for name in example.columns
+    ]
     outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
     output = outputs.get(expected.dtype.kind, DataType.string)
     width = 1 if expected.ndim == 1 else expected.shape[1]
@@ -219,13 +193,6 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
         return ModelSignature(Schema(columns), Schema(outcome))
     asked = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
     return ModelSignature(Schema(columns), Schema(outcome), asked)
-
-
-def _has_fractions(values: pd.Series) -> bool:
-    if not isinstance(values.dtype, np.dtype) or values.dtype.kind != "f":
-        return False
-    numbers = values.to_numpy()
-    return bool(np.any(np.isfinite(numbers) & (numbers != np.trunc(numbers))))
 
 
 def _requirements(packages: list[str]) -> list[str]:
@@ -240,6 +207,8 @@ def _register(
     from mlflow.exceptions import MlflowException
 
     client = tracking.client
+    run = client.get_run(run_id).data.tags
+    tags = {"run": run_id} | {key: run[key] for key in _TOLD if key in run}
     try:
         client.create_registered_model(name)
     except MlflowException as error:
@@ -247,7 +216,7 @@ def _register(
             raise
     with _default_store(tracking.uri):
         created = client.create_model_version(
-            name, f"models:/{model_id}", run_id, description=description, model_id=model_id
+            name, f"models:/{model_id}", run_id, tags, description=description, model_id=model_id
         )
     model = client.get_logged_model(model_id)
     known = json.loads(model.tags.get("mlflow.modelVersions", "[]"))

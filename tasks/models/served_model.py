@@ -30,10 +30,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
     ) -> NDArray[Any] | pd.DataFrame:
         """Return one prediction per row, a row of labels for a multi-label target.
 
-        With ``params={"probabilities": True}`` return a table with the mean probability of each
-        class over the members: a column per class, or, for a multi-label target, a column
-        ``label_0``, ``label_1``, ... with the probability that the row has the label. Members
-        without probabilities give the share of their votes.
+        With ``params={"probabilities": True}`` return the mean probability over the members, in a
+        column per class, or ``label_0``, ... per label; shares of votes if members have none.
         """
         used = dict.fromkeys(name for member in self.members for name in member.subset)
         missing = [name for name in used if name not in model_input.columns]
@@ -157,10 +155,16 @@ def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
     dtype, kind = column["dtype"], column["kind"]
     if column["categories"] is not None:
         levels = pd.Index(column["categories"], dtype=column["category_dtype"])
+        if pd.api.types.is_string_dtype(levels):
+            # Dates and the like were stored as their text.
+            values = values.astype(object).map(str, na_action="ignore")
         found = pd.Categorical(values, categories=levels, ordered=column["ordered"])
         return pd.Series(found, index=values.index)
     if values.dtype == dtype:
         return values
+    if getattr(values.dtype, "kind", "O") == "m":
+        # Durations are numbers of seconds in training too.
+        values = values.dt.total_seconds()
     if kind not in "iufb" or column["extension"]:
         return values.astype(dtype)
     try:

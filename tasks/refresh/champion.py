@@ -1,14 +1,16 @@
 """Champions: registered model versions with the alias ``champion``, and their features file.
 
 The alias alone decides which version is the champion. Reason and time of a promotion, and the
-version that it replaced, are tags of the version, which are written before the alias is moved.
+version that it replaced, are tags of the version, which are written before the alias is moved. The
+location of the published features is a tag of the registered model, as all versions share it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Mapping
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,41 +24,35 @@ from swarm.storage.features_file import FORMAT, read_published
 from swarm.validation.answers import Answers
 from tasks.files import write_atomically
 from tasks.secrets import expand, reason
-from tasks.table import formerly_named
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
+from tasks.tracking.writes import log_texts
 
 ALIAS = "champion"
+# The version that a rollback restores, and one that waits for approval.
+PREVIOUS, CHALLENGER = "previous", "challenger"
+ROLLED_BACK = "rolled_back"
 _TAG = "champion."
+# A tag of the registered model, unlike those of its versions.
+_LOCATION = f"{_TAG}published"
 
 
 @dataclass(frozen=True)
 class Champion:
-    """A version of a registered model and its history.
+    """A version of a registered model and its history."""
 
-    Attributes
-    ----------
-    name, version, run_id : str
-        Name and version in the registry, and the run that created it.
-    since, why : str
-        Time of its promotion, in UTC, and the reason; empty if the alias was set by hand.
-    over : str or None
-        Version of the previous champion.
-    published : str or None
-        Location where its features were published.
-    restored, instead_of : str or None
-        Time of the last rollback to it, and the version that it then replaced.
-    """
-
-    name: str
+    name: str  # in the registry, like the version
     version: str
-    run_id: str
+    run_id: str  # of the run that created it
+    # Time in UTC and reason of its promotion, empty if the alias was set by hand.
     since: str = ""
     why: str = ""
-    over: str | None = None
-    published: str | None = None
-    restored: str | None = None
-    instead_of: str | None = None
+    over: str | None = None  # version of the previous champion
+    published: str | None = None  # where the features of every champion of this name are
+    restored: str | None = None  # time of the last rollback to it
+    instead_of: str | None = None  # version that the last rollback replaced
+    # Decision that made it the champion, until its features are published and the event is sent.
+    pending: str | None = None
 
     @property
     def uri(self) -> str:
@@ -65,12 +61,7 @@ class Champion:
 
 
 class Champions:
-    """Champions of one tracking store.
-
-    Parameters
-    ----------
-    tracking : Tracking
-    """
+    """Champions of one tracking store."""
 
     def __init__(self, tracking: Tracking) -> None:
         self.tracking = tracking
@@ -83,18 +74,12 @@ class Champions:
         return None if found is None else self._champion(found)
 
     def required(self, name: str) -> Champion:
-        """Return the champion of that name.
-
-        Raises
-        ------
-        InputError
-            If there is none.
-        """
+        """Return the champion of that name; InputError if there is none."""
         found = self.current(name)
         if found is None:
             raise InputError(
                 f"there is no champion {name!r} in {self.tracking.label}; create one with"
-                " `swarm refresh`"
+                " `swarm refresh CONFIG`"
             )
         return found
 
@@ -103,98 +88,110 @@ class Champions:
         name: str,
         version: str,
         *,
-        expected: str | None,
+        expected: str | None,  # version that it was compared with, None without a champion
+        decision: str,
         why: str,
         when: str,
-        published: str | None,
+        published: str | None,  # see `set_location`
     ) -> Champion | None:
         """Make a version the champion, unless somebody has changed the champion meanwhile.
 
-        Parameters
-        ----------
-        name, version : str
-        expected : str or None
-            Version that this one was compared with; None if there was no champion.
-        why, when : str
-            Reason and time.
-        published : str or None
-            Location of its features. A path is stored as an absolute one, since a rollback may be
-            started in another folder.
-
-        Returns
-        -------
-        Champion or None
-            The champion after the call: this version, the one that somebody else has chosen, or
-            None if the alias was removed.
+        Return the champion after the call: this version, the one that somebody else has chosen, or
+        None if the alias was removed.
         """
         before = self.current(name)
         if (None if before is None else before.version) != expected:
             return before
-        published = None if published is None else _absolute(published)
-        tags = {"since": when, "why": why, "over": expected or "", "published": published or ""}
+        self.set_location(name, published)
+        tags = {"since": when, "why": why, "over": expected or "", "pending": decision}
         with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
             return self._moved(name, version, tags)
 
-    def roll_back(self, name: str, *, to: str | None, when: str) -> tuple[Champion, Champion]:
-        """Move the alias back to the previous champion, or to a given version.
+    def set_location(self, name: str, location: str | None) -> None:
+        """Set where the features of a champion are published, now and after a rollback.
 
-        A rollback whose features could not be published can be repeated: it then leaves the alias
-        where it is.
-
-        Returns
-        -------
-        Champion, Champion
-            The champion before and after the call.
-
-        Raises
-        ------
-        InputError
-            If there is no champion, no previous one, or no such version.
+        A path is stored as an absolute one, since a rollback may be started in another folder.
         """
-        now = self.required(name)
-        if now.published and (to == now.version or (to is None and now.instead_of)):
-            there = published_version(expand(now.published, "address to publish to"))
-            # An earlier rollback failed to publish, and left the replaced version there.
-            if there == now.instead_of if to is None else there != now.version:
-                return now, now
-        target = to or now.over
+        text = "" if location is None else _absolute(location)
+        with store_errors(self.tracking.uri, f"set the location of the features of {name!r}"):
+            self._client.set_registered_model_tag(name, _LOCATION, text)
+
+    def point(self, name: str, alias: str, version: str | None) -> None:
+        """Move an alias to a version; None removes it."""
+        with store_errors(self.tracking.uri, f"move the alias {alias!r} of {name!r}"):
+            if version is None:
+                self._client.delete_registered_model_alias(name, alias)
+            else:
+                self._client.set_registered_model_alias(name, alias, version)
+
+    def finish_run(self, champion: Champion) -> None:
+        """End a run that was interrupted after its promotion; its artifacts are complete."""
+        tags = {"decision": champion.pending or "", "why": champion.why}
+        with store_errors(self.tracking.uri, f"finish the run {champion.run_id}"):
+            log_texts(self._client, champion.run_id, {}, tags)
+        self.tracking.finish(champion.run_id)
+
+    def complete(self, champion: Champion) -> None:
+        """Record that nothing of the change to this champion is pending."""
+        with store_errors(self.tracking.uri, f"tag the champion {champion.uri}"):
+            self._client.set_model_version_tag(
+                champion.name, champion.version, f"{_TAG}pending", ""
+            )
+
+    def roll_back(
+        self, name: str, *, to: str | None, when: str
+    ) -> tuple[Champion | None, Champion]:
+        """Move the alias to the previous or a given version; return the champions before and after.
+
+        An interrupted rollback can be repeated. InputError if there is no such version, StoreError
+        if its features cannot be published; the alias is not moved then.
+        """
+        now = self.current(name) if to else self.required(name)
+        if (
+            now is not None
+            and now.pending
+            and (to == now.version or (to is None and now.pending == ROLLED_BACK))
+        ):
+            return now, now
+        target = to or (now and now.over)
         if not target:
+            assert now is not None
             raise InputError(
                 f"version {now.version} of {name!r} is its first champion, there is no previous"
                 " one; name a version with --to"
             )
-        if target == now.version:
+        if now is not None and target == now.version:
             raise InputError(f"version {target} of {name!r} is already the champion")
         with store_errors(self.tracking.uri, f"look up version {target} of {name!r}"):
             found = self._or_none(lambda: self._client.get_model_version(name, target))
         if found is None:
-            raise InputError(f"{name!r} has no version {target!r}; `swarm ui` shows them all")
+            pages = f"`swarm up{self.tracking.option}`"
+            raise InputError(f"{name!r} has no version {target!r}; {pages} shows them all")
         back = self._champion(found)
-        # Without it nothing can be published.
+        # Without both nothing can be published.
         self.answer(back)
-        # Consumers read the location at which the replaced version was published.
-        published = now.published or back.published
-        tags = {"restored": when, "instead_of": now.version}
-        tags |= {} if published is None else {"published": _absolute(published)}
+        require_publishable(back.published)
+        replaced = "" if now is None else now.version
+        tags = {"restored": when, "instead_of": replaced, "pending": ROLLED_BACK}
         if not back.since:
             # It was never promoted.
-            why = f"rolled back from version {now.version}"
-            tags |= {"since": when, "why": why, "over": now.version}
+            why = f"rolled back from version {replaced}" if replaced else "promoted by hand"
+            tags |= {"since": when, "why": why, "over": replaced}
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
-            self._client.set_model_version_tag(name, now.version, _TAG + "demoted", when)
+            if replaced:
+                self._client.set_model_version_tag(name, replaced, _TAG + "demoted", when)
             return now, self._moved(name, target, tags)
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
         return self._json(champion, "features.json")
 
-    def reference(self, champion: Champion) -> dict[str, Any] | None:
-        """Return the summary of its training columns, None for a run of an older version."""
-        known = self.tracking.find_artifact(champion.run_id, "reference.json")
-        return self._json(champion, "reference.json") if known else None
+    def reference(self, champion: Champion) -> dict[str, Any]:
+        """Return the summary of its training columns."""
+        return self._json(champion, "reference.json")
 
     def trained_rows(self, champion: Champion) -> bytes | None:
-        """Return the record of its training rows, None for a run of an older version."""
+        """Return the record of its training rows, None for a run that is not of a refresh."""
         if not self.tracking.find_artifact(champion.run_id, "trained_rows.npz"):
             return None
         return self.tracking.download(champion.run_id, "trained_rows.npz").read_bytes()
@@ -202,20 +199,8 @@ class Champions:
     def answers(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
         """Predict with the registered model, loaded as a consumer would load it.
 
-        Parameters
-        ----------
-        champion : Champion
-        features : DataFrame (n_rows, n_features)
-        classes : (n_classes,), optional
-            Classes of the probabilities, which are left out without them, and if the model has
-            others or none, as those of earlier versions.
-
-        Raises
-        ------
-        StoreError
-            If the model cannot be loaded.
-        DataError
-            If it cannot predict these rows.
+        Without `classes`, or if the model has others, there are no probabilities. StoreError if it
+        cannot be loaded, DataError if it cannot predict these rows.
         """
         mlflow = load_mlflow()
         with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
@@ -226,8 +211,6 @@ class Champions:
                 artifact_uri=source, tracking_uri=self.tracking.uri
             )
             model = mlflow.pyfunc.load_model(str(folder))
-        schema = model.metadata.get_input_schema()
-        features = features if schema is None else formerly_named(features, schema.input_names())
         try:
             predicted, proba = np.asarray(model.predict(features)), None
             names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))
@@ -255,13 +238,17 @@ class Champions:
         """Write the history of a version, then make it the champion."""
         for key, value in tags.items():
             self._client.set_model_version_tag(name, version, _TAG + key, value)
-        self._client.set_registered_model_alias(name, ALIAS, version)
-        return self._champion(self._client.get_model_version(name, version))
+        moved = self._champion(self._client.get_model_version(name, version))
+        self.point(name, PREVIOUS, moved.over)
+        self.point(name, ALIAS, version)
+        return moved
 
     def _champion(self, version: Any) -> Champion:
         def tag(key: str) -> str:
             return str(version.tags.get(_TAG + key, ""))
 
+        with store_errors(self.tracking.uri, f"look up the model {version.name!r}"):
+            location = self._client.get_registered_model(version.name).tags.get(_LOCATION)
         run_id = version.run_id
         if not run_id:
             with store_errors(self.tracking.uri, f"look up the run of {version.name!r}"):
@@ -274,11 +261,13 @@ class Champions:
             str(run_id),
             tag("since"),
             tag("why"),
-            *(tag(key) or None for key in ("over", "published", "restored", "instead_of")),
+            tag("over") or None,
+            location or None,
+            *(tag(key) or None for key in ("restored", "instead_of", "pending")),
         )
 
     def _logged(self, version: Any) -> Any:
-        """Return the logged model that a version was made of, None for one of earlier versions."""
+        """Return the logged model that a version was made of, None if it was registered by hand."""
         source = str(version.source)
         if not source.startswith("models:/"):
             return None
@@ -295,32 +284,49 @@ class Champions:
             raise
 
 
-def publish_features(
-    champions: Champions,
-    champion: Champion,
-    location: str | None,
-    *,
-    only_if_stale: bool = False,
-) -> None:
-    """Publish the features of a champion; with `only_if_stale` unless they are already there."""
+def publish_features(champions: Champions, champion: Champion) -> None:
+    """Publish the features of a champion, unless they are already there."""
+    if champion.published is None:
+        return
+    location = expand(champion.published, "address to publish to")
+    content = {
+        "name": champion.name,
+        "version": champion.version,
+        "model": champion.uri,
+        "run": champion.run_id,
+        "since": champion.since,
+        "why": champion.why,
+    }
+    with contextlib.suppress(DataError):
+        known = read_published(location)
+        # A new store numbers its versions from 1 again.
+        if all(known.get(key) == content[key] for key in ("name", "version", "run")):
+            return
+    publish(location, {**content, **champions.answer(champion)})
+
+
+def require_publishable(location: str | None) -> None:
+    """Write a file beside that of the features and remove it; StoreError if that fails.
+
+    An unusable location is thus refused before the champion changes.
+    """
     if location is None:
         return
     location = expand(location, "address to publish to")
-    if only_if_stale and published_version(location) == champion.version:
-        return
-    answer = champions.answer(champion)
-    publish(
-        location,
-        {
-            "name": champion.name,
-            "version": champion.version,
-            "model": champion.uri,
-            "run": champion.run_id,
-            "since": champion.since,
-            "why": champion.why,
-            **answer,
-        },
-    )
+    with _publishing(location):
+        store, path = _filesystem(location)
+        if store is None:
+            folder = Path(path).parent
+            folder.mkdir(parents=True, exist_ok=True)
+            if Path(path).is_dir():
+                raise IsADirectoryError("it is a folder")
+            with tempfile.TemporaryFile(dir=folder) as file:
+                file.write(b"x")
+            return
+        with contextlib.suppress(Exception):
+            store.makedirs(store._parent(path), exist_ok=True)
+        store.pipe_file(f"{path}.new", b"x")
+        store.rm_file(f"{path}.new")
 
 
 def _absolute(location: str) -> str:
@@ -331,27 +337,30 @@ def _absolute(location: str) -> str:
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
-    """Write a features file atomically: readers find the previous file or the new one.
+    """Write a features file atomically to a path or an fsspec URL.
 
-    Parameters
-    ----------
-    location : str
-        Path or fsspec URL.
-    content : mapping
-        Content of the file, with the key ``features``.
-
-    Raises
-    ------
-    StoreError
-        If the file cannot be written; the previous one is kept.
+    Readers find the previous file or the new one. StoreError if it cannot be written.
     """
     text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
+    with _publishing(location):
+        store, path = _filesystem(location)
+        if store is None:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(Path(path), text, 0o644)
+            return
+        with contextlib.suppress(Exception):
+            store.makedirs(store._parent(path), exist_ok=True)
+        # Uploads of some stores are not atomic, but a move is.
+        store.pipe_file(f"{path}.new", text.encode())
+        store.mv(f"{path}.new", path)
+
+
+@contextlib.contextmanager
+def _publishing(location: str) -> Iterator[None]:
+    """Convert any error into StoreError: every fsspec backend has its own exceptions."""
     try:
-        if "://" in location and not location.startswith("file://"):
-            _publish_remotely(location, text)
-        else:
-            _publish_locally(Path(location.removeprefix("file://")).expanduser(), text)
-    except Exception as error:  # every fsspec backend has its own exceptions
+        yield
+    except Exception as error:
         secrets = secrets_of(location)
         raise StoreError(
             f"cannot publish to {redact(location)!r} ({reason(error, secrets)}); check"
@@ -359,29 +368,12 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
         ) from cause_without_secrets(error, secrets)
 
 
-def published_version(location: str) -> str | None:
-    """Return the version of the model whose features are published, None if there is none."""
-    try:
-        return str(read_published(location).get("version"))
-    except DataError:
-        return None
-
-
-def _publish_locally(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, text, 0o644)
-
-
-def _publish_remotely(location: str, text: str) -> None:
-    """Write to a temporary object and move it: uploads of some stores are not atomic."""
+def _filesystem(location: str) -> tuple[Any, str]:
+    """Return the fsspec filesystem of a location, None if it is a local one, and the path on it."""
+    if "://" not in location or location.startswith("file://"):
+        return None, str(Path(location.removeprefix("file://")).expanduser())
     import fsspec
     from fsspec.implementations.local import LocalFileSystem
 
     store, path = fsspec.core.url_to_fs(location)
-    if isinstance(store, LocalFileSystem):
-        return _publish_locally(Path(path), text)
-    with contextlib.suppress(Exception):
-        store.makedirs(store._parent(path), exist_ok=True)
-    aside = f"{path}.new"
-    store.pipe_file(aside, text.encode())
-    store.mv(aside, path)
+    return (None if isinstance(store, LocalFileSystem) else store), path

@@ -15,16 +15,18 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import AnyArray
 from swarm.ensemble import plain_target
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.problem import Problem
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.paired_comparison import PairedComparison, duel
+from tasks.files import json_file
 from tasks.prefect_artifacts import show_table
+from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
 from tasks.step import step
 from tasks.steps import positive_of
-from tasks.table import Table, formerly_named
-from tasks.tracking.run_log import json_file
+from tasks.table import Table
 
 
 def record_of_rows(train: Table) -> bytes:
@@ -45,20 +47,10 @@ def record_of_rows(train: Table) -> bytes:
 def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
     """Find the rows of a table that a champion was trained on, or that share a group with one.
 
-    Parameters
-    ----------
-    record : bytes
-        From :func:`record_of_rows`.
-    table : Table
-
-    Returns
-    -------
-    bool (n_rows,) or None
-        None if the table lacks one of the columns by which rows are recognised.
+    The record is one of :func:`record_of_rows`. None if the table lacks one of its columns.
     """
     with np.load(io.BytesIO(record)) as stored:
         names, rows = stored["columns"].tolist(), stored["rows"]
-    table = replace(table, features=formerly_named(table.features, names))
     if not set(names) <= set(table.features):
         return None
     found = np.isin(_hashes(table, names), rows)
@@ -100,6 +92,45 @@ def measure(
     return duel(truth, before, now, metric, groups=groups, **options)
 
 
+def compared_predictions(
+    predictions: pd.DataFrame,  # those of the challenger and its baselines on the test rows
+    test: Table,
+    compared: NDArray[np.bool_],  # (n_rows,)
+    answers: Mapping[str, Answers],  # of "champion" and "challenger"
+    weight: NDArray[np.float64] | None,  # (n_rows,), in the metric
+) -> pd.DataFrame:
+    """Return the predictions of all contenders with everything that a comparison needs.
+
+    The probability of a class is in the column ``champion.proba.CLASS``, a decision value in
+    ``champion.decision``.
+    """
+    columns: dict[str, Any] = {"compared": compared}
+    if test.groups is not None:
+        columns["group"] = test.groups.to_numpy()
+    if weight is not None:
+        columns["weight"] = weight
+    labels = list(test.target.columns) if isinstance(test.target, pd.DataFrame) else []
+    for name, one in answers.items():
+        columns |= _by_column(name, plain_target(one.predicted), labels)
+        if isinstance(one.proba, list):
+            columns |= {
+                f"{name}.proba.{label}": proba[:, -1]
+                for label, proba in zip(labels, one.proba, strict=True)
+            }
+        elif one.proba is not None:
+            columns |= _by_column(f"{name}.proba", one.proba, one.classes)
+        if one.decision is not None:
+            columns |= _by_column(f"{name}.decision", one.decision, one.classes)
+    return predictions.assign(**columns)
+
+
+def _by_column(name: str, values: AnyArray, labels: Any) -> dict[str, AnyArray]:
+    """Return an array (n_rows,) or (n_rows, n_labels) as columns."""
+    if values.ndim == 1:
+        return {name: values}
+    return {f"{name}.{label}": values[:, i] for i, label in enumerate(labels)}
+
+
 def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, bytes]:
     """Return the artifacts ``decision.json`` and ``drift.csv``."""
     return {
@@ -108,47 +139,59 @@ def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, 
     }
 
 
-def announce(record: Mapping[str, Any]) -> None:
-    """Show the decision in Prefect's UI, and emit an event if the champion changed.
-
-    A failure of either is ignored: the refresh itself is complete.
-    """
-    champion = record["champion"]
+def show_decision(record: Mapping[str, Any]) -> None:
+    """Show the decision in Prefect's UI; a failure is ignored."""
+    champion, name = record["champion"], record["challenger"]["name"]
     duel_of = record["duel"] or {}
     row = {
         "decision": record["decision"],
         "why": record["why"],
-        "champion": f"{champion['name']} version {champion['version']}",
+        "champion": f"{name} version {champion['version']}" if champion else "none",
         "challenger": f"version {record['challenger']['version']}",
         "gain": duel_of.get("gain"),
         "chance": duel_of.get("chance"),
         "data": record["data"],
         "run": record["challenger"]["run"],
     }
-    show_table(f"decision-{_key(champion['name'])}", [row], str(record["why"]))
-    if record["decision"] in ("first", "promoted", "replaced"):
-        emit_change(champion["name"], champion["version"], row["run"], row["decision"], row["why"])
+    show_table(f"decision-{_key(name)}", [row], str(record["why"]))
 
 
-def emit_change(name: str, version: str, run_id: str, decision: str, why: str) -> None:
-    """Emit the event of a changed champion, on which automations run; a failure is ignored."""
+def complete_change(champions: Champions, champion: Champion, *, events: bool = True) -> None:
+    """Publish the features of a new champion, and emit the event on which automations run.
+
+    What an interrupted refresh or rollback has done is not repeated, but for an event of which it
+    is not known whether it was sent.
+    """
+    publish_features(champions, champion)
+    if not champion.pending:
+        return
+    why = champion.why
+    if champion.pending == ROLLED_BACK and champion.instead_of:
+        why = f"rolled back from version {champion.instead_of}"
+    if events:
+        emit_change(champion, champion.pending, why)
+    champions.complete(champion)
+
+
+def emit_change(champion: Champion, decision: str, why: str) -> None:
+    """Emit the event of a changed champion; a failure is ignored."""
     from prefect.events import emit_event
 
     with contextlib.suppress(Exception):
         emit_event(
             event="swarm.champion.promoted",
             resource={
-                "prefect.resource.id": f"swarm.champion.{_key(name)}",
-                "prefect.resource.name": name,
+                "prefect.resource.id": f"swarm.champion.{_key(champion.name)}",
+                "prefect.resource.name": champion.name,
             },
             payload={
                 "decision": decision,
                 "why": why,
-                "champion": f"{name} version {version}",
-                "run": run_id,
+                "champion": f"{champion.name} version {champion.version}",
+                "run": champion.run_id,
                 # For automations, which hand them on as parameters.
-                "name": name,
-                "version": version,
+                "name": champion.name,
+                "version": champion.version,
             },
         )
 

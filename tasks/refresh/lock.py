@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,33 +24,18 @@ from swarm.redaction import redact, secrets_of
 from swarm.storage.database import open_engine
 from tasks.secrets import reason
 
-_POLL_SECONDS = 0.5
-
 
 @contextmanager
-def champion_lock(archive_url: str, name: str, wait_seconds: float) -> Iterator[None]:
-    """Hold the lock of the champion `name`.
-
-    Parameters
-    ----------
-    archive_url : str
-        SQLAlchemy URL of the archive.
-    name : str
-        Name of the champion in the registry.
-    wait_seconds : float
-        Timeout for another refresh to end; 0 does not wait.
+def champion_lock(archive_url: str, name: str) -> Iterator[None]:
+    """Hold the lock of the champion `name` of the registry.
 
     Raises
     ------
     StoreError
-        If another refresh holds the lock for longer, or the database cannot be reached.
+        If another refresh holds the lock, or the database cannot be reached.
     """
-    after = f" after {wait_seconds:g} s" if wait_seconds else ""
-    taken = StoreError(
-        f"another refresh of {name!r} is still running{after}; try again when it has ended, or "
-        "increase champion.wait_seconds"
-    )
-    with _held(archive_url, name, f"the champion {name!r}", wait_seconds, taken):
+    taken = StoreError(f"another refresh of {name!r} is still running; try again when it has ended")
+    with _held(archive_url, name, f"the champion {name!r}", taken):
         yield
 
 
@@ -67,22 +51,20 @@ def run_lock(archive_url: str, run_id: str) -> Iterator[None]:
     taken = StoreError(
         f"another process is working on the run {run_id}; wait until it has ended, or stop it"
     )
-    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", 0.0, taken):
+    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", taken):
         yield
 
 
 @contextmanager
-def _held(
-    archive_url: str, name: str, what: str, wait_seconds: float, taken: StoreError
-) -> Iterator[None]:
+def _held(archive_url: str, name: str, what: str, taken: StoreError) -> Iterator[None]:
     url = sa.make_url(archive_url)
     with contextlib.ExitStack() as held:
         try:
             if url.get_backend_name() == "postgresql":
-                _lock_in_database(held, url, name, wait_seconds, taken)
+                _lock_in_database(held, url, name, taken)
             else:
                 lock = FileLock(_beside(url, name))
-                held.enter_context(lock.acquire(timeout=wait_seconds, poll_interval=_POLL_SECONDS))
+                held.enter_context(lock.acquire(timeout=0))
         except Timeout:
             raise taken from None
         except sa.exc.DBAPIError as error:
@@ -107,17 +89,14 @@ def _beside(url: sa.URL, name: str) -> Path:
 
 
 def _lock_in_database(
-    held: contextlib.ExitStack, url: sa.URL, name: str, wait_seconds: float, taken: StoreError
+    held: contextlib.ExitStack, url: sa.URL, name: str, taken: StoreError
 ) -> None:
     # The key of an advisory lock is a signed 64-bit integer.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
     engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try_lock = sa.text("select pg_try_advisory_lock(:key)")
-    deadline = time.monotonic() + wait_seconds
     held.callback(engine.dispose)
     connection = held.enter_context(engine.connect())
-    while not connection.execute(try_lock, {"key": key}).scalar_one():
-        if time.monotonic() >= deadline:
-            raise taken
-        time.sleep(_POLL_SECONDS)
+    if not connection.execute(try_lock, {"key": key}).scalar_one():
+        raise taken

@@ -29,72 +29,32 @@ _SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {
 
 
 def fetch(
-    source: str,
+    source: str,  # "bundled", "file", "uci" or "sql"
     *,
+    # A column, a list of 0/1 columns for multi-label, or None for the target of the source.
     target: str | Sequence[str] | None,
-    name: str | None = None,
-    id: int | None = None,
-    path: str | None = None,
-    url: str | None = None,
-    query: str | None = None,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
+    name: str | None = None,  # of a data set of scikit-learn or UCI
+    id: int | None = None,  # of a data set of UCI
+    path: str | None = None,  # local or fsspec URL; with {date:%Y-%m-%d} the newest file is read
+    url: str | None = None,  # of SQLAlchemy; a value for ${VAR} needs no escaping
+    query: str | None = None,  # a SELECT
+    drop: Sequence[str] = (),  # columns that are not features
+    categorical: Sequence[str] = (),  # features to cast to pandas "category"
+    # Columns with the roles of `Table`, which are never features.
     group: str | None = None,
     time: str | None = None,
     weight: str | None = None,
     part: str | None = None,
     fold: str | None = None,
-    horizon: str | None = None,
-    dates: Mapping[str, str | None] | None = None,
-    csv: Mapping[str, Any] | None = None,
-    on_missing_target: str = "stop",
+    horizon: str | None = None,  # durations until the targets are known, see `_label_end_of`
+    dates: Mapping[str, str | None] | None = None,  # formats of columns, None for ISO 8601
+    csv: Mapping[str, Any] | None = None,  # keywords of `read_file`
+    on_missing_target: str = "stop",  # or "drop", which leaves the rows without a target out
 ) -> Table:
-    """Read a table and assign every column its role.
+    """Read a table and assign every column its role; arguments of other sources are refused.
 
-    Parameters
-    ----------
-    source
-        ``"bundled"`` (takes `name`), ``"file"`` (takes `path`), ``"uci"`` (takes `name` or
-        `id`) or ``"sql"`` (takes `url` and `query`). Arguments of other sources are refused.
-    target
-        Column to predict, or a list of 0/1 columns for multi-label. None means the
-        source's own target, which ``bundled`` and ``uci`` have.
-    name, id
-        Name of a data set of scikit-learn or UCI, or id of one of UCI.
-    path
-        Local path or fsspec URL of a CSV (``.csv``, ``.csv.gz``) or Parquet (``.parquet``,
-        ``.pq``) file. With ``{date:%Y-%m-%d}`` in the file name the newest file is read. ``~``
-        and environment variables are expanded.
-    url, query
-        SQLAlchemy URL and the SELECT to run. ``${VAR}`` in the URL is replaced by an environment
-        variable, whose special characters need no escaping.
-    drop
-        Columns that are not features.
-    categorical
-        Features to cast to pandas ``category``.
-    group, time, weight, part, fold
-        Columns for the roles of :class:`~tasks.table.Table`; they are never features.
-    horizon
-        Column with the duration after which the target of a row is known, see
-        :func:`tasks.sources._assemble._label_end_of`; never a feature.
-    dates
-        Columns of dates with their formats, None for ISO 8601; features among them are replaced by
-        their parts, see :func:`tasks.sources._assemble._date_parts`.
-    csv
-        How a CSV file is written, see :func:`tasks.sources._file.read_file`.
-    on_missing_target
-        ``"stop"`` refuses a table with missing targets, ``"drop"`` leaves these rows out.
-
-    Returns
-    -------
-    Table
-        Characters in feature names that LightGBM does not allow (``[ ] { } " , :`` and line
-        ends) are replaced by ``_``. The parameters above take the original names.
-
-    Raises
-    ------
-    DataError
-        If the source cannot be read or the table cannot be used.
+    Characters in feature names that LightGBM does not allow become ``_``; parameters take the
+    original names. DataError if the source cannot be read or the table cannot be used.
     """
     table = assemble(
         read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv),

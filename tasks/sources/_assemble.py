@@ -9,13 +9,21 @@ import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from swarm.errors import DataError
-from swarm.findings.columns import date_format, is_sorted, is_text, signed_number
+from swarm.findings.columns import (
+    date_format,
+    is_sorted,
+    is_text,
+    signed_number,
+    timestamps,
+)
+from swarm.problem.dtypes import is_collection, with_model_dtypes
+from swarm.problem.model_inputs import with_plain_categories
 from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
 from tasks.table import Table
 
 # Share of the rows; more classes have too few rows each to be learned.
 _MOST_CLASSES = 0.5
-_HOURS = ("%H", "%I", "%c", "%X")
+_HOURS = ("%H", "%I", "%c", "%X", "ISO8601")
 
 
 def assemble(
@@ -55,13 +63,17 @@ def assemble(
         if role != "drop":
             _check_cells(role, frame[name])
 
-    n_read = len(frame)
+    n_read, row = len(frame), pd.Series(np.arange(len(frame)), name="row")
     if on_missing_target == "drop":
+        row = row[frame[targets].notna().all(axis=1)].reset_index(drop=True)
         frame = labelled_rows(frame, targets)
         if not len(frame):
             raise DataError(
                 f"no row of {raw.source!r} has a target ({some(targets)}); choose another target"
             )
+    # A horizon may be a duration, and groups are compared, not computed with.
+    as_read = [taken.get(role) for role in ("group", "part", "fold", "horizon")]
+    frame = with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
@@ -92,6 +104,7 @@ def assemble(
     cast = set(names) & {*categorical, *raw.categorical}
     if cast:  # even an empty cast splits the frame into one block per column
         features = features.astype(dict.fromkeys(cast, "category"))
+    features = with_plain_categories(features)
 
     def column(role: str) -> pd.Series | None:
         return frame[taken[role]] if role in taken else None
@@ -118,6 +131,7 @@ def assemble(
         part=None if part is None else _part_of(part),
         fold=column("fold"),
         label_end=None if horizon is None or moments is None else _label_end_of(horizon, moments),
+        row=row,
         n_unlabelled=n_read - len(frame),
         in_order_of=next(sorted_dates, None) if time is None else None,
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
@@ -138,7 +152,7 @@ def _check_cells(role: str, column: pd.Series) -> None:
     if column.dtype != object:
         return
     for row, value in enumerate(column.tolist()):
-        if isinstance(value, (list, tuple, dict, set, np.ndarray)):
+        if is_collection(value):
             shown = str(value).replace("\n", " ")
             shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
             raise DataError(
@@ -244,7 +258,7 @@ def _time_of(column: pd.Series) -> pd.Series:
     except (ValueError, TypeError) as error:
         raise DataError(
             f"time column {column.name!r} has values such as {column.tolist()[0]!r}; "
-            "use numbers or ISO dates like 2024-01-31"
+            "use numbers or ISO dates like 2024-01-31, or name their format in data.dates"
         ) from error
 
 
@@ -298,31 +312,20 @@ def _infinite(column: pd.Series) -> int:
 
 
 def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
-    """Return a column as timestamps; missing values stay missing.
+    """Return texts or timestamps as timestamps; missing values stay missing.
 
-    Parameters
-    ----------
-    column
-        Text, or timestamps already.
-    form
-        As in :meth:`datetime.strptime`; None for ISO 8601.
-
-    Raises
-    ------
-    DataError
-        If a value has another form.
+    `form` is for :meth:`datetime.strptime`, None for ISO 8601. DataError if a value has another.
     """
     if is_datetime64_any_dtype(column):
         return column
-    text = column.astype("string")
-    found = pd.to_datetime(text, format=form or "ISO8601", errors="coerce")
-    wrong = text[found.isna() & text.notna()]
+    moments = timestamps(column, form)
+    wrong = column[moments.isna() & column.notna()]
     if len(wrong):
         raise DataError(
-            f"date column {column.name!r} has {wrong.tolist()[0]!r} in {len(wrong)} rows, which is "
-            f"not of the form {form or 'ISO 8601'}; correct its format in data.dates"
+            f"date column {column.name!r} has {str(wrong.tolist()[0])!r} in {len(wrong)} rows, "
+            f"which is not of the form {form or 'ISO 8601'}; correct its format in data.dates"
         )
-    return pd.Series(found, index=column.index, name=column.name)
+    return moments
 
 
 def date_columns(
@@ -343,7 +346,7 @@ def date_columns(
             continue
         form = formats.get(str(name)) or date_format(column)
         if form is not None:
-            yield str(name), pd.to_datetime(column, format=form, errors="coerce")
+            yield str(name), timestamps(column, form)
 
 
 def _date_parts(dates: Mapping[str, pd.Series], formats: Mapping[str, str | None]) -> pd.DataFrame:

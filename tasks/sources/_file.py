@@ -14,6 +14,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from swarm.errors import DataError
+from swarm.findings.columns import percentages, text_columns
 from tasks.secrets import expand, reason
 from tasks.sources._raw import Raw, release_arrow_memory, repeated, some
 
@@ -24,26 +25,15 @@ _USUAL = "%Y-%m-%d"
 def read_file(
     path: str,
     *,
-    separator: str = ",",
+    separator: str = ",",  # of CSV files, like the following ones
     decimal: str = ".",
     encoding: str = "utf-8",
-    na_values: Sequence[str] = (),
+    na_values: Sequence[str] = (),  # further marks of missing values
 ) -> Raw:
-    """Read a file by its extension.
+    """Read a file by its extension; with ``{date}`` in the name, the file of the latest date.
 
-    If the name contains ``{date}``, the file of the latest date is read.
-
-    A saved index (named in Parquet; an unnamed first column of row numbers in CSV) can have a
-    role but is never a feature.
-
-    Parameters
-    ----------
-    path
-    separator, decimal
-        Character between two columns, and decimal mark; of CSV files, like the following ones.
-    encoding
-    na_values
-        Further marks of missing values.
+    Percentages such as ``12.5%`` are read as numbers. A saved index (named in Parquet, an unnamed
+    first column of row numbers in CSV) can have a role but is never a feature.
     """
     try:
         codecs.lookup(encoding)
@@ -146,6 +136,10 @@ def _read_csv(
             f"set data.csv.separator to {other[0]!r}"
         )
     frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
+    for name in text_columns(frame):
+        numbers = percentages(frame[name], csv["decimal"])
+        if numbers is not None:
+            frame[name] = numbers
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
         raise DataError(
@@ -196,19 +190,10 @@ def _secrets(full: str, values: list[str]) -> list[str]:
 
 
 def newest(path: str) -> str:
-    """Resolve ``{date}`` or ``{date:%Y%m%d}`` in a file name to the latest date.
+    """Resolve ``{date}`` or ``{date:%Y%m%d}`` in the last part of a path or URL to the latest date.
 
-    Parameters
-    ----------
-    path : str
-        Path or fsspec URL. The format in braces is that of :meth:`datetime.strptime`, by default
-        ``%Y-%m-%d``, and must be in the last part of the path. A path without a date is returned
-        unchanged.
-
-    Raises
-    ------
-    DataError
-        If there is no such file, or the pattern is misplaced.
+    A path without a date is returned unchanged. DataError if there is no such file, or the pattern
+    is misplaced.
     """
     found = _PATTERN.search(path)
     if found is None:

@@ -14,28 +14,14 @@ from swarm.errors import nearest
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """A table as read.
-
-    Attributes
-    ----------
-    name, source
-        As in :class:`~tasks.table.Table`.
-    frame : DataFrame (n_rows, n_columns)
-        All columns, with the names of the source.
-    target
-        The source's own target columns, empty if it has none.
-    aside
-        Columns that may have a role but are never features (ids, a saved index).
-    categorical
-        Columns that the source declares as categorical.
-    """
+    """A table as read; `name` and `source` are those of :class:`~tasks.table.Table`."""
 
     name: str
     source: str
-    frame: pd.DataFrame
-    target: tuple[str, ...] = ()
-    aside: tuple[str, ...] = ()
-    categorical: tuple[str, ...] = ()
+    frame: pd.DataFrame  # all columns, with the names of the source
+    target: tuple[str, ...] = ()  # columns that the source declares as its target
+    aside: tuple[str, ...] = ()  # may have a role but are never features: ids, a saved index
+    categorical: tuple[str, ...] = ()  # columns that the source declares as categorical
 
 
 def name_list(names: str | Sequence[str] | None) -> list[str]:

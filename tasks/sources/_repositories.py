@@ -31,11 +31,10 @@ def read_bundled(name: str) -> Raw:
 
 
 def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
-    """Read a data set by name or id.
+    """Read a data set by name or id, with the target and the features that it declares.
 
-    Columns with the role Feature are features, those with the role Target the target; all others
-    (ids) can have a role but are never features. Non-numeric features of the type Categorical
-    are categorical.
+    Other columns (ids) can have a role but are never features. Non-numeric features of the type
+    Categorical are categorical.
     """
     answer = _ask(name, id)
     found, variables = answer["metadata"], answer["variables"]

@@ -10,14 +10,16 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+import pandas as pd
+
 from swarm.errors import DataError
-from swarm.findings.columns import is_number
+from swarm.findings.columns import is_number, percentages
 
 _BYTES = 50_000_000
 _ROWS = 5000
 _SEPARATORS = (",", ";", "\t", "|")
-_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*")
-_POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*")
+_COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*%?\s*")
+_POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*%?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
 # Marks in a column of text; in a column of numbers any short text may be one.
 _MARKS = frozenset(
@@ -55,6 +57,56 @@ def sniffed(path: str) -> CsvStyle:
     DataError
         If the file cannot be read.
     """
+    data = _first_bytes(path)
+    encoding = _encoding(data)
+    lines = _lines(data, encoding)
+    separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
+    rows = list(csv.reader(lines, delimiter=separator))[1:]
+    decimal = _decimal(rows) if separator != "," or any('"' in line for line in lines) else "."
+    return CsvStyle(separator, decimal, encoding, _marks(rows))
+
+
+def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
+    """Return what the first rows of a CSV file hold that is read as something else, by column."""
+    rows = list(csv.reader(_lines(_first_bytes(path), style.encoding), delimiter=style.separator))
+    header = rows[0] if rows else []
+    notes = {}
+    for name, column in zip(header, zip(*rows[1:], strict=False), strict=False):
+        note = _note([cell.strip() for cell in column], style)
+        if note:
+            notes[name.removeprefix("\ufeff")] = note
+    return notes
+
+
+def _note(cells: list[str], style: CsvStyle) -> str:
+    """Say what is read as something else, and what to do if that is wrong."""
+    counts = Counter(cells)
+    marks = {mark: counts[mark] for mark in (*style.na_values, *_KNOWN) if mark and counts[mark]}
+    held = [cell for cell in cells if cell and cell not in marks]
+    if not held:
+        return ""
+    notes = []
+    # Among numbers, the usual marks are no words.
+    if all(map(_NUMBER.fullmatch, held)):
+        marks = {mark: n for mark, n in marks.items() if mark in style.na_values}
+    for mark, n in marks.items():
+        is_key = mark in style.na_values
+        remedy = "remove it from data.csv.na_values" if is_key else "rename it in the table"
+        share = f"{n / len(cells):.1%} of the rows"
+        notes.append(f"{mark!r} ({share}) is read as missing; if it is a value, {remedy}")
+    zero = next((cell for cell in held if len(cell) > 1 and cell[0] == "0"), None)
+    if zero is not None and all(map(str.isdecimal, held)):
+        notes.append(
+            f"{zero!r} is read as the number {int(zero)}, without leading zeros; if it is a code, "
+            "list the column in data.categorical"
+        )
+    if held[0][-1] == "%" and percentages(pd.Series(held), style.decimal) is not None:
+        notes.append(f"percentages such as {held[0]!r} are read as numbers")
+    return "; ".join(notes)
+
+
+def _first_bytes(path: str) -> bytes:
+    """Read the beginning of a file."""
     try:
         opened = gzip.open if path.lower().endswith(".gz") else open
         with opened(Path(path).expanduser(), "rb") as file:
@@ -64,15 +116,14 @@ def sniffed(path: str) -> CsvStyle:
         raise DataError(f"cannot read {path!r}: {reason}; check the path and the file") from None
     if not data.strip():
         raise DataError(f"cannot read {path!r}: the file is empty; check the path and the file")
-    encoding = _encoding(data)
+    return data
+
+
+def _lines(data: bytes, encoding: str) -> list[str]:
+    """Return the first lines that are not blank."""
     text = data.decode(encoding, errors="replace")
     lines = [line for line in text.splitlines()[: _ROWS + 1] if line.strip()]
-    if len(data) == _BYTES and len(lines) <= _ROWS:
-        lines = lines[:-1]
-    separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
-    rows = list(csv.reader(lines, delimiter=separator))[1:]
-    decimal = _decimal(rows) if separator != "," or any('"' in line for line in lines) else "."
-    return CsvStyle(separator, decimal, encoding, _marks(rows))
+    return lines[:-1] if len(data) == _BYTES and len(lines) <= _ROWS else lines
 
 
 def _encoding(data: bytes) -> str:
@@ -86,6 +137,7 @@ def _encoding(data: bytes) -> str:
         pass
     else:
         return "utf-8"
+    # charset-normalizer takes German and French text in cp1252 for cp1250 or cp1255.
     try:
         data.decode("cp1252")
     except UnicodeDecodeError:
@@ -94,15 +146,18 @@ def _encoding(data: bytes) -> str:
 
 
 def _columns(lines: list[str], separator: str) -> float:
-    """Number of columns, times the share of rows that have it."""
+    """Number of columns that the header has too, times the share of rows that have it."""
+    # csv.Sniffer takes the apostrophes of "it's, isn't" for quotes and fails.
     try:
-        widths = Counter(len(row) for row in csv.reader(lines[:200], delimiter=separator))
+        widths = [len(row) for row in csv.reader(lines[:200], delimiter=separator)]
     except csv.Error:
         return 0.0
     if not widths:
         return 0.0
-    width, count = widths.most_common(1)[0]
-    return (width if width > 1 else 0) * count / sum(widths.values())
+    width, count = Counter(widths).most_common(1)[0]
+    # Decimal commas divide the rows but not the header.
+    width = min(width, widths[0])
+    return (width if width > 1 else 0) * count / len(widths)
 
 
 def _decimal(rows: list[list[str]]) -> str:

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
+import getpass
 import json
-import time
+import shlex
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlparse, urlsplit, urlunsplit
-from urllib.request import url2pathname
+from urllib.parse import urlsplit, urlunsplit
 
 from filelock import FileLock
 
 from swarm.errors import InputError, StoreError, check_known
+from swarm.redaction import redact
 from tasks.secrets import expand
 from tasks.tracking.store import (
     contact,
-    is_postgres,
     is_sqlite,
     load_mlflow,
     local_folder,
-    redact,
     require_writable,
     resolve,
     sqlite_file,
     store_errors,
     within,
 )
-from tasks.tracking.writes import accepted_key, create_run, end_run
+from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, cut, end_run
 
 # Creating the tables of a database server takes seconds; other processes wait meanwhile.
 _MAKING_SECONDS = 120.0
@@ -40,7 +40,7 @@ _KIND = {"mlflow.experimentKind": "custom_model_development"}
 # metric that they search by, on test rows.
 _COLUMNS = (
     "tags.`headline`",
-    "metrics.`confirm/cost`",
+    "metrics.`fresh/cost`",
     "metrics.`cost/best`",
     "tags.`kind`",
     "tags.`strategy`",
@@ -55,76 +55,53 @@ _PAGE = 1000
 
 
 def open_tracking(
-    uri: str, experiment: str, artifacts: str | Path | None = None, timeout: float = 15.0
+    uri: str,  # SQLite file (created with its folder), other database, or tracking server
+    experiment: str | None,  # None to read runs by their ids, which leaves the store as it is
+    # Folder or URI of the artifacts of a new experiment. Default: `artifacts` beside an SQLite
+    # file, `mlruns/artifacts` for another database, the default of a server.
+    artifacts: str | Path | None = None,
+    timeout: float = 15.0,  # seconds to wait for a server
 ) -> Tracking:
     """Connect to a tracking store and find or create an experiment.
 
-    Parameters
-    ----------
-    uri : str
-        SQLite file ``sqlite:///...`` (created with its folder), database, or tracking server;
-        ``${NAME}`` is replaced by an environment variable.
-    artifacts : str or Path, optional
-        Folder or URI of the artifacts of a new experiment. Default: ``artifacts`` beside an
-        SQLite file, ``mlruns/artifacts`` for another database, the default of a server.
-        Environment variables are replaced as in `uri`.
-    timeout : float
-        Connection timeout in seconds.
-
-    Raises
-    ------
-    InputError
-        If the address is a plain folder.
-    StoreError
-        If the store cannot be reached or used.
+    ``${NAME}`` in an address is replaced by an environment variable. InputError for a plain folder,
+    StoreError if the store cannot be reached or used.
     """
     address = resolve(expand(uri, "address of the tracking store"))
-    if artifacts is not None:
-        artifacts = expand(str(artifacts), "address of the artifacts")
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
-            file = sqlite_file(address)
-            file.parent.mkdir(parents=True, exist_ok=True)
-            # One process at a time creates the tables.
-            with FileLock(file.with_name(f"{file.name}.lock")):
-                _make_tables(address)
-                contact(address, timeout)
-                return _open(address, experiment, location)
+            _make_tables(sqlite_file(address))
+            contact(address)
+            return _open(address, experiment, location)
         load_mlflow()
-        deadline = time.monotonic() + timeout
-        # The request gives up later, so that the limit is what is told, not MLflow's own message.
-        within(timeout, lambda: contact(address, 2 * timeout))
-        if is_postgres(address):
+        within(timeout, lambda: contact(address))
+        if address.startswith("postgresql"):
             within(_MAKING_SECONDS, lambda: _make_server_tables(address))
-            deadline = time.monotonic() + timeout
-        left = max(0.1, deadline - time.monotonic())
-        return within(left, lambda: _open(address, experiment, location))
+        return within(timeout, lambda: _open(address, experiment, location))
 
 
-def _make_tables(address: str) -> None:
+def _make_tables(file: Path) -> None:
     """Create a new file atomically: MLflow cannot complete a partly created database."""
-    file = sqlite_file(address)
     if file.exists():
         return
     load_mlflow()
-    from mlflow.store.db.utils import _initialize_tables, create_sqlalchemy_engine_with_retry
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
+    file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(file.name + ".part")
-    for half_made in file.parent.glob(part.name + "*"):
-        half_made.unlink()
-    engine = create_sqlalchemy_engine_with_retry(f"sqlite:///{part}")  # type: ignore[no-untyped-call]
-    try:
-        _initialize_tables(engine)  # type: ignore[no-untyped-call]
-    finally:
-        engine.dispose()
-    part.replace(file)
+    with FileLock(file.with_name(f"{file.name}.lock")):
+        # Another process may have created it meanwhile, or have died while it did.
+        if not file.exists():
+            for half_made in file.parent.glob(part.name + "*"):
+                half_made.unlink()
+            create: Any = SqlAlchemyStore
+            create(f"sqlite:///{part}", "mlruns").engine.dispose()
+            part.replace(file)
 
 
 def _make_server_tables(address: str) -> None:
     """Create the tables under a lock, as MLflow fails if two processes create them."""
-    import mlflow.store.model_registry.sqlalchemy_store
-    import mlflow.store.tracking.sqlalchemy_store  # noqa: F401  import before the lock is taken
     import sqlalchemy as sa
     from mlflow import MlflowClient
 
@@ -135,34 +112,34 @@ def _make_server_tables(address: str) -> None:
             MlflowClient(address, address).search_experiments(max_results=1)
 
 
-def _open(uri: str, experiment: str, location: str | None) -> Tracking:
+def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
+    """Find or create an experiment."""
     mlflow = load_mlflow()
     from mlflow.exceptions import MlflowException
 
     client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    if experiment is None:
+        return Tracking(client, uri, "", "")
     found = client.get_experiment_by_name(experiment)
     if found is None:
         # The artifact location of an experiment cannot be changed later.
-        folder = None if location is None else local_folder(location)
-        if folder is not None:
-            remedy = "set tracking.artifacts to a folder that can be written"
-            require_writable(folder, "artifacts", remedy)
+        remedy = "set tracking.artifacts to a folder that can be written"
+        require_writable(location, "artifacts", remedy)
         try:
-            created = client.create_experiment(experiment, artifact_location=location, tags=_tags())
-            return Tracking(client, uri, created, experiment)
+            client.create_experiment(experiment, artifact_location=location, tags=_tags())
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-            found = client.get_experiment_by_name(experiment)
+        found = client.get_experiment_by_name(experiment)
     if found.lifecycle_stage != "active":
         raise StoreError(
             f"the experiment {experiment!r} was deleted in {redact(uri)}; "
             "restore it in MLflow or choose another name"
         )
-    # Add the view to an older experiment: `swarm ui` opens it.
-    missing = {key: text for key, text in _tags().items() if key not in found.tags}
-    for key, text in missing.items():
-        client.set_experiment_tag(found.experiment_id, key, text)
+    # Add the view to an experiment that another program created.
+    for key, text in _tags().items():
+        if key not in found.tags:
+            client.set_experiment_tag(found.experiment_id, key, text)
     return Tracking(client, uri, found.experiment_id, experiment)
 
 
@@ -183,52 +160,28 @@ def _tags() -> dict[str, str]:
     return {**_KIND, _VIEW_TAG: view}
 
 
-def _location(uri: str, artifacts: str | None) -> str | None:
-    if artifacts is not None and "://" in artifacts:
-        return artifacts
-    if uri.startswith(("http://", "https://")):
-        return None
-    if artifacts is not None:
-        return Path(artifacts).expanduser().absolute().as_uri()
-    folder = sqlite_file(uri).parent if is_sqlite(uri) else Path("mlruns").absolute()
-    return (folder / "artifacts").as_uri()
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """A run as stored; metrics are the last values."""
-
-    run_id: str
-    name: str
-    status: str
-    experiment_id: str
-    artifact_uri: str
-    params: dict[str, str]
-    tags: dict[str, str]
-    metrics: dict[str, float]
+def _location(uri: str, artifacts: str | Path | None) -> str | None:
+    """Return the URI of the artifacts of a new experiment, None for the default of a server."""
+    if artifacts is None:
+        folder = sqlite_file(uri).parent if is_sqlite(uri) else Path("mlruns")
+        artifacts = folder / "artifacts"
+    text = expand(str(artifacts), "address of the artifacts")
+    if "://" in text:
+        return text
+    is_server = uri.startswith(("http://", "https://"))
+    return None if is_server else Path(text).expanduser().absolute().as_uri()
 
 
 @dataclass(frozen=True)
 class Tracking:
-    """One experiment of one tracking store.
+    """One experiment of one tracking store."""
 
-    Attributes
-    ----------
-    client : mlflow.MlflowClient
-        Client of the store and of the model registry at the same address.
-    uri : str
-        Address with secrets; `label` is without.
-    experiment_id, experiment : str
-        Id and name of the experiment.
-    system_metrics : bool
-        Whether runs log the use of this machine.
-    """
-
-    client: Any
-    uri: str
+    client: Any  # an mlflow.MlflowClient of the store, and of the model registry there
+    uri: str  # with secrets, unlike `label`
     experiment_id: str
     experiment: str
-    system_metrics: bool = False
+    # Option by which commands use this store, after a blank; empty for the default store.
+    option: str = ""
 
     @property
     def label(self) -> str:
@@ -253,65 +206,51 @@ class Tracking:
         return replace(self, experiment=name, experiment_id=ids[name])
 
     def require_writable(self) -> None:
-        """Verify that a local artifact folder of the experiment is writable.
-
-        Raises
-        ------
-        StoreError
-            If it is not; MLflow itself would retry for minutes.
-        """
+        """Raise StoreError if a local artifact folder of the experiment cannot be written."""
         with store_errors(self.uri, f"look up the experiment {self.experiment!r}"):
-            address = self.client.get_experiment(self.experiment_id).artifact_location
-        folder = local_folder(address)
-        if folder is not None:
             require_writable(
-                folder,
+                self.client.get_experiment(self.experiment_id).artifact_location,
                 f"the artifacts of the experiment {self.experiment!r}",
                 "make it a folder that can be written, or set tracking.experiment to a new name",
             )
 
-    def start_run(self, name: str, tags: Mapping[str, str], description: str | None = None) -> str:
-        """Create a running run and return its id; the description is at the top of its page.
-
-        Raises
-        ------
-        StoreError
-            If the store does not accept the run.
-        """
+    def start_run(self, name: str, tags: Mapping[str, str], start_ms: int | None = None) -> str:
+        """Create a running run with its tags and return its id, another one for every call."""
+        user = "unknown"
+        # A container may have no name for its user.
+        with suppress(OSError, KeyError):
+            user = getpass.getuser()
+        system = {"mlflow.user": user, "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
+        labels = {accepted_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()}
         with store_errors(self.uri, f"start the run {name!r}"):
-            if "scoring" in tags:
+            if "scoring" in tags and PARENT not in tags:
                 self._add_to_view(tags["scoring"], tags.get("task", ""))
-            return create_run(self.client, self.experiment_id, name, tags, description=description)
+            run = self.client.create_run(self.experiment_id, start_ms, system | labels, name)
+        return str(run.info.run_id)
 
     def finish(self, run_id: str, status: str = "FINISHED", error: str | None = None) -> None:
         """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``."""
         with store_errors(self.uri, f"finish the run {run_id}"):
             end_run(self.client, run_id, status, error)
 
-    def run(self, run_id: str) -> RunRecord:
-        """Return a run; InputError if there is none with this id, or it was deleted."""
+    def run(self, run_id: str) -> Any:
+        """Return an ``mlflow.entities.Run``; InputError if it does not exist or was deleted."""
         from mlflow.exceptions import MlflowException
 
-        missing = InputError(f"there is no run {run_id!r} in {self.label}; `swarm runs` lists them")
         with store_errors(self.uri, f"look up the run {run_id!r}"):
             try:
                 found = self.client.get_run(run_id)
             except MlflowException as error:
-                if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
-                    raise missing from None
-                raise
+                if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
+                    raise
+                named = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
+                raise InputError(
+                    f"there is no run {run_id!r} in {self.label}; `swarm runs{named}{self.option}`"
+                    " lists them"
+                ) from None
         if found.info.lifecycle_stage != "active":
             raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
-        return RunRecord(
-            run_id=found.info.run_id,
-            name=found.info.run_name,
-            status=found.info.status,
-            experiment_id=found.info.experiment_id,
-            artifact_uri=found.info.artifact_uri,
-            params=dict(found.data.params),
-            tags=dict(found.data.tags),
-            metrics=dict(found.data.metrics),
-        )
+        return found
 
     def runs(self, filter_string: str, doing: str = "search the runs") -> Iterator[Any]:
         """Yield the runs of the experiment that match the filter, the latest first."""
@@ -333,20 +272,15 @@ class Tracking:
     def values(
         self, run_id: str, only: Collection[str] | None = None
     ) -> dict[str, dict[int, float]]:
-        """Return the values by step of every metric of a run, or of some of them."""
-        names = [name for name in self.run(run_id).metrics if only is None or name in only]
-        with store_errors(self.uri, "read the metrics"):
-            return {
-                name: {
-                    point.step: point.value
-                    for point in self.client.get_metric_history(run_id, name)
-                }
-                for name in names
-            }
-
-    def steps(self, run_id: str) -> dict[str, set[int]]:
-        """Return the logged steps of every metric of a run."""
-        return {name: set(points) for name, points in self.values(run_id).items()}
+        """Return the latest value by step of every metric of a run, or of some of them."""
+        found = {}
+        with store_errors(self.uri, f"read the metrics of the run {run_id!r}"):
+            for name in self.run(run_id).data.metrics:
+                if only is None or name in only:
+                    points = self.client.get_metric_history(run_id, name)
+                    points.sort(key=lambda point: point.timestamp)
+                    found[name] = {point.step: point.value for point in points}
+        return found
 
     def find_artifact(self, run_id: str, path: str) -> bool:
         """Return whether a run has an artifact file or folder at `path`."""
@@ -358,16 +292,13 @@ class Tracking:
     def download(self, run_id: str, path: str) -> Path:
         """Return a local path of an artifact: a copy, or the original if it is local.
 
-        Raises
-        ------
-        InputError
-            If the run has no such artifact.
+        InputError if the run has no such artifact.
         """
         if not self.find_artifact(run_id, path):
             raise InputError(f"the run {run_id} has no artifact {path!r}; check that it finished")
-        root = urlparse(self.run(run_id).artifact_uri)
-        if root.scheme in ("", "file"):
-            return Path(url2pathname(root.path)) / path
+        folder = local_folder(self.run(run_id).info.artifact_uri)
+        if folder is not None:
+            return folder / path
         with store_errors(self.uri, f"fetch the artifact {path!r}"):
             return Path(self.client.download_artifacts(run_id, path))
 

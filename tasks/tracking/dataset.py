@@ -9,12 +9,13 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.redaction import redact
 from tasks.table import Table
 from tasks.tracking.client import Tracking
-from tasks.tracking.store import redact, store_errors
+from tasks.tracking.store import store_errors
 
-SCHEMA_LENGTH = 1_048_575
-_FIRST_ROWS = 1000
+_SCHEMA_LENGTH = 1_048_575
+_FIRST_ROWS = 100
 
 
 def log_dataset(
@@ -40,65 +41,29 @@ def log_dataset(
     return entry.dataset.name, entry.dataset.digest
 
 
-def dataset_input(frame: pd.DataFrame, name: str, source: str, context: str) -> Any:
-    """Return the ``mlflow.entities.DatasetInput`` that describes a table.
-
-    Parameters
-    ----------
-    frame : DataFrame (n_rows, n_columns)
-        The table, with the target as a column.
-    name, source : str
-        Short name and origin of the table.
-    context : str
-        Purpose, such as ``training``.
-    """
+def dataset_input(
+    frame: pd.DataFrame,  # (n_rows, n_columns), with the target as a column
+    name: str,
+    source: str,
+    context: str,  # purpose, such as `training`
+) -> Any:
+    """Return the ``mlflow.entities.DatasetInput`` that describes a table."""
     from mlflow.data.code_dataset_source import CodeDatasetSource
+    from mlflow.data.pandas_dataset import from_pandas
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
-    schema = json.dumps({"mlflow_colspec": _schema(frame).to_dict()})
     origin = CodeDatasetSource({"mlflow.source.name": redact(source)})
-    dataset = Dataset(
-        name=name,
-        digest=_digest(frame),
-        source_type=origin._get_source_type(),
-        source=origin.to_json(),
-        # The schema of a very wide table exceeds MLflow's limit.
-        schema=schema if len(schema) <= SCHEMA_LENGTH else None,
-        profile=json.dumps({"num_rows": len(frame), "num_elements": int(frame.size)}),
-    )
-    return DatasetInput(dataset, tags=[InputTag("mlflow.data.context", context)])
-
-
-def _schema(frame: pd.DataFrame) -> Any:
-    """Return the ``mlflow.types.Schema`` of a table.
-
-    MLflow's own inference reads all values of each column, several times. The type of numbers,
-    booleans and dates follows from their dtype; that of other columns is inferred from their first
-    rows.
-    """
-    from mlflow.types import ColSpec, Schema
-
-    by_dtype: dict[Any, Any] = {}
-    columns: list[Any] = []
-    missing = frame.isna().any().to_numpy()
-    for position, (name, dtype) in enumerate(frame.dtypes.items()):
-        if dtype.kind not in "biufM":
-            found = _column_type(frame.iloc[:_FIRST_ROWS, [position]])
-        else:
-            if dtype not in by_dtype:
-                by_dtype[dtype] = _column_type(frame.iloc[:1, [position]])
-            found = by_dtype[dtype]
-        columns.append(ColSpec(found, name=str(name), required=not missing[position]))
-    return Schema(columns)
-
-
-def _column_type(column: pd.DataFrame) -> Any:
-    from mlflow.models import infer_signature
-
+    # MLflow's inference of the schema reads all values of each column, several times.
+    first = frame.head(_FIRST_ROWS)
     with warnings.catch_warnings():
         # The hint about integer columns and missing values concerns models, not a table.
         warnings.simplefilter("ignore", UserWarning)
-        return infer_signature(column).inputs.inputs[0].type
+        entry = from_pandas(first, origin, name=name, digest=_digest(frame)).to_dict()
+    entry["profile"] = json.dumps({"num_rows": len(frame), "num_elements": int(frame.size)})
+    if len(entry["schema"]) > _SCHEMA_LENGTH:
+        # That of a very wide table exceeds MLflow's limit.
+        del entry["schema"]
+    return DatasetInput(Dataset(**entry), tags=[InputTag("mlflow.data.context", context)])
 
 
 def _digest(frame: pd.DataFrame) -> str:

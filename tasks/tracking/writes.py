@@ -1,45 +1,44 @@
-"""What is written to MLflow: accepted names and values, and idempotent calls of its client.
+"""What is written to a run: names and values that MLflow accepts, and calls that can be repeated.
 
 MLflow deduplicates points of a metric with the same step, time and value, and overwrites
-everything else. The exception is :func:`create_run`: before a retry, call :func:`find_child`.
+everything else.
 """
 
 from __future__ import annotations
 
-import getpass
 import json
 import re
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-# MLflow's limits of a value, a name and a request; its client divides longer batches itself.
-PARAM_LENGTH, _TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
-_RUNS = 1000
-_PARENT = "mlflow.parentRunId"
+# MLflow's limits of a value and a name; its client divides longer batches itself.
+PARAM_LENGTH, TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
+PARENT = "mlflow.parentRunId"
+NOTE = "mlflow.note.content"
 
-# MLflow groups the charts of metrics by prefix and sorts the groups by name, so that the cost,
-# which is the most important, comes first. These are the names of the metrics of an epoch.
-BEST_COST = "cost/best"
+# The metrics of an epoch that are logged, by their name in the history; `history.parquet` has all.
+# MLflow groups charts by prefix and sorts the groups by name, so that the cost comes first.
 _NAMES = {
-    "best_cost": BEST_COST,
+    "best_cost": "cost/best",
     "pbest_cost_mean": "cost/pbest_mean",
-    "pbest_cost_median": "cost/pbest_median",
     "best_size": "size/best",
-    "size_mean": "size/mean",
     "diversity": "swarms/diversity",
     "evaluations": "spent/evaluations",
     "distinct_evaluations": "spent/distinct_evaluations",
     "fits": "spent/fits",
-    "folds_pruned": "spent/folds_pruned",
-    "failed_evaluations": "spent/failed_evaluations",
 }
 
 
 def metric_key(name: str) -> str:
     """Return the name of a metric of an epoch with its group as a prefix, others unchanged."""
-    return _NAMES.get(name) or re.sub(r"^swarm_(\d+)_best_cost$", r"swarms/\1_best_cost", name)
+    return _NAMES.get(name, name)
+
+
+def epoch_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
+    """Return those of the metrics of an epoch that are logged."""
+    return {name: value for name, value in metrics.items() if name in _NAMES}
 
 
 def accepted_key(name: str) -> str:
@@ -53,79 +52,18 @@ def cut(value: object, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def create_run(
-    client: Any,
-    experiment_id: str,
-    name: str,
-    tags: Mapping[str, str],
-    *,
-    description: str | None = None,
-    parent: str | None = None,
-    start_ms: int | None = None,
-) -> str:
-    """Create a run with status RUNNING and its tags, and return its id."""
-    system = {"mlflow.user": _user(), "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
-    if description:
-        system["mlflow.note.content"] = description
-    if parent:
-        system[_PARENT] = parent
-    labels = {accepted_key(key): cut(value, _TAG_LENGTH) for key, value in tags.items()}
-    run = client.create_run(experiment_id, start_time=start_ms, tags=system | labels, run_name=name)
-    return str(run.info.run_id)
-
-
-def find_child(client: Any, experiment_id: str, parent: str, name: str) -> str | None:
-    """Return the id of the latest child run with this name, None if there is none."""
-    # Names are compared here, as a name with quotation marks cannot be used in a filter.
-    found = client.search_runs(
-        [experiment_id],
-        filter_string=f"tags.`{_PARENT}` = '{parent}'",
-        max_results=_RUNS,
-        order_by=["attributes.start_time DESC"],
-    )
-    return next((str(run.info.run_id) for run in found if run.info.run_name == name), None)
-
-
-def log_params(client: Any, run_id: str, params: Mapping[str, object]) -> None:
-    """Log parameters; long values are truncated to MLflow's limit, and null is not logged."""
-    from mlflow.entities import Param
-
-    written = [
-        Param(accepted_key(key), cut(value, PARAM_LENGTH))
-        for key, value in params.items()
-        if value is not None
-    ]
-    client.log_batch(run_id, params=written)
-
-
-def log_tags(client: Any, run_id: str, tags: Mapping[str, str]) -> None:
-    """Set tags of a run."""
-    from mlflow.entities import RunTag
-
-    written = [RunTag(accepted_key(key), cut(tags[key], _TAG_LENGTH)) for key in tags]
-    client.log_batch(run_id, tags=written)
-
-
-def log_points(
-    client: Any,
-    run_id: str,
-    points: Iterable[tuple[str, float, int]],
-    time_ms: int,
-    *,
-    model_id: str | None = None,
-    dataset: tuple[str, str] | None = None,
+def log_texts(
+    client: Any, run_id: str, params: Mapping[str, object], tags: Mapping[str, str]
 ) -> None:
-    """Log points of metrics, each a tuple of name, value and step.
+    """Log parameters and tags, truncated to MLflow's limits; null is no parameter."""
+    from mlflow.entities import Param, RunTag
 
-    With `model_id` they are metrics of this model too, on the data set of this name and digest.
-    """
-    from mlflow.entities import Metric
-
-    data, digest = dataset or (None, None)
-    metrics = [
-        Metric(name, value, time_ms, step, model_id, data, digest) for name, value, step in points
-    ]
-    client.log_batch(run_id, metrics=metrics)
+    kept = {key: value for key, value in params.items() if value is not None}
+    client.log_batch(
+        run_id,
+        params=[Param(accepted_key(key), cut(kept[key], PARAM_LENGTH)) for key in kept],
+        tags=[RunTag(accepted_key(key), cut(tags[key], TAG_LENGTH)) for key in tags],
+    )
 
 
 def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
@@ -151,12 +89,5 @@ def end_run(
 ) -> None:
     """End a run as ``FINISHED``, ``FAILED`` or ``KILLED``, with an optional error."""
     if error:
-        log_tags(client, run_id, {"error": error})
+        log_texts(client, run_id, {}, {"error": error})
     client.set_terminated(run_id, status, end_ms)
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "unknown"

@@ -26,23 +26,12 @@ from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWei
 
 @dataclass(frozen=True)
 class BinarySwarm(MemoryState):
-    """A swarm and its pbests.
+    """A swarm and its pbests."""
 
-    Attributes
-    ----------
-    position : bool (n_particles, n_units)
-    velocity : float64 (n_particles, n_units)
-        Stickiness of the bits with step ``"sticky"``.
-    inertia : float
-        Inertia of the next step.
-    stalled : int
-        Catfish: epochs since the gbest improved, or since the last restart.
-    """
-
-    position: Bool
-    velocity: Float
-    inertia: float
-    stalled: int = 0
+    position: Bool  # (n_particles, n_units)
+    velocity: Float  # (n_particles, n_units)
+    inertia: float  # of the next step
+    stalled: int = 0  # catfish: epochs since the gbest improved, or since the last restart
 
 
 @dataclass(frozen=True)
@@ -66,8 +55,8 @@ class BinarySwarmStrategy(Strategy):
 
     Attributes
     ----------
-    role : str
-        What produced the masks after the first epoch, for the record.
+    name : str
+        Name in the catalogue, for errors.
     """
 
     n_particles: int = 30
@@ -85,8 +74,7 @@ class BinarySwarmStrategy(Strategy):
         require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
-    takes_late_answers: ClassVar[bool] = True
-    role: ClassVar[str]
+    name: ClassVar[str]
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -99,7 +87,7 @@ class BinarySwarmStrategy(Strategy):
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
         """Place the particles; warm-start masks, if any, come first."""
-        position = place(self.n_particles, self.init, space, hints, rng, strategy=self.role)
+        position = place(self.n_particles, self.init, space, hints, rng, strategy=self.name)
         velocity = np.zeros(position.shape)
         return BinarySwarm(space, 0, Memory.blank(position), position, velocity, self.inertia)
 
@@ -107,16 +95,14 @@ class BinarySwarmStrategy(Strategy):
         """Move every particle, from the second epoch on."""
         role = "init"
         if state.epoch > 0:
-            state, role = self.moved(state, rng), self.role
+            state, role = self.moved(state, rng), self._step
         proposal = propose_to_improve(state.memory, state.position, role)
         return replace(state, epoch=state.epoch + 1), proposal
 
     def moved(self, swarm: BinarySwarm, rng: np.random.Generator) -> BinarySwarm:
         """Move every particle towards its pbest and the gbest, and repair the positions.
 
-        References
-        ----------
-        Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
+        Source: Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
         """
         pbest = swarm.memory.masks
         gbest = np.broadcast_to(pbest[best_of(swarm.memory)], pbest.shape)

@@ -23,10 +23,7 @@ from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 
 
 def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Float:
-    """Draw coordinates in [0, 1] that select exactly the units of `masks` (n, n_units).
-
-    Coordinates are uniform above the threshold for selected units, and up to it for others.
-    """
+    """Draw coordinates in [0, 1] that select exactly the units of `masks` (n, n_units)."""
     drawn = rng.random(masks.shape)
     # 1 - r is above 0, so a selected unit is never at the threshold itself.
     return np.where(masks, threshold + (1.0 - threshold) * (1.0 - drawn), threshold * drawn)
@@ -34,21 +31,12 @@ def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Floa
 
 @dataclass(frozen=True)
 class ContinuousSwarm(MemoryState):
-    """A swarm and its pbests.
+    """A swarm and its pbests; each array is (n_particles, n_units)."""
 
-    Attributes
-    ----------
-    masks : bool (n_particles, n_units)
-        Units that the positions select, repaired.
-    position, velocity : float64 (n_particles, n_units)
-    best_position : float64 (n_particles, n_units)
-        Positions of the pbests.
-    """
-
-    masks: Bool
+    masks: Bool  # units that the positions select, repaired
     position: Float
     velocity: Float
-    best_position: Float
+    best_position: Float  # positions of the pbests
 
 
 @dataclass(frozen=True)
@@ -94,14 +82,7 @@ class ContinuousSwarmStrategy(Strategy):
         return ContinuousSwarm(space, 0, memory, masks, position, velocity, position)
 
     def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
-        """Move every particle by its velocity, within [0, 1].
-
-        The gbest is the pbest of the lowest cost; fewer units win a tie.
-
-        References
-        ----------
-        Hafiz et al. (2018), equations 2 and 3.
-        """
+        """Move every particle by its velocity within [0, 1] (Hafiz et al. 2018, eq. 2 and 3)."""
         best, weights = swarm.best_position, VelocityWeights(self.inertia, self.c1, self.c2)
         gbest = np.broadcast_to(best[best_of(swarm.memory)], best.shape)
         velocity = update_velocity(swarm.velocity, swarm.position, best, gbest, weights, rng)

@@ -10,9 +10,7 @@ from swarm.arrays import Bool, Float, Int
 def fitness(costs: Float) -> Float:
     """Turn costs (n,) into fitness relative to the worst finite cost: 0 for it and for inf.
 
-    References
-    ----------
-    Grefenstette (1986), a scaling window of one generation.
+    Source: Grefenstette (1986), a scaling window of one generation.
     """
     finite = np.isfinite(costs)
     worst = costs[finite].max(initial=-np.inf)
@@ -20,14 +18,9 @@ def fitness(costs: Float) -> Float:
 
 
 def select_parents(fit: Float, count: int, rng: np.random.Generator) -> Int:
-    """Select `count` parents in proportion to fitness (n,), by stochastic universal sampling.
+    """Select `count` parents in proportion to fitness (n,), each its share rounded up or down.
 
-    Each is selected in proportion to its share, rounded up or down, in random order. If all are
-    equally fit, all have the same share.
-
-    References
-    ----------
-    Baker (1987), Reducing bias and inefficiency in the selection algorithm.
+    Source: Baker (1987), Reducing bias and inefficiency in the selection algorithm.
     """
     share = np.cumsum(fit if fit.sum() > 0 else np.ones_like(fit))
     pointers = (np.arange(count) + rng.random()) * (share[-1] / count)
@@ -36,18 +29,7 @@ def select_parents(fit: Float, count: int, rng: np.random.Generator) -> Int:
 
 
 def crossover(parents: Bool, probability: float, rng: np.random.Generator) -> Bool:
-    """Apply two-point crossover to each pair with `probability`.
-
-    Rows 0 and 1 are a pair, then 2 and 3; the last row of an odd number has no mate.
-
-    Parameters
-    ----------
-    parents : bool (n, n_units)
-
-    Returns
-    -------
-    bool (n, n_units)
-    """
+    """Cross each pair of rows (0 and 1, 2 and 3, ...) at two points, with `probability`."""
     n_pairs, n_units = len(parents) // 2, parents.shape[1]
     mates = rng.random(n_pairs) < probability
     points = np.sort(rng.integers(0, n_units + 1, size=(n_pairs, 2)), axis=1)

@@ -23,18 +23,10 @@ _PART = 2.0**-30
 
 @dataclass(frozen=True)
 class Merit:
-    """Mutual information of the units of a space.
+    """Mutual information of the units of a space."""
 
-    Attributes
-    ----------
-    relevance : float64 (n_units,)
-        Summed over the labels.
-    redundancy : float64 (n_units, n_units)
-        The diagonal is zero.
-    """
-
-    relevance: Float
-    redundancy: Float
+    relevance: Float  # (n_units,), summed over the labels
+    redundancy: Float  # (n_units, n_units), with a diagonal of zeros
 
     def __post_init__(self) -> None:
         read_only(self.relevance, self.redundancy)
@@ -58,23 +50,11 @@ def add_one(
     rng: np.random.Generator,
     *,
     alpha: int,
-    where: Bool | None = None,
+    where: Bool | None = None,  # (n,), the masks that gain a unit; None: all
 ) -> Bool:
-    """Add to each mask one of the `alpha` missing units of the highest Q, at random.
+    """Add to each mask (n, n_units) one of its `alpha` missing units of the highest Q, at random.
 
-    Forbidden units are never added; a mask that contains all others stays unchanged.
-
-    Parameters
-    ----------
-    masks : bool (n, n_units)
-    alpha
-        Length of the restricted candidate list; 1 takes the best.
-    where : bool (n,), optional
-        Which masks gain a unit; default: all.
-
-    References
-    ----------
-    Matijevic (2022), algorithm 1.
+    Source: Matijevic (2022), algorithm 1.
     """
     return masks | _gained(masks, merit.values(masks), space, rng, alpha, where)
 
@@ -86,21 +66,11 @@ def delete_one(
     rng: np.random.Generator,
     *,
     alpha: int,
-    where: Bool | None = None,
+    where: Bool | None = None,  # (n,), the masks that lose a unit; None: all
 ) -> Bool:
-    """Delete from each mask one of its `alpha` units of the lowest Q, at random.
+    """Delete from each mask one of its `alpha` units of the lowest Q, whatever the size bounds.
 
-    Fixed units are never deleted; a mask that has no others stays unchanged. The caller has to
-    respect the bounds on sizes.
-
-    Parameters
-    ----------
-    masks, alpha, where
-        See :func:`add_one`.
-
-    References
-    ----------
-    Matijevic (2022), algorithm 2.
+    Source: Matijevic (2022), algorithm 2.
     """
     merits = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
     return masks & ~_drawn(lowest(merits, alpha), rng, where)
@@ -109,18 +79,9 @@ def delete_one(
 def grow(
     size: Int, merit: Merit, space: SearchSpace, rng: np.random.Generator, *, alpha: int
 ) -> Bool:
-    """Build masks of each size (n,) from one random unit by :func:`add_one`.
+    """Build masks of each size (n,) by :func:`add_one`, from the fixed units or a random one.
 
-    Fixed units, if any, take the place of the random unit.
-
-    Returns
-    -------
-    bool (n, n_units)
-        Of the requested sizes, within the constraints.
-
-    References
-    ----------
-    Matijevic (2022), section 4 (the starting solution).
+    Source: Matijevic (2022), section 4 (the starting solution).
     """
     size = np.clip(size, space.min_size, space.max_size)
     masks = np.tile(space.fixed, (len(size), 1))

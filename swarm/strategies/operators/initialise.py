@@ -9,11 +9,9 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 
 
-def bernoulli(
-    n: int, space: SearchSpace, rng: np.random.Generator, *, probability: float = 0.5
-) -> Bool:
-    """Select every unit of `n` masks with `probability`: bool (n, n_units), repaired."""
-    return space.repair(rng.random((n, space.n_units)) < probability, rng)
+def bernoulli(n: int, space: SearchSpace, rng: np.random.Generator) -> Bool:
+    """Select every unit of `n` masks with probability 0.5: bool (n, n_units), repaired."""
+    return space.repair(rng.random((n, space.n_units)) < 0.5, rng)
 
 
 def draw_sizes(
@@ -36,20 +34,7 @@ def of_sizes(size: Int, space: SearchSpace, rng: np.random.Generator) -> Bool:
 
 
 def one_per_cluster(n: int, space: SearchSpace, clusters: Int, rng: np.random.Generator) -> Bool:
-    """Draw one unit of every cluster for each of `n` masks.
-
-    Forbidden units are drawn only if a cluster has no others; repair removes them.
-
-    Parameters
-    ----------
-    clusters : int (n_units,)
-        Cluster label of each unit.
-
-    Returns
-    -------
-    bool (n, n_units)
-        Repaired: bounds and fixed units may add or remove units.
-    """
+    """Draw one unit of every cluster for each of `n` masks: bool (n, n_units), repaired."""
     key = rng.random((n, space.n_units)) + space.forbidden
     labels = np.broadcast_to(clusters, key.shape)
     order = np.lexsort((key, labels), axis=1)
@@ -60,20 +45,7 @@ def one_per_cluster(n: int, space: SearchSpace, clusters: Int, rng: np.random.Ge
 
 
 def ranked_prefixes(n: int, space: SearchSpace, relevance: Float, rng: np.random.Generator) -> Bool:
-    """Make masks of the most relevant units, their sizes in geometric progression.
-
-    Parameters
-    ----------
-    n
-        Number of masks; their sizes go from the smallest allowed to the largest.
-    relevance : float64 (n_units,)
-        Of equal values the first comes first. Fixed units precede all others.
-
-    Returns
-    -------
-    bool (n, n_units)
-        By ascending size.
-    """
+    """Make `n` masks of the most relevant units, their sizes in geometric progression."""
     if n == 0:
         return np.zeros((0, space.n_units), dtype=bool)
     size = np.rint(np.geomspace(space.min_size, space.max_size, n))
@@ -90,24 +62,14 @@ def hints_to_place(init: str) -> tuple[str, ...]:
 
 def place(
     n: int,
-    init: str,
+    init: str,  # as documented in BinarySwarmStrategy
     space: SearchSpace,
     hints: Hints,
     rng: np.random.Generator,
     *,
-    strategy: str,
+    strategy: str,  # for the error message if a hint is missing
 ) -> Bool:
-    """Draw the initial positions of a swarm, warm-start masks first: bool (n, n_units).
-
-    Parameters
-    ----------
-    init
-        ``"bernoulli"``: each unit with probability 0.5; ``"clusters"``: one unit of every
-        cluster; ``"ranked"``: every other mask as for clusters, the others the most relevant units
-        in growing numbers.
-    strategy
-        Name of the strategy, for the error message if a hint is missing.
-    """
+    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units)."""
     if init == "bernoulli":
         drawn = bernoulli(n, space, rng)
     else:

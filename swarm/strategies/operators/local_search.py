@@ -8,24 +8,10 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int
 from swarm.problem.space import SearchSpace
-from swarm.statistics.distances import Distances
 
 
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
-    """Mark the `count` lowest keys of each row among the marked units.
-
-    Ties are broken at random, so that exactly ``min(count, available)`` units are marked.
-
-    Parameters
-    ----------
-    key : float64 (n, n_units)
-    among : bool (n, n_units)
-    count : int (n,)
-
-    Returns
-    -------
-    bool (n, n_units)
-    """
+    """Mark the ``count[i]`` lowest keys of row i among the marked units, ties broken at random."""
     masked = np.where(among, key, np.inf)
     order = np.lexsort((rng.random(key.shape), masked, ~among), axis=1)
     rank = np.empty_like(order)
@@ -33,37 +19,31 @@ def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Boo
     return (rank < count[:, None]) & among
 
 
+def total_squared(subsets: Bool, squared: Float) -> Float:
+    """Sum ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` for every S and j: (n, n_units)."""
+    # The rounding of a matrix product depends on its blocking and on the number of BLAS threads,
+    # and may differ for equal columns. With sums row by row, equal units tie on any machine.
+    total = np.zeros(subsets.shape)
+    for row, subset in enumerate(subsets):
+        total[row] = squared[subset].sum(axis=0)
+    return total
+
+
 def search_locally(
     pbest: Bool,
-    importance: Float,
-    distances: Distances,
+    importance: Float,  # (n, n_units), read where `pbest` is set
+    squared: Float,  # (n_units, n_units), squared distances
     space: SearchSpace,
     rng: np.random.Generator,
     *,
     addition_bound: Literal["min", "max"] = "min",
 ) -> Bool:
-    """Search around pbest subsets S of size l among d units.
+    """Drop unimportant units of pbest subsets S (n, n_units), and add distant ones, unrepaired.
 
-    ``xi ~ U{1..l}`` units of S with the lowest importance are candidates for removal and
-    ``eta ~ U{1..min(l, d - l)}`` units outside S with the largest total distance
-    ``d_total(S, j)^2 = sum_{i in S} d(i, j)^2`` are candidates for addition; each candidate
-    flips with probability 0.5. The source bounds eta by ``max(l, d - l)``; ``min`` keeps a sparse
-    subset sparse. Fixed and forbidden units are never candidates.
-
-    Parameters
-    ----------
-    pbest : bool (n, n_units)
-    importance : float64 (n, n_units)
-        Higher is more important; read where `pbest` is set.
-
-    Returns
-    -------
-    bool (n, n_units)
-        Not repaired: a row may be empty.
-
-    References
-    ----------
-    The description of multi-swarm BPSO (docs/sources.md), section 2.
+    ``xi ~ U{1..l}`` of its l units with the lowest importance may leave it, and
+    ``eta ~ U{1..min(l, d - l)}`` others with the largest ``d_total(S, j)`` may enter, each with
+    probability 0.5; the source bounds eta by ``max(l, d - l)``, which fills a sparse subset.
+    Source: the description of multi-swarm BPSO (docs/sources.md), section 2.
     """
     removable = pbest & ~space.fixed
     addable = ~pbest & ~space.forbidden
@@ -75,7 +55,7 @@ def search_locally(
     # A draw above the number of units outside takes them all.
     additions = np.minimum(_uniform_count(most_added, rng), addable.sum(axis=1))
     candidates = lowest(importance, removable, removals, rng)
-    candidates |= lowest(-distances.total(pbest), addable, additions, rng)
+    candidates |= lowest(-total_squared(pbest, squared), addable, additions, rng)
     return pbest ^ (candidates & (rng.random(pbest.shape) < 0.5))
 
 

@@ -14,19 +14,12 @@ from swarm.strategies.base import Members, Proposal
 
 @dataclass(frozen=True)
 class Memory:
-    """The best position each particle has found.
+    """The best position each particle has found."""
 
-    Attributes
-    ----------
-    masks : bool (n_particles, n_units)
-    costs : float64 (n_particles,)
-        The measured costs of exactly these masks; inf before the first evaluation.
-    importances : float64 (n_particles, n_units)
-    """
-
-    masks: Bool
+    masks: Bool  # (n_particles, n_units)
+    # (n_particles,), measured for exactly these masks; inf before the first evaluation
     costs: Float
-    importances: Float
+    importances: Float  # (n_particles, n_units)
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.costs, self.importances)
@@ -39,10 +32,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class MemoryState:
-    """State of a strategy after `epoch` proposals, whose solutions are those in its memory.
-
-    The arrays of subclasses become read-only.
-    """
+    """State after `epoch` proposals; the arrays of subclasses become read-only."""
 
     space: SearchSpace
     epoch: int
@@ -75,16 +65,7 @@ def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:
 
 
 def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float) -> Memory:
-    """Update personal bests by candidates, in the order of the rows.
-
-    Parameters
-    ----------
-    owner : int (n,)
-        The particle each candidate belongs to; a particle may have several candidates.
-    masks : bool (n, n_units)
-    costs : float64 (n,)
-    importances : float64 (n, n_units)
-    """
+    """Update the pbests of `owner` (n,) by candidates (n, n_units), row by row."""
     best_masks = memory.masks.copy()
     best_costs = memory.costs.copy()
     best_importances = memory.importances.copy()
@@ -107,17 +88,9 @@ def learn(memory: Memory, proposal: Proposal, evaluations: Evaluations) -> Memor
 
 
 def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
-    """Drop the units that no fold model used, within the constraints.
+    """Drop the units that no fold model used, but keep the first of them up to `min_size`.
 
-    If fewer than `min_size` would remain, the first unused units of the mask are kept.
-
-    Parameters
-    ----------
-    masks, used : bool (n, n_units)
-
-    References
-    ----------
-    The description of multi-swarm BPSO (docs/sources.md), section 1: "the updated position
+    Source: the description of multi-swarm BPSO (docs/sources.md), section 1: "the updated position
     (subset) will only include the features that were actually used by the model".
     """
     kept: Bool = masks & (used | space.fixed)

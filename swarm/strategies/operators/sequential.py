@@ -13,15 +13,13 @@ from swarm.errors import SpaceError
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
+from swarm.rounding import rounding_error
 from swarm.strategies.base import Members, Proposal, Strategy
 
 # A number, a range, or a rule over all allowed sizes.
 Size = int | str | tuple[int, int] | list[int]
 
 _RULES = ("auto", "best", "parsimonious")
-
-# Equal mean costs may differ in the last digits, by the order of summation of the fold costs.
-_MARGIN = 1e-12
 
 _Phase = Literal["start", "step", "conditional", "finished"]
 
@@ -48,19 +46,9 @@ def check_size(size: Size) -> None:
 def answer_sizes(
     size: Size | None, space: SearchSpace, *, tol: float | None = None
 ) -> tuple[int, int]:
-    """Smallest and largest number of units that the result may have.
+    """Smallest and largest size of the result, None any; SpaceError if the space forbids `size`.
 
-    Parameters
-    ----------
-    size
-        None: any allowed size, like ``"best"``.
-    tol
-        If given, ``"auto"`` means any allowed size, else half of the units.
-
-    Raises
-    ------
-    SpaceError
-        If `size` contradicts the constraints of the space.
+    With `tol`, ``"auto"`` means any allowed size, else half of the units.
     """
     if size == "auto" and tol is None:
         half = int((~space.forbidden).sum()) // 2
@@ -85,37 +73,15 @@ def answer_sizes(
 
 
 def additions(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
-    """Every set with one unit more than `mask` (n_units,), the first unit first.
-
-    Parameters
-    ----------
-    barred : int
-        A unit that must not be added; -1 for none.
-
-    Returns
-    -------
-    bool (n, n_units)
-        Without rows if no unit can be added.
-    """
+    """Every set with one unit more, but not `barred`, the first unit first: (n, n_units)."""
     units = np.flatnonzero(~mask & ~space.forbidden)
     return _turned(mask, units[units != barred])
 
 
 def removals(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
-    """Every set with one unit fewer than `mask` (n_units,); the first lacks the last unit.
+    """Every set with one unit fewer, except without `barred`: (n, n_units).
 
-    The sets are in lexicographic order, 012, 013, 023, 123, so that the set of the earlier units
-    wins a tie, as it does when units are added.
-
-    Parameters
-    ----------
-    barred : int
-        A unit that must not be removed; -1 for none.
-
-    Returns
-    -------
-    bool (n, n_units)
-        Without rows if no unit can be removed.
+    In lexicographic order, so that the set of the earlier units wins a tie, as for additions.
     """
     units = np.flatnonzero(mask & ~space.fixed)[::-1]
     return _turned(mask, units[units != barred])
@@ -129,10 +95,7 @@ def _turned(mask: Bool, units: Int) -> Bool:
 
 
 def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
-    """The fixed units and the first of the others, for each size (n,): bool (n, n_units).
-
-    Forbidden units are excluded, so a size must not exceed the number of allowed units.
-    """
+    """The fixed and the first allowed units, for each size (n,): bool (n, n_units)."""
     order = np.lexsort((~space.fixed, space.forbidden))
     rank = np.empty_like(order)
     rank[order] = np.arange(space.n_units)
@@ -142,86 +105,48 @@ def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
 def first_best(costs: Float) -> int:
     """Index of the first of the costs (n,) that equals the lowest up to rounding."""
     lowest = np.min(costs)
-    return int(np.argmax(costs <= lowest + _margin(lowest)))
+    return int(np.argmax(costs <= lowest + rounding_error(lowest)))
 
 
 def is_better(cost: float, than: float) -> bool:
     """Whether `cost` is lower than `than` by more than rounding."""
-    return bool(cost < than - (_margin(than) if np.isfinite(than) else 0.0))
-
-
-def _margin(cost: float) -> float:
-    return _MARGIN * max(1.0, abs(cost))
+    return bool(cost < than - (rounding_error(than) if np.isfinite(than) else 0.0))
 
 
 def standard_error(fold_costs: Float) -> float:
-    """Standard error of the mean of the fold costs (n_folds,).
-
-    ``s / sqrt(n_folds)``, where s is the sample standard deviation with ``n_folds - 1`` in the
-    denominator; 0 for a single fold, from which no error can be estimated.
-    """
+    """Standard error of the mean of the fold costs (n_folds,); 0 for a single fold."""
     if len(fold_costs) < 2:
         return 0.0
     return float(np.std(fold_costs, ddof=1) / np.sqrt(len(fold_costs)))
 
 
 def within_one_error(costs: Float, errors: Float) -> int:
-    """Index of the first cost that is within one standard error of the lowest.
+    """Index of the first of the costs by size (n,) within one standard error of the lowest.
 
-    Parameters
-    ----------
-    costs : float64 (n,)
-        By ascending size; inf where nothing was measured, at least one finite.
-    errors : float64 (n,)
-        Standard errors; only that of the lowest cost is used, and of equal lowest costs that of
-        the first.
-
-    References
-    ----------
-    Breiman, Friedman, Olshen and Stone, Classification and Regression Trees (1984), section
+    Source: Breiman, Friedman, Olshen and Stone, Classification and Regression Trees (1984), section
     3.4.3. mlxtend calls the rule ``parsimonious``.
     """
     best = first_best(costs)
     limit = costs[best] + errors[best]
-    return int(np.argmax(costs <= limit + _margin(limit)))
+    return int(np.argmax(costs <= limit + rounding_error(limit)))
 
 
 @dataclass(frozen=True)
 class SequentialState:
-    """The current set of a path, and the best set of every size on it.
-
-    Attributes
-    ----------
-    bounds : (int, int)
-        Smallest and largest size of the result.
-    phase : str
-        What is proposed next: the set that the path starts from (``start``), all sets that are one
-        step away (``step``), or those one step back (``conditional``); ``finished``.
-    mask : bool (n_units,)
-        The current set; empty before the first epoch of a forward search without fixed units.
-    cost : float
-        Its cost.
-    turned : int
-        The unit of the last step.
-    sizes : int (n_sizes,)
-        Every size on the path, ascending.
-    masks : bool (n_sizes, n_units)
-        The best set of each size.
-    costs, errors : float64 (n_sizes,)
-        Their costs, inf before the first measurement, and the standard errors.
-    """
+    """The current set of a path, and the best set of every size on it."""
 
     space: SearchSpace
     strategy: SequentialStrategy
-    bounds: tuple[int, int]
+    bounds: tuple[int, int]  # smallest and largest size of the result
+    # what is proposed next: the first set, all sets one step away, or those one step back
     phase: _Phase
-    mask: Bool
-    cost: float
-    turned: int
-    sizes: Int
-    masks: Bool
-    costs: Float
-    errors: Float
+    mask: Bool  # (n_units,), empty before the first epoch of a forward search without fixed units
+    cost: float  # of `mask`
+    turned: int  # unit of the last step
+    sizes: Int  # (n_sizes,), every size on the path, ascending
+    masks: Bool  # (n_sizes, n_units), the best set of each size
+    costs: Float  # (n_sizes,), inf before the first measurement
+    errors: Float  # (n_sizes,), standard errors of the costs
 
     def __post_init__(self) -> None:
         read_only(self.mask, self.sizes, self.masks, self.costs, self.errors)
@@ -369,13 +294,7 @@ class SequentialStrategy(Strategy):
         return [1] + [size - fixed for size in range(allowed, lowest, -1)]
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> SequentialState:
-        """Start from the fixed units, or from all allowed units.
-
-        Raises
-        ------
-        SpaceError
-            If `size` contradicts the constraints of the space.
-        """
+        """Start from the fixed or all allowed units; SpaceError if `size` contradicts the space."""
         lo, hi = answer_sizes(self.size, space, tol=self.tol)
         n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
         sizes = np.arange(max(1, n_fixed), hi + 1) if self.forward else np.arange(lo, allowed + 1)
@@ -396,10 +315,7 @@ class SequentialStrategy(Strategy):
     def propose(
         self, state: SequentialState, rng: np.random.Generator
     ) -> tuple[SequentialState, Proposal]:
-        """Propose all candidates of the next step.
-
-        Costs are exact, except those of conditional steps that cannot succeed.
-        """
+        """Propose the candidates of the next step; only conditional ones have an incumbent."""
         if state.phase == "start":
             return state, Proposal.plain(state.mask[None, :].copy(), "start")
         if state.phase == "step":

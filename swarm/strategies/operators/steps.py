@@ -2,11 +2,6 @@
 
 ``bpso``
     Velocities, and a sigmoid that sets the bits (Kennedy and Eberhart 1997).
-``v_shaped``
-    The same velocities, and a V-shaped function that flips the bits (Nezamabadi-pour et al. 2008).
-``sticky``
-    Flip probabilities without velocities; a bit that flipped stays for a while (Nguyen et al.
-    2021).
 ``recombine``
     Uniform crossover of the pbest and its leader's, and about one flip in and one out.
 
@@ -27,35 +22,17 @@ from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.problem.space import SearchSpace
 
-Step = Literal["bpso", "recombine", "sticky", "v_shaped"]
-
-# Sticky steps. i_s = 4 / n_units: four bits flip per step if none is sticky. Ours: at most a half,
-# as otherwise nothing would be left for the exemplars where there are four units or fewer.
-_FREE_FLIPS = 4.0
-_MOST_FREE = 0.5
-# i_p / i_g: the pbest has twice the weight of the leader.
-_ALPHA = 2.0
-# ustkS: steps until a bit that flipped is free again, 8 % of a hundred iterations.
-_STEPS = 8
+Step = Literal["bpso", "recombine"]
 
 
 @dataclass(frozen=True)
 class Particles:
-    """The particles that a step moves.
-
-    Attributes
-    ----------
-    position, pbest, leader : bool (n_particles, n_units)
-        `leader` has one row per particle: the best pbest of its swarm.
-    velocity : float64 (n_particles, n_units)
-        Velocities; for ``sticky`` the stickiness, from 0, free, to 1, just flipped; unused by
-        ``recombine``.
-    """
+    """The particles that a step moves; each array is (n_particles, n_units)."""
 
     position: Bool
     pbest: Bool
-    leader: Bool
-    velocity: Float
+    leader: Bool  # per particle, the best pbest of its swarm
+    velocity: Float  # unused by recombine
     space: SearchSpace
 
 
@@ -75,11 +52,7 @@ class VelocityWeights:
 
     @property
     def reach(self) -> float:
-        """Supremum of the absolute velocities of a swarm that starts at rest.
-
-        ``(c1 + c2) / (1 - w)``, the sum of a geometric series, as each update adds less than
-        ``c1 + c2``; inf for an inertia of 1 or more. A larger bound never clamps a velocity.
-        """
+        """Supremum of velocities that start at 0: ``(c1 + c2) / (1 - w)``, or inf if w >= 1."""
         if self.c1 + self.c2 == 0.0:
             return 0.0
         return (self.c1 + self.c2) / (1.0 - self.inertia) if self.inertia < 1.0 else np.inf
@@ -93,24 +66,11 @@ def update_velocity(
     weights: VelocityWeights,
     rng: np.random.Generator,
 ) -> Float:
-    """Move velocities towards the pbests and those of the leaders.
+    """Move velocities (n_particles, n_units) towards the pbests and, per particle, its leader.
 
     ``v = w v + c1 r1 (pbest - x) + c2 r2 (leader - x)``, clamped to the bound, with r1 and r2
     uniform in [0, 1), drawn for every particle and unit.
-
-    Parameters
-    ----------
-    velocity : float64 (n_particles, n_units)
-    position, pbest, leader : bool or float64 (n_particles, n_units)
-        `leader` has one row per particle: the best position of its swarm.
-
-    Returns
-    -------
-    float64 (n_particles, n_units)
-
-    References
-    ----------
-    Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
+    Source: Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
     """
     here = position.astype(np.float64)
     r1 = rng.random(velocity.shape)
@@ -132,78 +92,13 @@ def _bpso(
     return rng.random(velocity.shape) < expit(velocity), velocity
 
 
-def _v_shaped(
-    particles: Particles, weights: VelocityWeights, rng: np.random.Generator
-) -> tuple[Bool, Float]:
-    """Flip each bit with probability ``|tanh(v)|``: a velocity of zero keeps the position.
-
-    References
-    ----------
-    Nezamabadi-pour, Rostami-Shahrbabaki and Maghfoori-Farsangi (2008), Binary particle swarm
-    optimization: challenges and new solutions.
-    """
-    p = particles
-    velocity = update_velocity(p.velocity, p.position, p.pbest, p.leader, weights, rng)
-    flips = rng.random(velocity.shape) < np.abs(np.tanh(velocity))
-    return particles.position ^ flips, velocity
-
-
-def _sticky(
-    particles: Particles, weights: VelocityWeights, rng: np.random.Generator
-) -> tuple[Bool, Float]:
-    """Flip bits by their probability; a bit that flipped is stuck, and loosens by 1 / 8 a step.
-
-    The static form of the source. In the dynamic one two parameters follow the share of the
-    iterations that are over, which a strategy does not know.
-
-    References
-    ----------
-    Nguyen, Xue, Andreae and Zhang (2021), A new binary particle swarm optimization approach:
-    momentum and dynamic balance between exploration and exploitation, IEEE Transactions on
-    Cybernetics 51(2); first in Nguyen, Xue and Andreae (2017), A novel binary particle swarm
-    optimization algorithm and its applications on knapsack and feature selection problems.
-    """
-    flips = rng.random(particles.position.shape) < flip_probability(particles)
-    stickiness = np.where(flips, 1.0, np.maximum(0.0, particles.velocity - 1.0 / _STEPS))
-    return particles.position ^ flips, stickiness
-
-
-def flip_probability(particles: Particles) -> Float:
-    """Probability that a bit flips: ``i_s (1 - stk) + i_p |pbest - x| + i_g |leader - x|``.
-
-    The weights ``i_s + i_p + i_g = 1`` are those recommended by Nguyen et al. (2021).
-
-    Parameters
-    ----------
-    particles : Particles
-        Their velocity is the stickiness.
-
-    Returns
-    -------
-    float64 (n_particles, n_units)
-    """
-    position = particles.position
-    i_s = min(_MOST_FREE, _FREE_FLIPS / position.shape[1])
-    i_g = (1.0 - i_s) / (1.0 + _ALPHA)
-    i_p = _ALPHA * i_g
-    towards = i_p * (particles.pbest ^ position) + i_g * (particles.leader ^ position)
-    probability: Float = i_s * (1.0 - particles.velocity) + towards
-    return probability
-
-
 def _recombine(
     particles: Particles, weights: VelocityWeights, rng: np.random.Generator
 ) -> tuple[Bool, Float]:
     """Cross pbest and leader uniformly, then drop one unit and add one on average.
 
-    Each bit is that of one of them, with probability 0.5. Then each of the l selected units that
-    may leave is dropped with probability ``1 / l``, and each of the m units that may enter is added
-    with probability ``1 / m``. So the size of the result is on average that of its parents, which
-    the sigmoid of the binary PSO pulls towards half of the units.
-
-    References
-    ----------
-    Syswerda (1989), Uniform crossover in genetic algorithms; the rates of the flips are ours.
+    So the average size stays that of the parents; the sigmoid pulls it towards half of the units.
+    Source: Syswerda (1989), Uniform crossover in genetic algorithms; the flips are ours.
     """
     pbest, space = particles.pbest, particles.space
     child = np.where(rng.random(pbest.shape) < 0.5, pbest, particles.leader)
@@ -219,31 +114,24 @@ def _recombine(
 STEPS: Mapping[
     str,
     Callable[[Particles, VelocityWeights, np.random.Generator], tuple[Bool, Float]],
-] = MappingProxyType(
-    {"bpso": _bpso, "recombine": _recombine, "sticky": _sticky, "v_shaped": _v_shaped}
-)
+] = MappingProxyType({"bpso": _bpso, "recombine": _recombine})
 
 
 def check_step(strategy: Any, step: str) -> None:
-    """Refuse, or warn of, velocity weights of a strategy that have no effect on its step.
+    """Refuse an unknown step or weights that it ignores, and warn of a bound without effect.
 
-    Called at the end of ``__post_init__``, as a warning names the line that made the strategy.
-
-    Raises
-    ------
-    ValueError
-        If the step is unknown, or has no velocities but a parameter of their update was changed.
+    Called at the end of ``__post_init__``: the warning names the line that made the strategy.
     """
     require("step", step, one_of=tuple(STEPS))
     weights = VelocityWeights.of(strategy)
-    if step in ("recombine", "sticky"):
+    if step == "recombine":
         # The defaults of a dataclass are attributes of its class.
         usual = vars(VelocityWeights.of(type(strategy)))
         changed = [name for name, value in vars(weights).items() if value != usual[name]]
         if changed:
             raise ValueError(
                 f"step {step!r} has no velocities, so {', '.join(changed)} would have no effect; "
-                "leave it out, or use step 'bpso' or 'v_shaped'"
+                "leave it out, or use step 'bpso'"
             )
     elif weights.velocity_bound > weights.reach:
         warnings.warn(

@@ -28,36 +28,19 @@ def _first_of_highest(values: Float) -> int:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def walk(
-    masks: Bool,
-    here: Int,
-    size: Int,
-    allowed: Bool,
-    pheromone: Float,
-    heuristic: Float,
-    greedy: Bool,
-    turns: Float,
+    masks: Bool,  # (n_ants, n_units), units visited so far
+    here: Int,  # (n_ants,), unit where each ant is
+    size: Int,  # (n_ants,)
+    allowed: Bool,  # (n_units,)
+    pheromone: Float,  # (n_units,), positive
+    heuristic: Float,  # (n_units, n_units), from row to column
+    greedy: Bool,  # (n_steps, n_ants)
+    turns: Float,  # (n_steps, n_ants) in [0, 1), which unit is drawn
 ) -> None:  # pragma: no cover
-    """Extend the mask of each ant to its size, in place.
+    """Extend the mask of each ant to its size, or to all allowed units, in place.
 
     The pseudo-random-proportional rule of Dorigo and Gambardella (1997): the unit of the highest
     ``pheromone * heuristic[here]`` where the step is greedy, else one drawn in proportion to it.
-
-    Parameters
-    ----------
-    masks : bool (n_ants, n_units)
-        Units visited so far.
-    here : int64 (n_ants,)
-        Unit where each ant is.
-    size : int64 (n_ants,)
-        Beyond the number of allowed units, all of them are visited.
-    allowed : bool (n_units,)
-    pheromone : float64 (n_units,)
-        Positive.
-    heuristic : float64 (n_units, n_units)
-        Row: where an ant is; column: where it may go.
-    greedy : bool (n_steps, n_ants)
-    turns : float64 (n_steps, n_ants)
-        Of [0, 1): which unit is drawn.
     """
     n_units = masks.shape[1]
     # All units in their order, with zeros for those that are out of reach: faster than a list of

@@ -1,0 +1,293 @@
+"""The answer of a search: its ensemble, what unseen rows say of it, its report and its model."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from conf.load import as_yaml
+from conf.resolve import fold_kind
+from conf.schema import SelectConfig
+from flows.progress import show_stage, tell, warnings_of
+from flows.search_run import SearchRun
+from swarm.ensemble import SubsetEnsemble
+from swarm.findings import Finding, as_file, codes_of, unmuted
+from swarm.findings.outcome import judgement_findings, search_findings
+from swarm.search.prefilter import MANY_COLUMNS
+from swarm.search.result import SearchResult
+from swarm.search.runner import FinishedSearch
+from swarm.validation import Judgement
+from swarm.validation.drift import summarise
+from swarm.validation.headline import Headline, headline
+from swarm.validation.judgement import number
+from swarm.validation.metrics import display_name
+from tasks.flow_run import log_line
+from tasks.models.files import is_storable
+from tasks.models.registry import is_version, register_logged
+from tasks.prefect_artifacts import as_code, show_answer
+from tasks.report import (
+    ensemble_metrics,
+    judgement_files,
+    losses_on_test,
+    report_data,
+    run_facts,
+    selection_metrics,
+    write_report,
+)
+from tasks.steps import fit_ensemble, judge_answer, last_step, register_model
+
+# Ensembles of random subsets, as a baseline.
+_RANDOM_SUBSETS = 5
+# Rows on which the saved model is compared with the ensemble.
+_EXAMPLE_ROWS = 50
+# Features in the description of the run, and findings on the terminal.
+_MOST_FEATURES, _MOST_FINDINGS = 40, 3
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Result of a select run."""
+
+    run_id: str
+    finished: FinishedSearch
+    ensemble: SubsetEnsemble  # fitted on the training rows
+    judgement: Judgement
+    headline: Headline
+    # reasons to doubt the data or the result, without those that are muted
+    findings: tuple[Finding, ...]
+    model_uri: str = ""  # empty if the estimator cannot be stored without pickle
+    declined: bool = False  # whether the model was not registered as all features are better
+    unsent: str = ""  # what the tracking store lacks and how to send it; empty if it has everything
+
+    @property
+    def result(self) -> SearchResult:
+        """Result of the search."""
+        return self.finished.result
+
+    @property
+    def lines(self) -> list[str]:
+        """What supports the headline, a sentence each: the subset, a smaller one, the ensemble."""
+        judgement, models = self.judgement, len(self.ensemble.subsets_)
+        rows = judgement.table[judgement.table["contender"] == "ensemble"]
+        metric, value = rows.iloc[0][["metric", "value"]]
+        score = f"{display_name(metric)} {number(value)} on the unseen rows"
+        needs = f"needs {len(self.model_inputs)} columns"
+        ensemble = f"Ensemble of {models} models: {score}, {needs}." if models > 1 else ""
+        return [*self.headline.sentences(), *filter(None, (self.headline.offer, ensemble))]
+
+    @property
+    def doubts(self) -> list[str]:
+        """The gravest findings that are more than notes, a few words each."""
+        grave = [each for each in self.findings if each.severity != "note"]
+        grave.sort(key=lambda each: each.severity != "error")
+        return [f"{each.code}: {each.title}" for each in grave[:_MOST_FINDINGS]]
+
+    @property
+    def model_inputs(self) -> list[str]:
+        """The columns that the ensemble needs, in the order of the data."""
+        return _columns(self.result.space.columns, self.ensemble.subsets_)
+
+    def markdown(self) -> str:
+        """Return the answer for Prefect's page and the note of the run."""
+        names = [as_code(name) for name in self.result.features]
+        listed = ", ".join(names[:_MOST_FEATURES])
+        if len(names) > _MOST_FEATURES:
+            listed += f" and {len(names) - _MOST_FEATURES} more"
+        lines = "\n".join(f"- {line}" for line in (*self.lines, *self.doubts))
+        return f"**{self.headline.title}.** {listed}\n\n{lines}"
+
+    @property
+    def registered(self) -> bool:
+        """Whether the model is a version in the registry."""
+        return is_version(self.model_uri)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings that are more than notes, a line each."""
+        return warnings_of(self.findings)
+
+
+def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> list[Any]:
+    """Return the names that subsets use, in their order."""
+    used = {name for subset in subsets for name in subset}
+    return [name for name in names if name in used]
+
+
+def fit(run: SearchRun, finished: FinishedSearch, verbosity: int) -> SubsetEnsemble:
+    """Fit the ensemble of the best subsets on the training rows."""
+    config, train, result = run.config, run.train, finished.result
+    masks, _ = result.best_members(*run.members)
+    subsets = [result.space.subset(mask) for mask in masks]
+    used = train.features[_columns(train.features, subsets)]
+    run.log.files({"reference.json": json.dumps(summarise(used)).encode()})
+    several = f"{len(subsets)} model{'s' * (len(subsets) != 1)}"
+    with show_stage(f"training an ensemble of {several}", verbosity):
+        trained = fit_ensemble.after(last_step(result))
+        return trained(finished.problem, train, subsets, config.ensemble.vote)
+
+
+def evaluate(
+    run: SearchRun, finished: FinishedSearch, ensemble: SubsetEnsemble, verbosity: int
+) -> Outcome:
+    """Judge the ensemble and the best subset on the test rows."""
+    config, log, test = run.config, run.log, run.test
+    problem, result = finished.problem, finished.result
+    # The ensemble, its baselines of as many models, and two single models.
+    total = len(ensemble.subsets_) * (2 + _RANDOM_SUBSETS) + 2
+    text = f"judging on {len(test.features):,} test rows"
+    with show_stage(text, verbosity, total=total, unit="models") as shown:
+        judgement = judge_answer.after(ensemble)(
+            problem,
+            run.train,
+            test,
+            ensemble,
+            result.features,
+            result.cost,
+            by_group=config.split.kind == "group",
+            metrics=config.test.metrics,
+            n_resamples=config.test.bootstrap,
+            n_random=_RANDOM_SUBSETS,
+            seed=config.seed,
+            n_jobs=config.evaluation.n_jobs,
+            # The first contender is the ensemble itself.
+            on_models=shown.count,
+        )
+    doubts = search_findings(finished, problem.target, problem.task, judgement)
+    late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
+    findings = unmuted([*run.findings, *late])
+    head = headline(result, problem.scoring, judgement)
+    log.files({"findings.json": as_file(findings, config.mute)})
+    log.files(judgement_files(judgement, head, test.row))
+    # The metrics of the ensemble are logged with its model.
+    log.metrics({0: selection_metrics(judgement)})
+    # The summary ends with the warnings.
+    tell([each for each in late if each.severity == "note"], verbosity)
+    return Outcome(log.run_id, finished, ensemble, judgement, head, findings)
+
+
+def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
+    """Train the models without each chosen feature, and render the report and its figures."""
+    config, plan, log = run.config, run.plan, run.log
+    train, test = run.train, run.test
+    problem, result = outcome.finished.problem, outcome.finished.result
+    at_most = config.ensemble.union_at_most
+    facts = {
+        "strategy": config.strategy.name,
+        "seed": config.seed,
+        "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
+        "rows": f"{len(train.features)} to search, {len(test.features)} to test",
+        "ensemble": _described(outcome, at_most),
+        **run_facts(log.tags, result),
+        "run": log.run_id,
+    }
+    data = report_data(
+        outcome.finished,
+        outcome.judgement,
+        plan.hints,
+        config.ensemble.n_models,
+        at_most,
+        title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
+        headline=outcome.headline,
+        regroup_every=getattr(plan.strategy, "regroup_every", None),
+        findings=[each.as_dict() for each in outcome.findings],
+        config_yaml=as_yaml(config),
+        facts=facts,
+    )
+    n_jobs = config.evaluation.n_jobs
+    dropped = losses_on_test.after(outcome.judgement)(
+        outcome.finished, train, test, data.ranked(), n_jobs
+    )
+    return write_report.after(outcome.judgement)(replace(data, dropped=dropped))
+
+
+def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
+    """Store the ensemble with its metrics, and register it unless it lost to all features."""
+    config, log, ensemble = run.config, run.log, outcome.ensemble
+    problem = outcome.finished.problem
+    # A refresh needs its challenger as a version, and compares it with the champion itself.
+    asked = log.tags.get("kind") == "refresh" or config.tracking.registers_always
+    head, judgement = outcome.headline, outcome.judgement
+    declined = run.registered is not None and head.loses and not asked
+    name = None if declined else run.registered
+    told = " ".join([f"{head.title}.", *outcome.lines, judgement.verdict()])
+    digest = _digest(ensemble)
+    known = log.tracking.run(log.run_id).data.tags
+    is_known = known.get("answer") == digest and "model" in known
+    # A model that could not be stored has no id.
+    uri, model_id = (known["model"], known.get("model_id")) if is_known else ("", None)
+    if not is_known and is_storable(problem.estimator):
+        features = run.train.features
+        # The signature and the example of a wide table would take many megabytes.
+        wide = len(features.columns) > MANY_COLUMNS
+        columns = _columns(features, ensemble.subsets_)
+        example = (features[columns] if wide else features).head(_EXAMPLE_ROWS)
+        params = _model_params(config, outcome)
+        with show_stage(f"{'storing' if name is None else 'registering'} the model", verbosity):
+            uri, model_id = register_model.after(outcome.judgement)(
+                log.tracking, log.run_id, ensemble, example, name, told, params=params
+            )
+    elif name is not None and model_id is not None and not is_version(uri):
+        # The run was resumed to register what it had only stored.
+        uri = register_logged(log.tracking, log.run_id, model_id, name, told)
+    # The tags first: a resume that finds them knows the model that its metrics belong to.
+    log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
+    log.metrics({0: ensemble_metrics(judgement)}, model_id)
+    return replace(outcome, model_uri=uri, declined=declined)
+
+
+def _digest(ensemble: SubsetEnsemble) -> str:
+    """Return the hash of what a stored model follows from, besides the run's own configuration."""
+    text = json.dumps([ensemble.subsets_, ensemble.vote_])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def describe(run: SearchRun, outcome: Outcome) -> None:
+    """Write the result into the tags and the note of the run, and into Prefect's artifact."""
+    config, log = run.config, run.log
+    result, judgement, head = outcome.finished.result, outcome.judgement, outcome.headline
+    tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
+    tags |= {
+        "stopped": result.reason,
+        "headline": head.title,
+        "verdict": judgement.verdict(),
+        "findings": codes_of(outcome.findings),
+    }
+    log.tag(tags)
+    links = {
+        "report": "report.html",
+        "features": "features.json",
+        "scores": "evaluation.csv",
+        "subsets": "subsets.csv",
+    }
+    text = outcome.markdown()
+    log.note(text, links, [config.description])
+    log_line(f"{head.title}. {judgement.verdict()}")
+    show_answer(config.name, text, judgement, log.tracking, log.run_id)
+
+
+def _model_params(config: SelectConfig, outcome: Outcome) -> dict[str, object]:
+    """Return the parameters of the logged model: what it is made of, and what found it."""
+    judgement, ensemble = outcome.judgement, outcome.ensemble
+    params: dict[str, object] = {
+        "estimator": config.model.estimator,
+        **{f"estimator.{key}": value for key, value in config.model.params.items()},
+        "vote": ensemble.vote_,
+        "models": len(ensemble.subsets_),
+        "columns": len(outcome.model_inputs),
+        "strategy": config.strategy.name,
+        "seed": config.seed,
+    }
+    if judgement.pos_label is not None:
+        params["positive_class"] = str(judgement.pos_label)
+    return params
+
+
+def _described(outcome: Outcome, at_most: int | float | None) -> str:
+    """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
+    n, together = len(outcome.ensemble.subsets_), len(outcome.model_inputs)
+    bound = "" if at_most is None else f" (union_at_most {at_most:g})"
+    many = f"{n} subset{'s' * (n != 1)}"
+    return f"{many}, {together} columns together{bound}, {outcome.ensemble.vote_} vote"

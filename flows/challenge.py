@@ -1,0 +1,312 @@
+"""The champion, if there is one, against the challenger that a refresh finds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from conf.schema import RefreshConfig
+from flows.answer import Outcome
+from flows.approval import ask, promotion
+from flows.configured import PreparedData
+from flows.progress import tell
+from flows.search_run import SearchRun
+from flows.tracking import stored_configuration
+from swarm.errors import DataError
+from swarm.findings import Finding, found, unmuted
+from swarm.rounding import difference
+from swarm.validation.answers import answers_of
+from swarm.validation.drift import drift_table
+from swarm.validation.holdout import judged_metrics
+from swarm.validation.metrics import METRICS, default_metrics, natural_name
+from swarm.validation.paired_comparison import PairedComparison
+from tasks.files import parquet
+from tasks.refresh.champion import CHALLENGER, Champion, Champions
+from tasks.refresh.decision import (
+    compared_predictions,
+    complete_change,
+    decision_files,
+    find_trained_rows,
+    measure,
+    record_of_rows,
+    show_decision,
+)
+from tasks.report import predictions_of
+from tasks.sources._raw import some
+from tasks.table import Table
+
+Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
+# Champion and challenger are compared on at least so many rows that neither was trained on.
+_FEWEST_ROWS = 30
+
+
+@dataclass(frozen=True)
+class RefreshRun:
+    """Result of a refresh."""
+
+    # "first" champion, challenger "promoted", champion "replaced" as its columns are missing,
+    # champion "kept", challenger "declined" though it won or there is no champion, or "unchanged"
+    # data and configuration
+    decision: Decision
+    why: str  # one sentence
+    # After the refresh; None if all features or guessing are better than the first challenger.
+    champion: Champion | None
+    run_id: str  # of this refresh, or of the earlier one if nothing has changed
+    outcome: Outcome | None  # result of the search, if there was one
+    duel: PairedComparison | None
+    drift: pd.DataFrame  # see `drift_table`
+    # about drift and the comparison; `outcome` has those of the search
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings, a line each."""
+        return tuple(map(str, self.findings))
+
+
+@dataclass
+class Challenge:
+    """A champion, if there is one, against the challenger that a refresh finds."""
+
+    config: RefreshConfig
+    champions: Champions
+    champion: Champion | None
+    verbosity: int
+    misfit: str = ""  # why the champion cannot be compared on these rows; empty if it can
+    drift: pd.DataFrame = field(default_factory=pd.DataFrame)  # that of the champion's columns
+    findings: tuple[Finding, ...] = ()
+
+    def _add(self, findings: Sequence[Finding]) -> None:
+        """Print findings, and keep them."""
+        kept = unmuted(findings, self.config.mute)
+        tell(kept, self.verbosity)
+        self.findings = (*self.findings, *kept)
+
+    def _replace(self, misfit: str) -> None:
+        """Replace the champion without a comparison, or raise as configured."""
+        if self.config.champion.on_missing == "stop":
+            raise DataError(f"{misfit}; correct the table, or set champion.on_missing to replace")
+        self.misfit = misfit
+
+    def check_columns(self, answer: dict[str, Any], table: Table) -> None:
+        """Find out whether the table has the columns that the champion needs."""
+        assert self.champion is not None
+        needed = dict.fromkeys(answer["model_inputs"])
+        gone = [name for name in needed if name not in table.features]
+        if gone:
+            uri = self.champion.uri
+            self._replace(f"the table lacks {some(gone)}, which champion {uri} needs")
+
+    def check_drift(self, table: Table) -> None:
+        """Compare the champion's columns with those of its training rows."""
+        champion, limits = self.champion, self.config.drift
+        if champion is None:
+            self.drift = drift_table({}, table.features)
+            return
+        self.drift = drift_table(self.champions.reference(champion), table.features)
+        psi, ks = self.drift["psi"], self.drift["ks"]
+        far = self.drift[(difference(psi, limits.psi) > 0.0) | (difference(ks, limits.ks) > 0.0)]
+        if far.empty:
+            return
+        worst = far.iloc[0]
+        text = (
+            f"{len(far)} of the champion's {len(self.drift)} columns have drifted, most "
+            f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
+        )
+        if limits.action == "stop":
+            raise DataError(f"{text}; check the table, or set drift.action to warn")
+        self._add([found("SWM301", text, list(far["feature"]))])
+
+    def check_rows(self, data: PreparedData) -> None:
+        """Find out whether the champion predicts the target of these rows."""
+        champion = self.champion
+        if champion is None or self.misfit:
+            return
+        assert data.test is not None
+        target = data.test.target
+        names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
+        # Null for a data set that has a target of its own.
+        stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
+        before = stored if isinstance(stored, list) else [stored]
+        if stored is not None and before != names:
+            was, now = (", ".join(map(repr, each)) for each in (before, names))
+            self._replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
+            return
+        try:
+            predicted = self.champions.answers(champion, data.test.features).predicted
+        except DataError as error:
+            self._replace(str(error))
+            return
+        labels = set(predicted.ravel().tolist())
+        if data.problem.task == "regression":
+            same = np.issubdtype(predicted.dtype, np.number)
+        else:
+            # A class may appear or disappear; if none is left, they were recoded.
+            known = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
+            same = not labels.isdisjoint(known.tolist())
+        if not same:
+            shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
+            self._replace(
+                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of"
+                " these"
+            )
+
+    def decide(self, run: SearchRun, outcome: Outcome) -> RefreshRun:
+        """Compare challenger and champion on the test rows, and promote or keep."""
+        # Before a promotion, as every later refresh needs it.
+        run.log.files({"trained_rows.npz": record_of_rows(run.train)})
+        config, champion = self.config, self.champion
+        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        decision, why, duel = self._comparison(run, outcome)
+        if config.champion.approve and decision in ("promoted", "replaced"):
+            decision, why = self._approved(run, version, decision, why)
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        challenger = {"name": name, "version": version, "run": outcome.run_id}
+        test = {"n_resamples": config.test.bootstrap, "seed": config.seed}
+        record: dict[str, Any] = {
+            "decision": decision,
+            "why": why,
+            "when": when,
+            "champion": challenger,
+            "challenger": {**challenger, "cost": outcome.result.cost},
+            "before": None if champion is None else {"version": champion.version},
+            "duel": None if duel is None else {**duel.as_dict(), **test},
+            "data": run.train.source,
+            "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
+            "warnings": list(map(str, self.findings)),
+        }
+        now, changes = champion, decision not in ("kept", "declined")
+        if changes:
+            # The store must have everything that a rollback, a consumer or a later refresh needs.
+            run.log.files(decision_files(record, self.drift))
+            run.log.settle()
+            now = self.champions.promote(
+                name,
+                version,
+                expected=None if champion is None else champion.version,
+                decision=decision,
+                why=why,
+                when=when,
+                published=config.champion.publish,
+            )
+            if now is None or now.version != version:
+                changes, decision = False, "kept"
+                old, new = (
+                    f"version {each.version}" if each else "none" for each in (champion, now)
+                )
+                why = f"the champion was changed from {old} to {new} during the refresh"
+                now = now or champion
+        if not changes:
+            record |= {"decision": decision, "why": why, "champion": None}
+            if now is not None:
+                record["champion"] = {"name": name, "version": now.version, "run": now.run_id}
+            run.log.files(decision_files(record, self.drift))
+        run.log.tag({"decision": decision, "why": why})
+        show_decision(record)
+        if changes and now is not None:
+            complete_change(self.champions, now)
+        told = self.drift, self.findings
+        return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, *told)
+
+    def _comparison(
+        self, run: SearchRun, outcome: Outcome
+    ) -> tuple[Decision, str, PairedComparison | None]:
+        """Return the decision before any approval, its reason, and the comparison, if any."""
+        config, champion = self.config, self.champion
+        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        if champion is None and outcome.headline.loses:
+            self.champions.set_location(name, config.champion.publish)
+            how = promotion(name, version, run.log.tracking.option)
+            return "declined", f"{outcome.headline.title}; {how}", None
+        if champion is None:
+            return "first", f"there was no champion {name!r} before", None
+        if self.misfit:
+            return "replaced", self.misfit, None
+        compared = self._unseen_rows(champion, run)
+        duel = self._duel(champion, run, outcome, compared)
+        why = duel.verdict()
+        if seen := int((~compared).sum()):
+            why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
+        return ("promoted" if duel.won else "kept"), why, duel
+
+    def _approved(
+        self, run: SearchRun, version: str, decision: Decision, why: str
+    ) -> tuple[Decision, str]:
+        """Ask a person, and return the decision with the reason."""
+        # Meanwhile the store should have the report, which a person may want to read.
+        run.log.settle()
+        name = self.config.name
+        self.champions.point(name, CHALLENGER, version)
+        try:
+            answer = ask(name, version, why, run.log.tracking.option)
+        finally:
+            self.champions.point(name, CHALLENGER, None)
+        if not answer.answered:
+            # The next refresh of the same data asks again.
+            run.log.tag({"refresh.digest": "not approved yet"})
+        return (decision if answer.approved else "declined"), f"{why}; {answer.why}"
+
+    def _unseen_rows(self, champion: Champion, run: SearchRun) -> NDArray[np.bool_]:
+        """Find the test rows (n_rows,) that the champion was not trained on.
+
+        If they are too few for a comparison, return all test rows and add a finding.
+        """
+        test = run.test
+        record = self.champions.trained_rows(champion)
+        seen = None if record is None else find_trained_rows(record, test)
+        everything = np.ones(len(test.features), dtype=bool)
+        if seen is None or not seen.any():
+            return everything
+        rest = test.take(~seen)
+        lost = run.plan.problem.task in ("binary", "multiclass") and set(rest.target) != set(
+            test.target
+        )
+        if len(rest.features) >= _FEWEST_ROWS and not lost:
+            return ~seen
+        text = (
+            f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
+            "rows, and the others are too few to compare on"
+        )
+        self._add([found("SWM303", text)])
+        return everything
+
+    def _duel(
+        self, champion: Champion, run: SearchRun, outcome: Outcome, compared: NDArray[np.bool_]
+    ) -> PairedComparison:
+        """Compare the answers of both on test rows (n_rows,), and log them."""
+        config, task, test = self.config, run.plan.problem.task, run.test
+        now = answers_of(outcome.ensemble, test.features)
+        before = self.champions.answers(champion, test.features, now.classes)
+        # That of the search, unless one is configured.
+        searched = judged_metrics(None, task, run.plan.problem.scoring)[0]
+        metric = natural_name(config.champion.metric or searched)
+        if metric not in METRICS[task] and now.proba is not None and before.proba is None:
+            # Labels alone would be scored as certain.
+            metric = default_metrics(task)[0]
+        table = compared_predictions(
+            predictions_of(outcome.judgement, test.row),
+            test,
+            compared,
+            {"champion": before, "challenger": now},
+            test.weight_in_score(run.plan.problem),
+        )
+        # In place of those of the challenger alone.
+        run.log.files({"predictions.parquet": parquet(table)})
+        return measure(
+            run.plan.problem,
+            run.train,
+            test.take(compared),
+            before.take(compared),
+            now.take(compared),
+            metric=metric,
+            margin=config.champion.margin,
+            confidence=config.champion.confidence,
+            n_resamples=config.test.bootstrap,
+            seed=config.seed,
+        )

@@ -1,0 +1,134 @@
+"""The data sets of a comparison, fetched and prepared before any search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from conf.schema import CompareConfig
+from flows.configured import (
+    PreparedData,
+    archive_url,
+    fetched,
+    plan_as_configured,
+    prepare_as_configured,
+    probe_as_configured,
+)
+from swarm.errors import InputError
+from swarm.findings import Finding, unmuted
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from tasks.search_cell import Cell, cost_of_all, cost_on_test_rows
+from tasks.steps import positive_of
+
+# The findings of each data set.
+Findings = Mapping[str, tuple[Finding, ...]]
+# A data set, and the shift of the seed of its split: 0 if all seeds share their rows.
+_Key = tuple[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class ComparedData:
+    """The data sets of a comparison, and what of them is the same for all searches."""
+
+    config: CompareConfig
+    data: Mapping[_Key, PreparedData]
+    findings: Findings
+    url: str
+
+    @classmethod
+    def of(cls, config: CompareConfig) -> ComparedData:
+        """Fetch and prepare every data set, so that bad input is reported before any search."""
+        first, needs = next(iter(config.strategies)), _needs(config)
+        prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
+        for name in config.datasets:
+            with _named(name):
+                table = fetched(config.as_select(name, first))
+                split = config.own_split(name) is not None
+                for seed in config.seed_list:
+                    key = name, config.shift(seed)
+                    if key in prepared:
+                        continue
+                    select = config.as_select(name, first, seed)
+                    data = prepare_as_configured(select, table, needs=needs, seed=0, split=split)
+                    fresh = {each.code: each for each in data.findings}
+                    prepared[key], told[name] = data, {**fresh, **told.get(name, {})}
+        findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
+        return cls(config, prepared, findings, archive_url(config.archive))
+
+    @property
+    def by_dataset(self) -> dict[str, list[PreparedData]]:
+        """The resamples of each data set."""
+        return {
+            name: [data for (dataset, _), data in self.data.items() if dataset == name]
+            for name in self.config.datasets
+        }
+
+    def key(self, cell: Cell) -> _Key:
+        """Return the key of the data of a search."""
+        return cell.dataset, self.config.shift(cell.seed)
+
+    def probe(self) -> None:
+        """Probe the model of every data set before a run is opened."""
+        first = next(iter(self.config.strategies))
+        with closing(Archive(self.url)) as archive:
+            for (name, _), data in self.data.items():
+                with _named(name):
+                    select = self.config.as_select(name, first)
+                    probe_as_configured(select, data, plan_as_configured(select, data), archive)
+
+    def everything(self) -> dict[str, tuple[float, int]]:
+        """Return the mean cost of all features of each data set, and their number."""
+        return {
+            name: (
+                _mean([cost_of_all(data.problem, self.url) for data in own]),
+                own[0].problem.space.n_columns,
+            )
+            for name, own in self.by_dataset.items()
+        }
+
+    def test_everything(self) -> dict[str, float]:
+        """Return the mean cost of all features on the test rows of each data set that has some."""
+        costs: dict[str, list[float]] = {}
+        for (name, _), data in self.data.items():
+            if data.test is not None:
+                columns = data.problem.space.subset(~data.problem.space.forbidden)
+                cost = cost_on_test_rows(data.problem, columns, data.test)
+                costs.setdefault(name, []).append(cost)
+        return {name: _mean(own) for name, own in costs.items()}
+
+    def row_counts(self) -> dict[str, tuple[float, float]]:
+        """Return the mean number of training and test rows of each data set."""
+        return {
+            name: (
+                _mean([len(data.train.features) for data in own]),
+                _mean([len(data.test.features) for data in own if data.test is not None]),
+            )
+            for name, own in self.by_dataset.items()
+        }
+
+    def positive(self) -> dict[str, str]:
+        """Return the positive class of each data set with two classes."""
+        found = {name: positive_of(own[-1].problem) for name, own in self.by_dataset.items()}
+        return {name: str(label) for name, label in found.items() if label is not None}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+@contextmanager
+def _named(dataset: str) -> Iterator[None]:
+    """Name the data set in errors about its input."""
+    try:
+        yield
+    except InputError as error:
+        raise type(error)(f"data set {dataset!r}: {error}") from None
+
+
+def _needs(config: CompareConfig) -> tuple[str, ...]:
+    """Return the names of all hints that the strategies need."""
+    rivals = map(config.strategy, config.strategies)
+    needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
+    return tuple(dict.fromkeys(needs))

@@ -1,0 +1,132 @@
+"""The stages of a search on the terminal and in the log of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+import numpy as np
+
+from flows.progress import display, say, show_stage
+from flows.search_run import SearchRun
+from swarm.arrays import Bool
+from swarm.search.confirmation import candidates
+from swarm.search.history import EpochRecord
+from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
+from swarm.search.result import SearchResult
+from swarm.search.runner import Stages
+from swarm.storage.records import Record
+
+
+class SearchDisplay:
+    """Shows each stage of a search while it lasts, and prints and logs what it gave."""
+
+    def __init__(self, run: SearchRun, verbosity: int) -> None:
+        self.run, self.log, self.verbosity = run, run.log, verbosity
+        self._on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
+
+    @property
+    def remedy(self) -> str:
+        """What follows Ctrl-C, and how to complete the search."""
+        later = "all evaluations so far are in the archive"
+        if self.run.resume:
+            later = f"`{self.run.resume}` completes the search"
+        return f"continuing with the best subsets so far; {later}"
+
+    def say(self, text: str) -> None:
+        """Write one line."""
+        say(text, self.verbosity)
+
+    def fit(self, mask: Bool, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+        self._on_fit(mask, record)
+
+    @contextmanager
+    def stage(self, text: str, total: int | None = None) -> Iterator[None]:
+        """Show a stage while it lasts."""
+        with show_stage(text, self.verbosity, total=total) as line:
+            self._on_fit = line.fit
+            yield
+
+    def prefilter(self, plan: Prefilter) -> AbstractContextManager[None]:
+        """Show how the units are ranked."""
+        if self.run.config.prefilter == "auto":
+            self.say(f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns")
+        return self.stage(f"ranking the units with at most {most_cut_fits(plan):,} fits")
+
+    def narrowed(self, stages: Stages) -> None:
+        """Print and log what a prefilter kept."""
+        cut = stages.cut
+        assert cut is not None
+        self.say(cut.sentence())
+        self.log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
+
+    @contextmanager
+    def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
+        """Show and log the epochs; yield what is called after each."""
+        plan, way = stages.plan, stages.searched.way
+        self.say(way)
+        least, most = plan.strategy.evaluations_in(plan.problem.space)
+        if least == most and plan.prefilter is None:
+            self.say(f"evaluations in total: {most:,}")
+        self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
+        self.log.tag({"evaluation": way})
+        with display(plan.budget, self.verbosity) as bar:
+            self._on_fit = bar.fit
+
+            def on_epoch(record: EpochRecord) -> None:
+                self.log.epoch(record)
+                bar.epoch(record)
+
+            yield on_epoch
+
+    def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
+        """Show how the best subsets are evaluated on fresh folds."""
+        assert stages.plan.confirmation is not None
+        masks = candidates(result, stages.full, stages.plan.confirmation)
+        masks = np.vstack([masks, ~result.space.forbidden])
+        # The baseline and the shared features may not have been searched.
+        fits = np.zeros(len(masks), dtype=np.int64)
+        for each in (stages.full, stages.fresh):
+            if each.fits_models:
+                fits += [int((~record.known).sum()) for record in each.known.lookup(masks)]
+        several = "s" * (len(masks) != 2)
+        text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} fresh folds"
+        return self.stage(text, int(fits.sum()))
+
+    def measured(self, result: SearchResult) -> None:
+        """Print and log how well the proxy guided the search."""
+        confirmed = result.confirmed
+        assert confirmed is not None
+        correlation = confirmed.correlation
+        best = float(confirmed.costs.min())
+        metrics = {"proxy/best_cost": float(confirmed.cheap.min()), "proxy/confirmed_cost": best}
+        if correlation == correlation:
+            metrics["proxy/rank_correlation"] = correlation
+        self.log.metrics({0: metrics})
+        self.say(
+            f"proxy: {len(confirmed.costs)} subsets evaluated on the full model, rank correlation "
+            f"{correlation:.2f}, best cost {best:.5f}"
+        )
+
+    def confirmed(self, result: SearchResult) -> None:
+        """Print and log the costs on fresh folds."""
+        confirmation = result.confirmation
+        if confirmation is None:
+            self.say(f"{result.cut_short} was interrupted: {self.remedy}")
+            return
+        metrics = {
+            "fresh/cost": confirmation.cost,
+            "fresh/winners_curse": confirmation.cost - confirmation.searched_cost,
+        }
+        if confirmation.gain is not None:
+            metrics |= {
+                "fresh/cost_all_features": confirmation.baseline_cost,
+                "fresh/gain": confirmation.gain.mean,
+                "fresh/gain_low": confirmation.gain.low,
+                "fresh/gain_high": confirmation.gain.high,
+            }
+        self.log.metrics({0: metrics})
+        self.log.tag({"confirmed": confirmation.verdict})
+        subsets = f"{len(confirmation.masks)} subsets"
+        self.say(f"confirmed: {subsets} on {confirmation.fold_costs.shape[1]} fresh folds")

@@ -1,0 +1,167 @@
+"""The open run of a search: its plan, its rows, its archive and its log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from conf.load import as_yaml, flatten
+from conf.schema import SelectConfig
+from flows.configured import PreparedData, archive_url, plan_as_configured, probe_as_configured
+from flows.tracking import (
+    describe_run,
+    logged_parameters,
+    refuse_another_search,
+    stored_configuration,
+    tracking_as_configured,
+)
+from swarm.errors import ConfigError
+from swarm.findings import Finding
+from swarm.search.plan import SearchPlan
+from swarm.storage.archive import Archive
+from tasks.models.files import TRUSTED_PACKAGES, is_storable
+from tasks.refresh.lock import run_lock
+from tasks.search_cell import Cell
+from tasks.table import Table
+from tasks.tracking import Tracking
+from tasks.tracking.run_log import RunLog
+from tasks.tracking.writes import metric_key
+
+
+@dataclass(frozen=True)
+class SearchRun:
+    """An open MLflow run and its prepared search; `registered` is the name of the model, if any."""
+
+    config: SelectConfig
+    plan: SearchPlan
+    train: Table
+    test: Table
+    archive: Archive
+    log: RunLog
+    registered: str | None
+    findings: tuple[Finding, ...]
+
+    @property
+    def resume(self) -> str:
+        """The command that resumes the run; empty for a refresh, which starts anew."""
+        if self.log.tags.get("kind") != "select":
+            return ""
+        return f"swarm resume {self.log.run_id}{self.log.tracking.option}"
+
+    @property
+    def members(self) -> tuple[int, int | float | None]:
+        """How many subsets the ensemble has, and how many columns they may use together."""
+        return self.config.ensemble.n_models, self.config.ensemble.union_at_most
+
+
+@contextmanager
+def open_run(
+    config: SelectConfig,
+    data: PreparedData,  # with test rows
+    run_id: str | None = None,  # a run to resume
+    *,
+    tags: Mapping[str, str] | None = None,  # further ones of the run
+    registered: str | None = None,  # name of the registered model; None: as configured
+    tracking: Tracking | None = None,  # the store, if it is already open
+) -> Iterator[SearchRun]:
+    """Check what was prepared, and open its run, on which no other process works meanwhile."""
+    assert data.test is not None
+    plan = plan_as_configured(config, data)
+    plan.check()
+    name = registered or (config.name if config.tracking.register else None)
+    if name is not None:
+        _refuse_unstorable(config, data.problem.estimator, registered is not None)
+    url, tracking = archive_url(config.archive), tracking or tracking_as_configured(config.tracking)
+    with closing(Archive(url)) as archive, ExitStack() as locked:
+        probe_as_configured(config, data, plan, archive)
+        if run_id is not None:
+            locked.enter_context(run_lock(url, run_id))
+            _refuse_less(config, tracking, run_id)
+        with _open_log(config, run_id, tracking, data, tags or {}) as log:
+            if run_id is None:
+                locked.enter_context(run_lock(url, log.run_id))
+            run = SearchRun(config, plan, data.train, data.test, archive, log, name, data.findings)
+            try:
+                yield run
+            except KeyboardInterrupt as interrupt:
+                if run.resume:
+                    interrupt.add_note(f"`{run.resume}` continues the run")
+                raise
+
+
+def _refuse_unstorable(config: SelectConfig, estimator: Any, is_refresh: bool) -> None:
+    """Refuse a model that cannot be stored where it has to be registered."""
+    if is_storable(estimator):
+        return
+    remedy = "set tracking.register to false to run without a stored model"
+    if is_refresh:
+        remedy = (
+            "a refresh has to store its model, so run `swarm select` with tracking.register false"
+        )
+    raise ConfigError(
+        f"model.estimator {config.model.estimator!r} cannot be stored: only estimators of"
+        f" {', '.join(TRUSTED_PACKAGES[:4])} and {TRUSTED_PACKAGES[4]} can, as nothing is"
+        f" pickled; use one of them, or {remedy}"
+    )
+
+
+def _refuse_less(config: SelectConfig, tracking: Tracking, run_id: str) -> None:
+    """Refuse to overwrite a run by the result of a smaller search than it has finished.
+
+    A limit in seconds depends on the machine, so it is not compared.
+    """
+    counted = ("best_cost", "evaluations", "distinct_evaluations", "fits")
+    keys = {name: metric_key(name) for name in counted}
+    found = tracking.values(run_id, keys.values())
+    curves = {name: found.get(key, {}) for name, key in keys.items()}
+    finished = max(curves["best_cost"], default=0)
+    least = {
+        "epochs": finished,
+        "evaluations": curves["evaluations"].get(finished, 0),
+        "distinct": curves["distinct_evaluations"].get(finished, 0),
+        # The last epoch began below this limit, and may have exceeded it.
+        "fits": curves["fits"].get(finished - 1, 0) + 1,
+    }
+    for name, needed in least.items():
+        most = getattr(config.budget, name)
+        if most is not None and most < needed:
+            raise ConfigError(
+                f"budget.{name} is {most}, but the run {run_id} has finished {finished} epochs; set"
+                f" it to at least {needed:.0f}, or start a new run with `swarm select`"
+            )
+
+
+def _open_log(
+    config: SelectConfig,
+    run_id: str | None,
+    tracking: Tracking,
+    data: PreparedData,
+    more: Mapping[str, str],
+) -> RunLog:
+    train = data.train
+    tags = describe_run(data.problem, train.source, config.strategy.name, config.seed)
+    tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
+    text = as_yaml(config)
+    tags["config.digest"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    if run_id is not None:
+        was, now = stored_configuration(tracking, run_id), flatten(config)
+        refuse_another_search(tracking.run(run_id), was, now, tags)
+        log = RunLog.resume(tracking, run_id, tags, text, test=data.test)
+        changed = {key: str(now[key]) for key in now if now[key] != was.get(key)}
+        # MLflow does not change the parameters of a run.
+        told = {key: value for key, value in changed.items() if key.startswith("budget.")}
+        log.tag({**told, "config.digest": tags["config.digest"]})
+        return log
+    return RunLog.start(
+        tracking,
+        Cell(train.name, config.strategy.name, config.seed).name,
+        logged_parameters(config),
+        tags,
+        text,
+        table=train,
+        test=data.test,
+        description=config.description,
+    )

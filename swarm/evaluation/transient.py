@@ -1,0 +1,60 @@
+"""Errors that depend on the machine, the network or a file, and not on the subset of a fit."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor
+from typing import TypeVar
+
+from swarm.errors import TransientError, describe
+
+T = TypeVar("T")
+_ATTEMPTS = 3
+# A missing package or file is no property of a subset either, and can be put right.
+_KINDS = (OSError, ImportError, BrokenExecutor, TransientError)
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether an error, or its explicit cause, may be absent from another attempt."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, _KINDS) or is_out_of_memory(seen):
+            return True
+        seen = seen.__cause__
+    return False
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error was raised for lack of memory, whatever its type.
+
+    Without memory, threads, files and modules fail to open with exceptions of their own.
+    """
+    text = str(error)
+    return (
+        isinstance(error, MemoryError)
+        or (isinstance(error, OSError) and error.errno == errno.ENOMEM)
+        or (isinstance(error, RuntimeError) and "start new thread" in text)
+        or (isinstance(error, ImportError) and "allocate memory" in text)
+        or "bad_alloc" in text
+        or "bad allocation" in text
+    )
+
+
+def attempted(fit: Callable[[], T]) -> T:
+    """Call `fit` up to three times, then raise its TransientError; MemoryError at once."""
+    for attempt in range(_ATTEMPTS):
+        try:
+            return fit()
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise MemoryError(str(error)) from error
+            if not is_transient(error):
+                raise
+            if attempt == _ATTEMPTS - 1:
+                raise TransientError(
+                    f"a fit failed {_ATTEMPTS} times with an error of the machine and not of the "
+                    f"subset, {describe(error)}; nothing is archived for it: remove the cause, "
+                    "then run the search again"
+                ) from error
+    raise AssertionError

@@ -1,0 +1,93 @@
+"""The loss of a feature is that of the model trained without it, on rows that it did not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from lightgbm import LGBMClassifier
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.metrics import roc_auc_score
+
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.validation import drop_column
+from swarm.validation.drop_column import MOST_DROPPED, FeatureLosses, Unseen, feature_losses
+
+X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
+TREES = LGBMClassifier(n_estimators=5, num_leaves=4, verbosity=-1, n_jobs=1, random_state=0)
+CHOSEN = list(X.columns[:4])
+TRAIN = np.arange(len(X)) % 2 == 0
+
+
+def losses(
+    estimator: Any, chosen: list[str], X: Any = X, y: Any = Y, ranked: Any = (), **options: Any
+) -> FeatureLosses:
+    train = np.arange(len(X)) % 2 == 0
+    problem = Problem.build(X[train], y[train], estimator, folds=3, **options)
+    rows = X[~train][list(problem.features.columns)]
+    unseen = Unseen(np.arange(train.sum()), rows, y[~train].to_numpy())
+    mask = problem.space.mask(chosen)
+    return feature_losses(problem, mask, [unseen], "unseen rows", ranked=ranked)
+
+
+def test_the_loss_of_a_feature_is_that_of_the_model_trained_without_it() -> None:
+    found = losses(TREES, CHOSEN, scoring="roc_auc")
+    scores = {}
+    for columns in (CHOSEN, [CHOSEN[0], *CHOSEN[2:]]):
+        model = clone(TREES).fit(X[TRAIN][columns], Y[TRAIN])
+        proba = model.predict_proba(X[~TRAIN][columns])[:, 1]
+        scores[len(columns)] = roc_auc_score(Y[~TRAIN], proba)
+    row = found.losses.loc[CHOSEN[1]]
+    assert row["loss"] == pytest.approx(scores[4] - scores[3])
+    assert row["low"] < row["loss"] < row["high"]
+    assert found.losses["loss"].is_monotonic_decreasing
+    assert (found.n_fits, found.reason) == (5, "")
+
+
+def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = losses(TREES, CHOSEN, scoring="roc_auc")
+    monkeypatch.setattr(drop_column, "MOST_TRAINING_ROWS", 100)
+    shorter, again = (losses(TREES, CHOSEN, scoring="roc_auc") for _ in range(2))
+    assert shorter.rows == "unseen rows (models are trained on 100 of 285 rows)"
+    assert shorter.losses.equals(again.losses)
+    assert not shorter.losses.equals(whole.losses)
+
+
+def test_of_many_features_the_most_important_ones_are_dropped() -> None:
+    many = list(X.columns[:20])
+    space = SearchSpace.build(list(X.columns), groups={"pair": many[:2]})
+    found = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[:0:-1], space=space)
+    # The second column of the pair is the least important of those that are ranked.
+    assert set(found.losses.index) == {*many[: -MOST_DROPPED - 1 : -1]}
+    assert found.n_fits == 1 + MOST_DROPPED
+    first = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[1:2], space=space)
+    assert "pair" in first.losses.index
+
+
+def test_a_regression_has_losses_in_its_own_units() -> None:
+    table, target = load_diabetes(return_X_y=True, as_frame=True)
+    name = "neg_root_mean_squared_error"
+    found = losses(Ridge(), ["bmi", "s5"], table, target, scoring=name)
+    assert found.metric == "root_mean_squared_error"
+    assert (found.losses["loss"] > 1.0).all()
+
+
+class Broken(RidgeClassifier):
+    """Cannot be trained."""
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
+        raise RuntimeError("no memory on the card")
+
+
+def test_a_model_that_fails_and_a_single_feature_are_reasons_and_end_nothing() -> None:
+    failed, single = losses(Broken(), CHOSEN), losses(TREES, CHOSEN[:1])
+    assert failed.reason == "RuntimeError: no memory on the card"
+    assert "single feature" in single.reason
+    assert failed.losses.empty
+    assert single.losses.empty

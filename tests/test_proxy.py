@@ -1,0 +1,95 @@
+"""A search on a part of the rows is answered by all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.model_selection import StratifiedGroupKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from swarm import SubsetSelector
+from swarm.problem.problem import Problem
+from swarm.search.proxy import on_part_of_rows
+from tests.selecting import WINE
+from tests.small_run import Bench
+
+Table = tuple[pd.DataFrame, Any]
+
+
+def problem(model: Any, data: Table, **options: Any) -> Problem:
+    X, y = data
+    return Problem.build(X.iloc[:, :6], y, model, **{"folds": 4, "seed": 1, **options})
+
+
+def rows_of(part: Problem, whole: Problem) -> np.ndarray:
+    """Positions of the rows of a part, whose first feature has no ties with its second."""
+    keys = {row: at for at, row in enumerate(whole.features.itertuples(index=False, name=None))}
+    return np.array([keys[row] for row in part.features.itertuples(index=False, name=None)])
+
+
+@pytest.mark.parametrize("share", [0.1, 0.6])
+def test_a_part_has_its_share_of_every_class_in_every_fold(share: float) -> None:
+    whole = problem(GaussianNB(), load_breast_cancer(return_X_y=True, as_frame=True))
+    part = on_part_of_rows(whole, share)
+    assert len(part.target) == pytest.approx(share * len(whole.target), abs=1)
+    for (_, all_tested), (_, tested) in zip(whole.folds, part.folds, strict=True):
+        for label in (0, 1):
+            expected = share * (whole.target[all_tested] == label).sum()
+            assert (part.target[tested] == label).sum() == pytest.approx(expected, abs=2)
+
+
+def test_no_row_changes_its_fold_and_the_draw_depends_on_the_seed_alone() -> None:
+    data = load_diabetes(return_X_y=True, as_frame=True)
+    whole = problem(DecisionTreeRegressor(), data)
+    part, again = (on_part_of_rows(whole, 0.3) for _ in range(2))
+    assert part.fingerprint() == again.fingerprint() != whole.fingerprint()
+    rows = rows_of(part, whole)
+    for (_, before), (_, after) in zip(whole.folds, part.folds, strict=True):
+        assert set(rows[after]) <= set(before)
+    other = on_part_of_rows(problem(DecisionTreeRegressor(), data, seed=2), 0.3)
+    assert set(rows_of(other, whole)) != set(rows)
+
+
+def test_rows_of_a_group_stay_together() -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    groups = np.random.default_rng(0).integers(60, size=len(y))
+    folds = list(StratifiedGroupKFold(4).split(X, y, groups))
+    whole = problem(GaussianNB(), (X, y), folds=folds)
+    rows = rows_of(on_part_of_rows(whole, 0.4, groups), whole)
+    assert len(rows) == pytest.approx(0.4 * len(y), abs=30)
+    for group in np.unique(groups):
+        members = set(np.flatnonzero(groups == group))
+        assert members <= set(rows) or members.isdisjoint(rows)
+
+
+@pytest.mark.parametrize("options", [{"rows": 0.5}, {"rows": 0.5, "params": {"max_depth": 1}}])
+def test_the_answer_is_measured_on_all_rows_and_the_full_model(options: dict[str, Any]) -> None:
+    X, y = WINE
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
+    selector = SubsetSelector(tree, epochs=3, cv=3, proxy={**options, "best": 5, "probes": 4})
+    selector.fit(X, y)
+    found = selector.result_.confirmed
+    assert 5 <= len(found.costs) <= 9
+    folds = Problem.build(X, y, GaussianNB(), folds=3, seed=0).folds
+    scores = cross_val_score(tree, X[sorted(selector.subset_)], y, cv=list(folds))
+    assert selector.cost_ == pytest.approx(1 - scores.mean())
+    assert selector.cost_ == found.costs.min()
+    assert not np.array_equal(found.costs, found.cheap)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("plain", "prefect_server")
+def test_a_run_on_a_part_of_the_rows_resumes_without_training(bench: Bench) -> None:
+    from flows.select import select
+
+    config = bench.config(proxy={"rows": 0.6, "best": 4, "probes": 3}, budget={"epochs": 4})
+    outcome = select(config, None, 0)
+    before, paid = bench.answer(outcome.run_id), bench.paid_for()
+    select(config, run_id=outcome.run_id)
+    assert bench.answer(outcome.run_id) == before
+    assert bench.paid_for() == paid
