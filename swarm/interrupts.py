@@ -8,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 
 @contextmanager
@@ -31,6 +32,24 @@ def children_ignore_sigint() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+class _Deferral:
+    """A handler of SIGINT that notes it for the handler `before`."""
+
+    def __init__(self, before: Any) -> None:
+        self.before = before
+        self._arrived: list[FrameType | None] = []
+
+    def __call__(self, _: int, frame: FrameType | None) -> None:
+        self._arrived.append(frame)
+
+    def deliver(self) -> None:
+        """Call the handler before, if a signal has arrived."""
+        if self._arrived and callable(self.before):
+            frame = self._arrived.pop()
+            self._arrived.clear()
+            self.before(signal.SIGINT, frame)
+
+
 @contextmanager
 def sigint_deferred() -> Iterator[None]:
     """Deliver a SIGINT that arrives in this context at its end, if in the main thread.
@@ -41,14 +60,31 @@ def sigint_deferred() -> Iterator[None]:
     if before is None or threading.current_thread() is not threading.main_thread():
         yield
         return
-    arrived: list[FrameType | None] = []
-    signal.signal(signal.SIGINT, lambda _, frame: arrived.append(frame))
+    deferral = _Deferral(before)
+    signal.signal(signal.SIGINT, deferral)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-        if arrived and callable(before):
-            before(signal.SIGINT, arrived[0])
+        deferral.deliver()
+
+
+@contextmanager
+def sigint_delivered() -> Iterator[None]:
+    """Deliver SIGINT at once within a context in which it is deferred; one that waits, first."""
+    deferral = signal.getsignal(signal.SIGINT)
+    if (
+        not isinstance(deferral, _Deferral)
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    signal.signal(signal.SIGINT, deferral.before)
+    try:
+        deferral.deliver()
+        yield
+    finally:
+        signal.signal(signal.SIGINT, deferral)
 
 
 @contextmanager

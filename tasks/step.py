@@ -14,6 +14,7 @@ from prefect.futures import PrefectFuture
 
 from swarm.errors import SwarmError
 from swarm.evaluation.transient import is_transient
+from swarm.interrupts import sigint_deferred, sigint_delivered
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -35,10 +36,14 @@ class Step(Generic[P, R]):
     upstream: tuple[object, ...] = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Run the function, as a task within a flow."""
+        """Run the function, as a task within a flow.
+
+        Ctrl-C interrupts the function, but not Prefect's own work around it, which fails by that.
+        """
         if FlowRunContext.get() is None:
             return self.fn(*args, **kwargs)
-        answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs), wait_for=self.upstream)
+        with sigint_deferred():
+            answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs), wait_for=self.upstream)
         return answer
 
     def after(self, *results: object) -> Step[P, R]:
@@ -77,7 +82,8 @@ def step(name: str, *, retries: int = 0) -> Callable[[Callable[P, R]], Step[P, R
     def made(function: Callable[P, R]) -> Step[P, R]:
         @wraps(function)
         def opened(*args: Any, **kwargs: Any) -> R:
-            return function(*map(_opened, args), **{k: _opened(v) for k, v in kwargs.items()})
+            with sigint_delivered():
+                return function(*map(_opened, args), **{k: _opened(v) for k, v in kwargs.items()})
 
         options: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}
         if retries:
