@@ -1,4 +1,10 @@
-"""Saving and registering the ensemble of a run as an MLflow model."""
+"""Saving and registering the ensemble of a run as an MLflow model.
+
+The model is a ``PythonModel`` from code. MLflow's scikit-learn flavour, which writes skops as well,
+would need this project wherever the ensemble is loaded, and has neither the vote of its members nor
+columns of other dtypes. ``log_model`` and ``register_model`` write to the run and the store that
+are active in the process, print, and register before the predictions are verified.
+"""
 
 from __future__ import annotations
 
@@ -230,13 +236,13 @@ def _register(
 
 @contextlib.contextmanager
 def _default_store(uri: str) -> Iterator[None]:
-    """Set the store as MLflow's default, which it uses to look up the model."""
-    from mlflow.tracking._tracking_service.utils import _use_tracking_uri
+    """Set the store as MLflow's default, in which its registry looks up the model."""
+    import mlflow
 
     chosen = os.environ.get("MLFLOW_TRACKING_URI")
+    mlflow.set_tracking_uri(uri)
     try:
-        with _use_tracking_uri(uri):
-            yield
+        yield
     finally:
-        if chosen is not None:
-            os.environ["MLFLOW_TRACKING_URI"] = chosen
+        # MLflow sets the variable too; None removes both.
+        mlflow.set_tracking_uri(chosen)  # type: ignore[arg-type]
