@@ -139,7 +139,7 @@ def fast(seed: int) -> dict[str, Any]:
     return {
         **cost_of(result, began),
         "searching_s": searching,
-        "correlation": result.confirmed.correlation,
+        "correlation": result.correlation,
         **judged(problem, result, features, target),
     }
 

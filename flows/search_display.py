@@ -96,16 +96,15 @@ class SearchDisplay:
 
     def measured(self, result: SearchResult) -> None:
         """Print and log how well the proxy guided the search."""
-        confirmed = result.confirmed
-        assert confirmed is not None
-        correlation = confirmed.correlation
-        best = float(confirmed.costs.min())
-        metrics = {"proxy/best_cost": float(confirmed.cheap.min()), "proxy/confirmed_cost": best}
+        measured, correlation = result.measured, result.correlation
+        assert measured is not None
+        best = float(measured.costs.min())
+        metrics = {"proxy/best_cost": float(measured.searched.min()), "proxy/confirmed_cost": best}
         if correlation == correlation:
             metrics["proxy/rank_correlation"] = correlation
         self.log.metrics({0: metrics})
         self.say(
-            f"proxy: {len(confirmed.costs)} subsets evaluated on the full model, rank correlation "
+            f"proxy: {len(measured)} subsets evaluated on the full model, rank correlation "
             f"{correlation:.2f}, best cost {best:.5f}"
         )
 
@@ -128,5 +127,5 @@ class SearchDisplay:
             }
         self.log.metrics({0: metrics})
         self.log.tag({"confirmed": confirmation.verdict})
-        subsets = f"{len(confirmation.masks)} subsets"
-        self.say(f"confirmed: {subsets} on {confirmation.fold_costs.shape[1]} fresh folds")
+        subsets = f"{len(confirmation.candidates)} subsets"
+        self.say(f"confirmed: {subsets} on {confirmation.n_folds} fresh folds")

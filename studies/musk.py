@@ -129,7 +129,7 @@ def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out
         "size": len(result.features),
         "n_available": result.space.n_columns,
         **{name: getattr(counts, name) for name in ("evaluations", "distinct", "fits")},
-        "proxy_correlation": result.confirmed.correlation if result.confirmed else float("nan"),
+        "proxy_correlation": result.correlation,
         "seconds": round(outcome.finished.training_seconds, 1),
         "n_train": len(outcome.finished.problem.target),
         "n_test": len(judgement.predictions),

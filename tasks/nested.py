@@ -179,10 +179,10 @@ def _confirmed(
             return len(masks) * problem.n_folds, sum(record.seconds for record in records)
 
         proxy = fresh = (0, 0.0)
-        if result.confirmed is not None:
-            proxy = recorded(plan.problem, result.confirmed.masks)
+        if result.measured is not None:
+            proxy = recorded(plan.problem, result.measured.masks)
         if result.confirmation is not None and plan.confirmation is not None:
-            masks = np.vstack([result.confirmation.masks, ~result.space.forbidden])
+            masks = np.vstack([result.confirmation.candidates.masks, ~result.space.forbidden])
             fresh = recorded(plan.confirmation.problem, masks)
         return proxy, fresh
 

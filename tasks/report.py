@@ -64,7 +64,9 @@ def answer_files(
     if confirmation is not None:
         features["confirmation"] = {
             **confirmation.as_dict(),
-            "smallest_within_margin": _smallest(confirmation, result.space),
+            "smallest_within_margin": None
+            if confirmation.smallest is None
+            else result.space.subset(confirmation.candidates.masks[confirmation.smallest]),
         }
         confirmed["confirmation.csv"] = _confirmed(confirmation, result.space)
     if result.cut is not None:
@@ -107,21 +109,16 @@ def _ranking(cut: Cut, space: SearchSpace) -> bytes:
     return table.to_csv(index=False, float_format=digits).encode()
 
 
-def _smallest(confirmation: Confirmation, space: SearchSpace) -> list[str] | None:
-    """Features of the smallest subset that is not worse than all features, if there is one."""
-    row = confirmation.smallest_within_margin(confirmation.baseline)
-    return None if row is None else space.subset(confirmation.masks[row])
-
-
 def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
     """Return a row per confirmed subset, the lowest cost on fresh folds first."""
+    candidates = confirmation.candidates
     table = pd.DataFrame(
         {
-            "cost": confirmation.costs,
-            "searched_cost": confirmation.searched,
-            "size": confirmation.sizes,
-            "chosen": np.arange(len(confirmation.masks)) == confirmation.chosen,
-            "features": [json.dumps(space.subset(mask)) for mask in confirmation.masks],
+            "cost": candidates.fresh_costs,
+            "searched_cost": candidates.costs,
+            "size": candidates.sizes,
+            "chosen": np.arange(len(candidates)) == confirmation.chosen,
+            "features": [json.dumps(space.subset(mask)) for mask in candidates.masks],
         }
     )
     return table.to_csv(index=False).encode()

@@ -51,7 +51,7 @@ def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRec
 
 def last_step(result: SearchResult) -> object:
     """Return what the last step of a search gave, for the arrows on Prefect's page."""
-    return result.confirmation or result.confirmed or result.records[-1]
+    return result.confirmation or result.measured or result.records[-1]
 
 
 @step("ensemble", retries=RETRIES)

@@ -16,6 +16,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
+from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation, fresh_problem, fresh_seed
 
 FEW = {"best": 6, "repeats": 2}
@@ -33,11 +34,8 @@ def confirmation(
     """Return a confirmation of subsets with these sizes, of 10 units."""
     masks = np.array([np.arange(10) < size for size in sizes])
     costs = np.array(fold_costs, dtype=np.float64)
-    searched = costs.mean(axis=1) - 0.02
     return Confirmation(
-        masks,
-        searched,
-        costs,
+        Candidates.build(masks, costs.mean(axis=1) - 0.02, fresh=costs),
         np.array(baseline, dtype=np.float64),
         80,
         20,
@@ -76,17 +74,17 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
         for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
         for fold in make_folds(kind, target, "binary", n_folds=4, seed=seed)
     ]
-    for mask, costs in zip(found.masks, found.fold_costs, strict=True):
+    for mask, costs in zip(found.candidates.masks, found.candidates.fresh, strict=True):
         scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
         assert costs == pytest.approx(1 - scores)
     assert found.baseline == pytest.approx(1 - cross_val_score(GaussianNB(), X, y, cv=folds))
-    assert (np.diff(found.costs) >= 0).all()
-    assert sorted(confirmed.subset_) == sorted(space.subset(found.masks[0]))
+    assert (np.diff(found.candidates.fresh_costs) >= 0).all()
+    assert sorted(confirmed.subset_) == sorted(space.subset(found.candidates.masks[0]))
     # The searched cost stays beside the confirmed one.
     searched = StratifiedKFold(4, shuffle=True, random_state=0)
     scores = cross_val_score(GaussianNB(), X[confirmed.subset_], y, cv=searched)
     assert confirmed.cost_ == found.searched_cost == pytest.approx(1 - scores.mean())
-    assert found.cost == found.costs[0] != found.searched_cost
+    assert found.cost == found.candidates.fresh_costs[0] != found.searched_cost
 
 
 def test_candidates_are_the_best_subsets_and_the_features_that_half_of_them_share(
@@ -98,7 +96,7 @@ def test_candidates_are_the_best_subsets_and_the_features_that_half_of_them_shar
     space = confirmed.result_.space
     counts = pd.Series([name for subset in best for name in subset]).value_counts()
     shared = frozenset(counts.index[counts >= 3])
-    assert {frozenset(space.subset(mask)) for mask in found.masks} == best | {shared}
+    assert {frozenset(space.subset(mask)) for mask in found.candidates.masks} == best | {shared}
 
 
 def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_enough() -> None:

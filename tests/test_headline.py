@@ -11,6 +11,7 @@ import pytest
 
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
+from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.validation.headline import Headline, headline
 from swarm.validation.judgement import Evidence, Guessing
@@ -39,9 +40,7 @@ def told(
         costs = np.array([0.2 + 0.001 * i + 0.1 * wave for i in range(len(sizes))])
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
-            masks,
-            np.full(len(sizes), 0.15),
-            costs,
+            Candidates.build(masks, np.full(len(sizes), 0.15), fresh=costs),
             0.2 + gain + wave,
             0.9 * n_rows,
             0.1 * n_rows,

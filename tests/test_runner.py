@@ -24,7 +24,6 @@ from swarm.search.asked import asked_evaluations
 from swarm.search.budget import Budget
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.plan import Proxy, SearchPlan
-from swarm.search.result import ConfirmedSubsets
 from swarm.search.runner import FinishedSearch, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
@@ -77,15 +76,16 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     requested = unpack_masks(every.result.state.asked, 6)
     guess = np.array([record.cost for record in every.searched.lookup(requested)])
     truth = np.array([record.cost for record in every.known.lookup(requested)])
-    assert every.result.confirmed.correlation == pytest.approx(spearmanr(guess, truth).statistic)
-    assert len(every.result.confirmed.costs) == len(requested)
+    assert every.result.correlation == pytest.approx(spearmanr(guess, truth).statistic)
+    assert len(every.result.measured.costs) == len(requested)
     ranked = np.lexsort((requested.sum(axis=1), guess))
     for n_best in (1, 3):
-        best = measured(n_best, 0).result.confirmed
+        found = measured(n_best, 0).result
+        best = found.measured
         assert best.masks.tolist() == requested[ranked[:n_best]].tolist()
         assert best.costs.tolist() == truth[ranked[:n_best]].tolist()
-        assert np.isnan(best.correlation)
-    few = measured(1, 3).result.confirmed
+        assert np.isnan(found.correlation)
+    few = measured(1, 3).result.measured
     # The first, the middle and the last one, ordered by their costs, beside the best.
     last = len(requested) - 1
     rows = {0, round(last / 2), last, ranked[0]}
@@ -101,19 +101,19 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     cheap = full.with_estimator(boosted(6))
     asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=4))
     result = run_search(asked, Archive()).result
-    confirmed: Any = result.confirmed
+    confirmed: Any = result.measured
     with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
         assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
-        assert np.array_equal(confirmed.cheap, evaluate_fully(guide, confirmed.masks).costs)
+        assert np.array_equal(confirmed.searched, evaluate_fully(guide, confirmed.masks).costs)
         masks, costs = result.best_members(4)
         assert np.array_equal(costs, evaluate_fully(costly, masks).costs)
     assert result.cost == confirmed.costs.min() == costs[0]
     assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
-    assert (np.diff(confirmed.cheap) >= 0).all()
+    assert (np.diff(confirmed.searched) >= 0).all()
     assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
     shared = Archive()
     run_search(plan(cheap, seed=5, budget=Budget(epochs=8)), shared)
-    other = run_search(asked, shared).result.confirmed
+    other = run_search(asked, shared).result.measured
     for field in dataclasses.fields(confirmed):
         assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
     fails = GaussianNB(priors=[0.1, 0.1, 0.8])
@@ -127,12 +127,11 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     correlation: float, warned: bool
 ) -> None:
     nothing: Any = None
-    confirmed = ConfirmedSubsets(np.ones((1, 2), bool), np.ones(1), np.ones(1), correlation)
-    result: Any = SimpleNamespace(confirmed=confirmed)
+    result: Any = SimpleNamespace(measured=object(), correlation=correlation)
     doubt = FinishedSearch(result, nothing, nothing, nothing).doubt
     assert doubt.startswith("the proxy ranks subsets differently") is warned
     assert ("rank correlation 0.79, below 0.8" in doubt) is warned
-    result.confirmed = None
+    result.measured = None
     assert FinishedSearch(result, nothing, nothing, nothing).doubt == ""
 
 
@@ -210,7 +209,8 @@ def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search
     others = np.array([mask for mask in np.eye(9, dtype=bool) if mask.tobytes() not in asked])
     with CrossValidation(posed, archive) as evaluator:
         evaluate_fully(evaluator, others)
-    confirmation: Any = SimpleNamespace(masks=np.vstack([own[0][0], others]))
+    masks = np.vstack([own[0][0], others])
+    confirmation: Any = SimpleNamespace(candidates=SimpleNamespace(masks=masks))
     result = dataclasses.replace(finished.result, confirmation=confirmation)
     added = list(asked_evaluations(result, finished.known))[len(own) :]
     assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]

@@ -15,9 +15,9 @@ from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
+from swarm.search.candidates import Candidates
 from swarm.search.driver import run
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
-from swarm.search.result import ConfirmedSubsets
 from swarm.strategies.base import Members
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import make, registry
@@ -232,12 +232,12 @@ def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer()
     search = make_search(RandomSearch(), constant(plain_space(3)), epochs=1)
     masks = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]], dtype=bool)
     costs = np.array([0.2, 0.2, 0.3, np.inf, 0.2])
-    confirmed = ConfirmedSubsets(masks, costs, np.zeros(5), 1.0)
-    result = dataclasses.replace(run(search), confirmed=confirmed)
+    measured = Candidates.build(masks, costs, searched=np.zeros(5))
+    result = dataclasses.replace(run(search), measured=measured)
     assert (result.features, result.cost) == (["x0", "x1"], 0.2)
-    best, measured = result.best_members()
+    best, best_costs = result.best_members()
     assert best.tolist() == masks[[1, 0, 2]].tolist()
-    assert measured.tolist() == [0.2, 0.2, 0.3]
+    assert best_costs.tolist() == [0.2, 0.2, 0.3]
 
 
 def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:

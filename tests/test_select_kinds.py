@@ -123,20 +123,20 @@ def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
     config = bench.config(proxy=proxy, budget={"epochs": 6})
     outcome = select(config, None, 0)
     assert bench.statuses() == ["FINISHED"]
-    confirmed = outcome.result.confirmed
+    confirmed = outcome.result.measured
     full = prepared_by_hand(config)[2]
     with CrossValidation(full) as evaluator:
         order, limits = np.arange(3), np.full(len(confirmed.masks), np.inf)
         costs = evaluator.evaluate(confirmed.masks, limits, order).costs
     assert np.array_equal(costs, confirmed.costs)
-    assert costs.min() in outcome.result.confirmation.searched
+    assert costs.min() in outcome.result.confirmation.candidates.costs
     run = bench.tracking.run(outcome.run_id)
     assert run.data.metrics["proxy/confirmed_cost"] == costs.min()
-    assert run.data.metrics["proxy/best_cost"] == confirmed.cheap.min()
+    assert run.data.metrics["proxy/best_cost"] == confirmed.searched.min()
     low = [text for text in outcome.warnings if "the proxy ranks subsets" in text]
-    assert bool(low) == (not confirmed.correlation >= 0.8)
+    assert bool(low) == (not outcome.result.correlation >= 0.8)
     again = select(config, outcome.run_id, 0).result
-    assert np.array_equal(again.confirmed.costs, confirmed.costs)
+    assert np.array_equal(again.measured.costs, confirmed.costs)
     assert again.work["fits"].sum() == 0
     other = bench.config(proxy={**proxy, "best": 5}, budget={"epochs": 6})
     with pytest.raises(ConfigError, match=r"proxy\.best '4' but now it is '5'"):

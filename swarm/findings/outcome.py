@@ -63,7 +63,7 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
         where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
         yield found(
             "SWM202",
-            f"on {confirmation.fold_costs.shape[1]} fresh folds the gain over all features is "
+            f"on {confirmation.n_folds} fresh folds the gain over all features is "
             f"{gain.mean:+z.4f} ({gain.low:+z.4f} to {gain.high:+z.4f}), {where}",
         )
     if confirmation.missed:
@@ -91,7 +91,7 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
 
 
 def _agreement(result: SearchResult) -> Iterator[Finding]:
-    held, _ = result.best_members()
+    held = result.candidates.masks
     free = ~(result.space.fixed | result.space.forbidden)
     if len(held) < 2 or not free.any() or _is_everything(result):
         return

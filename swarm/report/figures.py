@@ -29,7 +29,7 @@ from swarm.report.drawing import (
     styled,
 )
 from swarm.report.formatting import cost, counted, metric_name, shortened
-from swarm.search.picks import pareto_front
+from swarm.search.candidates import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:

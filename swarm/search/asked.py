@@ -26,8 +26,8 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
 
     After a search on a proxy, these are the subsets that were measured on the full problem.
     """
-    if result.confirmed is not None:
-        masks = result.confirmed.masks
+    if result.measured is not None:
+        masks = result.measured.masks
         return masks, np.ones((len(masks), n_folds), dtype=bool)
     asked = result.state.asked
     return unpack_masks(asked, result.space.n_units), unpack_folds(asked.values(), n_folds)
@@ -54,7 +54,7 @@ def asked_evaluations(
     masks, needed = asked_masks(result, len(known.blank.fold_costs))
     if result.confirmation is not None:
         # Its candidates need not be masks of the search, such as the units that many share.
-        seen, also = set(pack_masks(masks)), result.confirmation.masks
+        seen, also = set(pack_masks(masks)), result.confirmation.candidates.masks
         also = also[[key not in seen for key in pack_masks(also)]]
         masks = np.vstack([masks, also])
         needed = np.vstack([needed, np.ones((len(also), needed.shape[1]), dtype=bool)])

@@ -16,23 +16,20 @@ from typing import Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, read_only
 from swarm.checks import require
 from swarm.errors import InputError, check_known
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
-from swarm.rounding import difference, rounding_error
+from swarm.rounding import difference
+from swarm.search.candidates import GOALS, Candidates, Goal, pareto_front
 from swarm.search.packing import first_of_equal
-from swarm.search.picks import pareto_front
 from swarm.search.proxy import best_subsets
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
-
-Goal = Literal["score", "balanced", "size"]
-GOALS = ("score", "balanced", "size")
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +68,9 @@ class ConfirmationPlan:
 
 @dataclass(frozen=True, eq=False)
 class Confirmation:
-    """Subsets of a search, evaluated on fresh folds; by ascending cost, smaller ones first."""
+    """The candidates of a search on fresh folds, and what decides among them."""
 
-    masks: Bool  # (m, n_units)
-    searched: Float  # (m,), costs on the folds of the search
-    fold_costs: Float  # (m, n_fresh), inf where the model failed
+    candidates: Candidates  # by ascending cost on the fresh folds, smaller ones first
     baseline: Float  # (n_fresh,), of all features that are not forbidden
     # Mean numbers of rows of a fresh fold.
     n_train: float
@@ -85,18 +80,12 @@ class Confirmation:
     confidence: float
 
     def __post_init__(self) -> None:
-        read_only(self.masks, self.searched, self.fold_costs, self.baseline)
-
-    @cached_property
-    def costs(self) -> Float:
-        """Mean costs (m,) on the fresh folds."""
-        return costs_of(self.fold_costs)
+        read_only(self.baseline)
 
     @property
-    def sizes(self) -> Int:
-        """Units of each subset: int (m,)."""
-        sizes: Int = self.masks.sum(axis=1, dtype=np.int64)
-        return sizes
+    def n_folds(self) -> int:
+        """Number of fresh folds."""
+        return len(self.baseline)
 
     @cached_property
     def chosen(self) -> int:
@@ -108,8 +97,24 @@ class Confirmation:
     @cached_property
     def _smallest(self) -> int | None:
         """Row of the smallest subset that is good enough for the goal."""
-        reference = self.baseline if self.goal == "size" else self.fold_costs[0]
-        return self.smallest_within_margin(reference)
+        if self.goal == "size":
+            return self.smallest
+        return self._smallest_near(self.candidates.fresh[0])
+
+    @cached_property
+    def smallest(self) -> int | None:
+        """Row of the smallest subset that is not worse than all features by the margin."""
+        return self._smallest_near(self.baseline)
+
+    def _smallest_near(self, reference: Float) -> int | None:
+        """Row of the smallest subset that is not worse than `reference` (n_fresh,)."""
+        return self.candidates.smallest_within(
+            self.margin,
+            reference,
+            n_train=self.n_train,
+            n_test=self.n_test,
+            confidence=self.confidence,
+        )
 
     @property
     def missed(self) -> bool:
@@ -120,12 +125,12 @@ class Confirmation:
     @property
     def cost(self) -> float:
         """Confirmed cost of the result."""
-        return float(self.costs[self.chosen])
+        return float(self.candidates.fresh_costs[self.chosen])
 
     @property
     def searched_cost(self) -> float:
         """Cost of the result on the folds of the search."""
-        return float(self.searched[self.chosen])
+        return float(self.candidates.costs[self.chosen])
 
     @property
     def baseline_cost(self) -> float:
@@ -135,7 +140,7 @@ class Confirmation:
     @cached_property
     def gain(self) -> CorrectedTTest | None:
         """Cost of all features minus that of the result; None if all features cannot be fitted."""
-        differences = difference(self.baseline, self.fold_costs[self.chosen])
+        differences = difference(self.baseline, self.candidates.fresh[self.chosen])
         if not np.isfinite(differences).all():
             return None
         return corrected_t(differences, self.n_train, self.n_test, self.confidence)
@@ -149,13 +154,8 @@ class Confirmation:
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the winner's curse."""
-        gain, n_folds, cost, searched = (
-            self.gain,
-            self.fold_costs.shape[1],
-            self.cost,
-            self.searched_cost,
-        )
-        start = f"On {n_folds} fresh folds this subset costs {cost:.4f} and all features "
+        gain, cost, searched = self.gain, self.cost, self.searched_cost
+        start = f"On {self.n_folds} fresh folds this subset costs {cost:.4f} and all features "
         if gain is None:
             start += "cannot be fitted"
         else:
@@ -171,8 +171,8 @@ class Confirmation:
     def reason_missed(self) -> str:
         """State why the goal was not reached, see :attr:`missed`."""
         return (
-            f"none of {len(self.masks):,} subsets is within {self.margin:g} of the cost of all "
-            f"features at {self.confidence:.0%} confidence"
+            f"none of {len(self.candidates):,} subsets is within {self.margin:g} of the cost of "
+            f"all features at {self.confidence:.0%} confidence"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -186,29 +186,13 @@ class Confirmation:
             "gain_low": None if gain is None else gain.low,
             "gain_high": None if gain is None else gain.high,
             "confidence": self.confidence,
-            "n_folds": self.fold_costs.shape[1],
-            "n_subsets": len(self.masks),
+            "n_folds": self.n_folds,
+            "n_subsets": len(self.candidates),
             "verdict": self.verdict,
             "goal": self.goal,
             "missed": self.missed,
             "margin": self.margin,
         }
-
-    def smallest_within_margin(self, reference: Float) -> int | None:
-        """Row of the smallest subset that is not worse than `reference` (n_fresh,) by the margin.
-
-        The upper bound of the mean difference of its fold costs, corrected for the overlap of
-        resamples, has to be within it.
-        """
-        for row in map(int, np.lexsort((self.costs, self.sizes))):
-            differences = difference(self.fold_costs[row], reference)
-            if not np.isfinite(differences).all():
-                continue
-            two_sided = 2 * self.confidence - 1
-            bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
-            if bound <= self.margin + rounding_error(self.costs[row]):
-                return row
-        return None
 
 
 def fresh_seed(seed: int, repeat: int) -> int:
@@ -268,9 +252,7 @@ def confirm_on_fresh_folds(
         return result
     folds = plan.problem.folds
     confirmation = Confirmation(
-        masks[rank],
-        costs[rank],
-        fold_costs[rank],
+        Candidates.build(masks[rank], costs[rank], fresh=fold_costs[:-1][rank]),
         fold_costs[-1],
         float(np.mean([len(train) for train, _ in folds])),
         float(np.mean([len(test) for _, test in folds])),
@@ -285,10 +267,10 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
     """Return the subsets (m, n_units) to evaluate on fresh folds."""
     if result.state.strategy.members.answer is not None:
         return result.best_mask[None, :]
-    if result.confirmed is None:
+    if result.measured is None:
         masks, costs = best_subsets(result, evaluator)
     else:
-        held = result.confirmed
+        held = result.measured
         finite = np.flatnonzero(np.isfinite(held.costs))
         finite = finite[result.space.rank(held.masks[finite], held.costs[finite])]
         masks, costs = held.masks[finite], held.costs[finite]

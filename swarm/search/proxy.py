@@ -18,8 +18,9 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up
+from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
-from swarm.search.result import ConfirmedSubsets, SearchResult
+from swarm.search.result import SearchResult
 from swarm.strategies.operators.memory import shrink
 
 # Below this rank correlation the proxy is a poor guide.
@@ -109,9 +110,8 @@ def confirm(
     rank = result.space.rank(masks, cheap)
     kept = rank[first_of_equal(masks[rank])]
     correlation = rank_correlation(asked, costs[len(best) :])
-    return replace(
-        result, confirmed=ConfirmedSubsets(masks[kept], costs[kept], cheap[kept], correlation)
-    )
+    measured = Candidates.build(masks[kept], costs[kept], searched=cheap[kept])
+    return replace(result, measured=measured, correlation=correlation)
 
 
 def best_subsets(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
+from swarm.search.candidates import Candidates
 from swarm.search.history import EpochRecord
-from swarm.search.packing import first_of_equal
 
 if TYPE_CHECKING:
     from swarm.search.confirmation import Confirmation
@@ -23,20 +24,6 @@ if TYPE_CHECKING:
     from swarm.search.prefilter import Cut
 
 _MOST_NAMED = 8
-
-
-@dataclass(frozen=True)
-class ConfirmedSubsets:
-    """Subsets of a search on a proxy, measured on the full problem, by their costs on the proxy."""
-
-    masks: Bool  # (m, n_units)
-    costs: Float  # (m,), inf where the model failed
-    cheap: Float  # (m,), on the proxy
-    # Spearman's, over a sample of the requested subsets; NaN if one side is constant.
-    correlation: float
-
-    def __post_init__(self) -> None:
-        read_only(self.masks, self.costs, self.cheap)
 
 
 @dataclass(frozen=True)
@@ -51,11 +38,13 @@ class SearchResult:
     reason : str
         The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
     space : SearchSpace
-    confirmed : ConfirmedSubsets or None
-        Subsets measured on the full model after a search with a cheaper one; the best of them is
-        the best subset.
+    measured : Candidates or None
+        Subsets measured on the full model after a search on a proxy, by their costs on the proxy.
+    correlation : float
+        Spearman's rank correlation of proxy and full model, over a sample of the requested
+        subsets; NaN if one side is constant, or without a proxy.
     confirmation : Confirmation or None
-        Subsets evaluated again on fresh folds; the best subset is chosen among them.
+        Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
         The units that a prefilter kept for the search; masks cover all units.
     cut_short : str
@@ -66,7 +55,8 @@ class SearchResult:
     records: tuple[EpochRecord, ...]
     reason: str
     space: SearchSpace
-    confirmed: ConfirmedSubsets | None = None
+    measured: Candidates | None = None
+    correlation: float = float("nan")
     confirmation: Confirmation | None = None
     cut: Cut | None = None
     cut_short: str = ""
@@ -97,16 +87,14 @@ class SearchResult:
         EvaluationError
             If no mask had a finite cost.
         """
-        answer = self._answer
-        if answer is not None:
-            return answer[0]
-        if self.state.best_mask is None:
+        if not len(self.candidates):
             remedy = " or check the failed fits" if self.state.counts.failed else ""
             raise EvaluationError(
                 f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
                 f"increase the budget{remedy}"
             )
-        return self.state.best_mask
+        mask: Bool = self.candidates.masks[0]
+        return mask
 
     @property
     def features(self) -> list[str]:
@@ -116,25 +104,40 @@ class SearchResult:
     @property
     def cost(self) -> float:
         """Cost of the best subset on the folds of the search."""
-        answer = self._answer
-        if answer is not None:
-            return answer[1]
-        return self.state.best_cost
+        return float(self.candidates.costs[0]) if len(self.candidates) else self.state.best_cost
+
+    @cached_property
+    def candidates(self) -> Candidates:
+        """Distinct candidates with a finite cost, the best subset first.
+
+        Those that were confirmed follow by their costs on fresh folds; then, by their costs,
+        those measured after a search on a proxy, or else the members of the strategy.
+        """
+        members = self.state.strategy.members
+        # Costs on the full model and on the cheaper one must not be mixed.
+        held = self.measured
+        if held is None:
+            held = Candidates.build(members.masks, members.costs)
+        held = held.take(self.space.obeys(held.masks))
+        held = held.take(self.space.rank(held.masks, held.costs))
+        if self.confirmation is not None:
+            fresh = self.confirmation.candidates
+            held = fresh.take([self.confirmation.chosen]).append(fresh).append(held)
+        elif self.measured is None and members.answer is not None:
+            # The result of the rule of the strategy itself, which may be of any size.
+            answer = [members.answer]
+            first = Candidates.build(members.masks[answer], members.costs[answer])
+            held = (first if np.isfinite(first.costs[0]) else self._best).append(held)
+        elif self.measured is None:
+            held = self._best.append(held)
+        return held.distinct()
 
     @property
-    def _answer(self) -> tuple[Bool, float] | None:
-        """The best confirmed subset, or the result of the strategy's own rule, if any."""
-        if self.confirmation is not None:
-            chosen = self.confirmation.chosen
-            return self.confirmation.masks[chosen], self.confirmation.searched_cost
-        if self.confirmed is not None:
-            masks, costs = self.confirmed.masks, self.confirmed.costs
-            best = int(self.space.rank(masks, costs)[0])
-            return masks[best], float(costs[best])
-        members = self.state.strategy.members
-        if members.answer is None or not np.isfinite(members.costs[members.answer]):
-            return None
-        return members.masks[members.answer], float(members.costs[members.answer])
+    def _best(self) -> Candidates:
+        """The best mask that the search has seen, if any."""
+        mask, n_units = self.state.best_mask, self.space.n_units
+        masks = np.empty((0, n_units), dtype=bool) if mask is None else mask[None, :]
+        return Candidates.build(masks, np.full(len(masks), self.state.best_cost))
 
     @property
     def interrupted(self) -> bool:
@@ -179,23 +182,11 @@ class SearchResult:
         masks : bool (m, n_units), costs : float64 (m,)
             With ``m <= n``, duplicates removed.
         """
-        # Costs on the full model and on the cheaper one must not be mixed.
-        held = self.confirmed or self.state.strategy.members
-        allowed = self.space.obeys(held.masks)
-        masks, costs = self.best_mask[None, :], np.array([self.cost])
-        if self.confirmation is not None:
-            masks = np.vstack([masks, self.confirmation.masks])
-            costs = np.append(costs, self.confirmation.searched)
-        first = np.append(np.arange(len(costs)), np.full(int(allowed.sum()), len(costs)))
-        masks = np.vstack([masks, held.masks[allowed]])
-        costs = np.append(costs, held.costs[allowed])
-        order = self.space.rank(masks, costs)
-        order = order[np.argsort(first[order], kind="stable")]
-        order = order[np.isfinite(costs[order])]
-        chosen = order[first_of_equal(masks[order])]
+        self.best_mask  # noqa: B018
+        table = self.candidates
         if union_at_most is not None:
-            chosen = chosen[_within(self.space, masks[chosen], union_at_most, n)]
-        return masks[chosen[:n]], costs[chosen[:n]]
+            table = table.take(_within(self.space, table.masks, union_at_most, n))
+        return table.masks[:n], table.costs[:n]
 
 
 def _within(

@@ -57,12 +57,11 @@ class FinishedSearch:
     @property
     def doubt(self) -> str:
         """A warning if the proxy ranks subsets poorly, else an empty string."""
-        confirmed = self.result.confirmed
-        if confirmed is None or confirmed.correlation >= LOW_CORRELATION:
+        if self.result.measured is None or self.result.correlation >= LOW_CORRELATION:
             return ""
         return (
             "the proxy ranks subsets differently from the full model on all rows: rank correlation "
-            f"{confirmed.correlation:.2f}, below {LOW_CORRELATION}"
+            f"{self.result.correlation:.2f}, below {LOW_CORRELATION}"
         )
 
 

@@ -13,7 +13,7 @@ from swarm.findings.registry import check_mute
 from swarm.problem.inputs import check_estimator
 from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
-from swarm.search.picks import check_pick
+from swarm.search.candidates import check_pick
 
 _CONFIRM_OPTIONS = ("best", "repeats", "goal", "margin", "confidence")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}

@@ -245,7 +245,7 @@ def _convergence(selector: Any, axes: Axes) -> None:
         axes.set_ylim(low - 0.05 * (top - low or 1.0), top + 0.05 * (top - low or 1.0))
     confirmation = selector.confirmation_
     if confirmation is not None:
-        label = f"confirmed, on {confirmation.fold_costs.shape[1]} fresh folds"
+        label = f"confirmed, on {confirmation.n_folds} fresh folds"
         axes.axhline(confirmation.cost, color=line.get_color(), linestyle=":", label=label)
         low, high = axes.get_ylim()
         axes.set_ylim(min(low, confirmation.cost), max(high, confirmation.cost * 1.01))

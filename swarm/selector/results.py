@@ -16,9 +16,9 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_masks, looked_up
+from swarm.search.candidates import check_pick, pareto_front, pick
 from swarm.search.driver import SearchState
 from swarm.search.packing import first_of_equal
-from swarm.search.picks import check_pick, pareto_front, pick
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record, costs_of

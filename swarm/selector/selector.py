@@ -85,7 +85,8 @@ class SubsetSelector(
     pick : "best", "parsimonious" or "knee"
         Which of the measured subsets to select: the best of the search, the smallest within one
         standard error of the lowest cost, or the knee of the Pareto front, beyond which further
-        features improve the cost only slightly; see :mod:`swarm.search.picks` and :meth:`repick`.
+        features improve the cost only slightly; see :mod:`swarm.search.candidates` and
+        :meth:`repick`.
         Both buy size and cost some score on unseen rows; `confirm` with a goal tests the loss.
     epochs : int, "auto" or None
         Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
@@ -410,7 +411,7 @@ class SubsetSelector(
         """Number of model fits that the answer needed, fast paths and cached ones included."""
         check_is_fitted(self, "subset_")
         confirmed = self.confirmation_
-        fresh = 0 if confirmed is None else confirmed.fold_costs.size + confirmed.baseline.size
+        fresh = 0 if confirmed is None else confirmed.candidates.fresh.size + confirmed.n_folds
         ranking = 0 if self.prefilter_ is None else self.prefilter_.n_fits
         return self.result_.state.counts.fits + fresh + ranking
 

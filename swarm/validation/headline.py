@@ -130,13 +130,13 @@ def _smallest(result: SearchResult) -> str:
     confirmation = result.confirmation
     if confirmation is None:
         return ""
-    row = confirmation.smallest_within_margin(confirmation.baseline)
+    row, masks = confirmation.smallest, confirmation.candidates.masks
     if row is None or row == confirmation.chosen:
         return ""
     # A row of all features is not worse than itself.
-    if (confirmation.masks[row] | result.space.forbidden).all():
+    if (masks[row] | result.space.forbidden).all():
         return ""
-    names = result.space.subset(confirmation.masks[row])
+    names = result.space.subset(masks[row])
     return (
         f"Goal 'size' keeps {len(names)}, not worse than all by more than {confirmation.margin:g} "
         f"in cost at {confirmation.confidence:.0%}: {listed(names)}."
@@ -167,7 +167,7 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Evidence:
     # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
     return Evidence(
-        f"{confirmation.fold_costs.shape[1]} fresh folds",
+        f"{confirmation.n_folds} fresh folds",
         scoring.metric,
         scoring.natural(confirmation.cost),
         scoring.natural(confirmation.baseline_cost),

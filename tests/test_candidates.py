@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ConfigError, DataError
-from swarm.search.picks import PICKS, knee, pareto_front, pick
+from swarm.search.candidates import PICKS, Candidates, knee, pareto_front, pick
 from tests.fakes import calm
 
 # Sizes 1 to 6: a steep fall up to three units, then hardly any.
@@ -19,6 +19,20 @@ measured = st.lists(
     min_size=1,
     max_size=20,
 )
+
+
+def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> None:
+    masks = np.eye(3, dtype=bool)
+    confirmed = Candidates.build(masks[:2], np.array([0.2, 0.1]), fresh=np.array([[1, 3], [2, 4]]))
+    others = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin="ranking")
+    table = others.take([0]).append(confirmed).append(others)
+    assert table.origin.tolist() == ["ranking", "search", "search", "ranking", "ranking"]
+    assert np.isnan(table.fresh_costs).tolist() == [True, False, False, True, True]
+    assert table.fresh_costs[1:3].tolist() == [2.0, 3.0]
+    distinct = table.distinct()
+    assert distinct.masks.tolist() == masks[[1, 0]].tolist()
+    assert distinct.costs.tolist() == distinct.searched.tolist() == [0.3, 0.2]
+    assert np.isnan(others.fresh_costs).all()
 
 
 def test_each_rule_picks_its_own() -> None:

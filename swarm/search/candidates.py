@@ -1,0 +1,195 @@
+"""The subsets among which the answer of a search is chosen, and the rules that pick from them.
+
+The rules of :func:`pick` pick from the Pareto front, so that no other subset of the same cost is
+smaller; :meth:`Candidates.smallest_within` compares subsets on the same fresh folds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from swarm.arrays import Bool, Float, Int, read_only
+from swarm.errors import DataError, check_known
+from swarm.rounding import difference, rounding_error
+from swarm.search.packing import first_of_equal
+from swarm.statistics.resampled import corrected_t
+from swarm.storage.records import costs_of
+from swarm.strategies.operators.sequential import first_best, within_one_error
+
+Pick = Literal["best", "parsimonious", "knee"]
+PICKS = ("best", "parsimonious", "knee")
+Goal = Literal["score", "balanced", "size"]
+GOALS = ("score", "balanced", "size")
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Measured subsets, one row each.
+
+    Attributes
+    ----------
+    masks : bool (m, n_units)
+    costs : float64 (m,)
+        Costs of the model itself on all rows and the folds of the search; inf where it failed.
+    searched : float64 (m,)
+        Costs on what the search ran on, the same unless that was a proxy; NaN if unknown.
+    fresh : float64 (m, n_fresh)
+        Costs on each fresh fold, inf where the model failed and NaN where it was not trained;
+        without columns if nothing was confirmed.
+    origin : str (m,)
+        What proposed each subset, ``"search"``.
+    """
+
+    masks: Bool
+    costs: Float
+    searched: Float
+    fresh: Float
+    origin: NDArray[np.str_]
+
+    def __post_init__(self) -> None:
+        read_only(self.masks, self.costs, self.searched, self.fresh, self.origin)
+
+    @classmethod
+    def build(
+        cls,
+        masks: Bool,
+        costs: Float,
+        *,
+        searched: Float | None = None,
+        fresh: Float | None = None,
+        origin: str = "search",
+    ) -> Self:
+        """Return a table of subsets of one origin."""
+        return cls(
+            masks,
+            costs,
+            costs if searched is None else searched,
+            np.empty((len(masks), 0)) if fresh is None else fresh,
+            np.full(len(masks), origin),
+        )
+
+    def __len__(self) -> int:
+        return len(self.masks)
+
+    @cached_property
+    def sizes(self) -> Int:
+        """Units of each subset: int (m,)."""
+        sizes: Int = self.masks.sum(axis=1, dtype=np.int64)
+        return sizes
+
+    @cached_property
+    def fresh_costs(self) -> Float:
+        """Mean cost (m,) of each subset on the fresh folds; NaN where there are none."""
+        return costs_of(self.fresh) if self.fresh.shape[1] else np.full(len(self), np.nan)
+
+    def take(self, rows: Sequence[int] | Int | Bool) -> Self:
+        """Return some of the rows, given by position or by a mask."""
+        return type(self)(
+            self.masks[rows],
+            self.costs[rows],
+            self.searched[rows],
+            self.fresh[rows],
+            self.origin[rows],
+        )
+
+    def distinct(self) -> Self:
+        """Return the first row of each subset with a finite cost."""
+        finite = self.take(np.isfinite(self.costs))
+        return finite.take(first_of_equal(finite.masks))
+
+    def append(self, other: Self) -> Self:
+        """Return the rows of both tables."""
+        n_fresh = max(self.fresh.shape[1], other.fresh.shape[1])
+        return type(self)(
+            np.vstack([self.masks, other.masks]),
+            np.append(self.costs, other.costs),
+            np.append(self.searched, other.searched),
+            np.vstack([_padded(self.fresh, n_fresh), _padded(other.fresh, n_fresh)]),
+            np.append(self.origin, other.origin),
+        )
+
+    def smallest_within(
+        self,
+        margin: float,
+        reference: Float,
+        *,
+        n_train: float,
+        n_test: float,
+        confidence: float,
+    ) -> int | None:
+        """Return the row of the smallest subset not worse than a reference by the margin, if any.
+
+        The upper bound of the mean difference of its costs to the reference (n_fresh,) on the fresh
+        folds, corrected for the overlap of resamples, has to be within the margin.
+        """
+        for row in map(int, np.lexsort((self.fresh_costs, self.sizes))):
+            differences = difference(self.fresh[row], reference)
+            if not np.isfinite(differences).all():
+                continue
+            bound = corrected_t(differences, n_train, n_test, 2 * confidence - 1).high
+            if bound <= margin + rounding_error(self.fresh_costs[row]):
+                return row
+        return None
+
+
+def _padded(fresh: Float, n_fresh: int) -> Float:
+    """Return fold costs with NaN in place of the folds that a table lacks: (m, n_fresh)."""
+    return fresh if fresh.shape[1] == n_fresh else np.full((len(fresh), n_fresh), np.nan)
+
+
+def check_pick(name: str) -> None:
+    """Raise ConfigError unless `name` is one of :data:`PICKS`."""
+    check_known("pick", name, PICKS)
+
+
+def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:
+    """Return the row of the subset that a rule picks.
+
+    ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error (n,) of the
+    lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by row.
+    """
+    check_pick(name)
+    front = pareto_front(sizes, costs)
+    if not len(front):
+        raise DataError(f"no subset can be picked: none of {len(costs)} costs is finite")
+    if name == "knee":
+        return int(front[knee(sizes[front], costs[front])])
+    rule = costs[front], errors[front]
+    return int(front[within_one_error(*rule) if name == "parsimonious" else first_best(rule[0])])
+
+
+def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
+    """Return the rows that no other row dominates in size and cost, by ascending size."""
+    rows = np.flatnonzero(np.isfinite(costs))
+    rows = rows[np.lexsort((costs[rows], sizes[rows]))]
+    if not len(rows):
+        return rows
+    before = np.concatenate([[np.inf], np.minimum.accumulate(costs[rows])[:-1]])
+    return rows[costs[rows] < before]
+
+
+def knee(sizes: NDArray[np.generic], costs: Float) -> int:
+    """Return the point of a Pareto front that is farthest below the line between its ends.
+
+    Sizes and costs are scaled to [0, 1]; the smaller subset wins a tie, and the cheapest a front
+    without a knee.
+
+    References
+    ----------
+    Satopaa, Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack (2011), without
+    smoothing.
+    """
+    if len(sizes) < 3:
+        return len(sizes) - 1
+    x = (sizes - sizes[0]) / (sizes[-1] - sizes[0])
+    y = (costs - costs[-1]) / (costs[0] - costs[-1])
+    below = 1.0 - x - y
+    place = first_best(-below)
+    # A front that is straight up to rounding has no knee; x and y are at most 1.
+    return place if below[place] > rounding_error(1.0) else len(sizes) - 1
