@@ -37,12 +37,19 @@ def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> N
 
 def test_each_rule_picks_its_own() -> None:
     errors = np.full(6, 0.015)
-    assert [int(SIZES[pick(rule, SIZES, COSTS, errors)]) for rule in PICKS] == [5, 4, 3]
+    assert [int(SIZES[pick(rule, SIZES, COSTS, errors=errors)]) for rule in PICKS] == [5, 4, 3]
     # Only the error of the lowest cost counts.
     errors = np.array([9.0, 9.0, 9.0, 9.0, 0.005, 9.0])
-    assert SIZES[pick("parsimonious", SIZES, COSTS, errors)] == 5
+    assert SIZES[pick("parsimonious", SIZES, COSTS, errors=errors)] == 5
     with pytest.raises(ConfigError, match="did you mean 'knee'"):
-        pick("kne", SIZES, COSTS, COSTS)
+        pick("kne", SIZES, COSTS)
+
+
+def test_the_smallest_close_row_is_picked_and_the_cheapest_if_none_is_close() -> None:
+    for goal in ("balanced", "size"):
+        assert SIZES[pick(goal, SIZES, COSTS, is_close=lambda row: COSTS[row] < 0.2)] == 3
+        assert SIZES[pick(goal, SIZES, COSTS, is_close=lambda row: False)] == 5
+    assert SIZES[pick("score", SIZES, COSTS, is_close=lambda row: True)] == 5
 
 
 @calm
@@ -69,9 +76,9 @@ def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
     front = pareto_front(sizes, costs)
     if not len(front):
         with pytest.raises(DataError, match="none of"):
-            pick("best", sizes, costs, np.zeros(len(sizes)))
+            pick("best", sizes, costs)
         return
-    picked = {rule: pick(rule, sizes, costs, np.full(len(sizes), 0.1)) for rule in PICKS}
+    picked = {rule: pick(rule, sizes, costs, errors=np.full(len(sizes), 0.1)) for rule in PICKS}
     assert set(picked.values()) <= set(front.tolist())
     assert costs[picked["best"]] == np.nanmin(np.where(np.isfinite(costs), costs, np.nan))
     assert sizes[picked["parsimonious"]] <= sizes[picked["best"]]
@@ -80,7 +87,7 @@ def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
 def test_of_equal_rows_the_first_is_on_the_front() -> None:
     sizes, costs = np.array([2, 1, 2, 1, 3]), np.array([0.1, 0.3, 0.1, 0.3, 0.1])
     assert pareto_front(sizes, costs).tolist() == [1, 0]
-    assert [pick(rule, sizes, costs, np.zeros(5)) for rule in PICKS] == [0, 0, 0]
+    assert [pick(rule, sizes, costs, errors=np.zeros(5)) for rule in PICKS] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,11 @@
 """The subsets among which the answer of a search is chosen, and the rules that pick from them.
 
-The rules of :func:`pick` pick from the Pareto front, so that no other subset of the same cost is
-smaller; :meth:`Candidates.smallest_within` compares subsets on the same fresh folds.
+No other subset of the same cost is smaller than what :func:`pick` returns.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, Self
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import DataError, check_known
-from swarm.rounding import difference, rounding_error
+from swarm.rounding import rounding_error
 from swarm.search.packing import first_of_equal
-from swarm.statistics.resampled import corrected_t
 from swarm.storage.records import costs_of
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
@@ -114,29 +112,6 @@ class Candidates:
             np.append(self.origin, other.origin),
         )
 
-    def smallest_within(
-        self,
-        margin: float,
-        reference: Float,
-        *,
-        n_train: float,
-        n_test: float,
-        confidence: float,
-    ) -> int | None:
-        """Return the row of the smallest subset not worse than a reference by the margin, if any.
-
-        The upper bound of the mean difference of its costs to the reference (n_fresh,) on the fresh
-        folds, corrected for the overlap of resamples, has to be within the margin.
-        """
-        for row in map(int, np.lexsort((self.fresh_costs, self.sizes))):
-            differences = difference(self.fresh[row], reference)
-            if not np.isfinite(differences).all():
-                continue
-            bound = corrected_t(differences, n_train, n_test, 2 * confidence - 1).high
-            if bound <= margin + rounding_error(self.fresh_costs[row]):
-                return row
-        return None
-
 
 def _padded(fresh: Float, n_fresh: int) -> Float:
     """Return fold costs with NaN in place of the folds that a table lacks: (m, n_fresh)."""
@@ -148,20 +123,41 @@ def check_pick(name: str) -> None:
     check_known("pick", name, PICKS)
 
 
-def pick(name: str, sizes: NDArray[np.generic], costs: Float, errors: Float) -> int:
-    """Return the row of the subset that a rule picks.
+def pick(
+    goal: str,
+    sizes: NDArray[np.generic],
+    costs: Float,
+    *,
+    errors: Float | None = None,
+    is_close: Callable[[int], bool] | None = None,
+) -> int:
+    """Return the row of the subset that a goal picks.
 
-    ``best``: the lowest cost; ``parsimonious``: the smallest within one standard error (n,) of the
-    lowest cost; ``knee``: see :func:`knee`. Ties are broken by size, then by cost, then by row.
+    ``best`` and ``score``: the lowest cost; ``parsimonious``: the smallest within one standard
+    error (n,) of the lowest cost; ``knee``: see :func:`knee`; ``balanced`` and ``size``: the
+    smallest whose row is close enough to what the goal compares it with, else the lowest cost.
+    Without errors, or a function for what is close, these are the lowest cost too.
+    Ties are broken by size, then by cost, then by row.
     """
-    check_pick(name)
+    check_known("goal", goal, (*PICKS, *GOALS))
     front = pareto_front(sizes, costs)
     if not len(front):
         raise DataError(f"no subset can be picked: none of {len(costs)} costs is finite")
-    if name == "knee":
+    if goal == "knee":
         return int(front[knee(sizes[front], costs[front])])
-    rule = costs[front], errors[front]
-    return int(front[within_one_error(*rule) if name == "parsimonious" else first_best(rule[0])])
+    if goal == "parsimonious" and errors is not None:
+        return int(front[within_one_error(costs[front], errors[front])])
+    near = None
+    if goal in ("balanced", "size") and is_close is not None:
+        near = smallest(sizes, costs, is_close)
+    return int(front[-1]) if near is None else near
+
+
+def smallest(
+    sizes: NDArray[np.generic], costs: Float, is_close: Callable[[int], bool]
+) -> int | None:
+    """Return the row of the smallest subset that is close enough, the cheapest of equal sizes."""
+    return next((row for row in map(int, np.lexsort((costs, sizes))) if is_close(row)), None)
 
 
 def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:

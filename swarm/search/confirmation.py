@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -23,8 +23,8 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
-from swarm.rounding import difference
-from swarm.search.candidates import GOALS, Candidates, Goal, pareto_front
+from swarm.rounding import difference, rounding_error
+from swarm.search.candidates import GOALS, Candidates, Goal, pareto_front, pick, smallest
 from swarm.search.packing import first_of_equal
 from swarm.search.proxy import best_subsets
 from swarm.search.result import SearchResult
@@ -90,37 +90,35 @@ class Confirmation:
     @cached_property
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
-        if self.goal == "score":
-            return 0
-        return 0 if self._smallest is None else self._smallest
-
-    @cached_property
-    def _smallest(self) -> int | None:
-        """Row of the smallest subset that is good enough for the goal."""
-        if self.goal == "size":
-            return self.smallest
-        return self._smallest_near(self.candidates.fresh[0])
+        table = self.candidates
+        reference = self.baseline if self.goal == "size" else table.fresh[0]
+        is_close = partial(self._is_close, reference)
+        return pick(self.goal, table.sizes, table.fresh_costs, is_close=is_close)
 
     @cached_property
     def smallest(self) -> int | None:
         """Row of the smallest subset that is not worse than all features by the margin."""
-        return self._smallest_near(self.baseline)
+        table = self.candidates
+        return smallest(table.sizes, table.fresh_costs, partial(self._is_close, self.baseline))
 
-    def _smallest_near(self, reference: Float) -> int | None:
-        """Row of the smallest subset that is not worse than `reference` (n_fresh,)."""
-        return self.candidates.smallest_within(
-            self.margin,
-            reference,
-            n_train=self.n_train,
-            n_test=self.n_test,
-            confidence=self.confidence,
-        )
+    def _is_close(self, reference: Float, row: int) -> bool:
+        """Whether a subset is not worse than `reference` (n_fresh,) by more than the margin.
+
+        The upper bound of the mean difference of its fold costs, corrected for the overlap of
+        resamples, has to be within it.
+        """
+        differences = difference(self.candidates.fresh[row], reference)
+        if not np.isfinite(differences).all():
+            return False
+        two_sided = 2 * self.confidence - 1
+        bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
+        return bool(bound <= self.margin + rounding_error(self.candidates.fresh_costs[row]))
 
     @property
     def missed(self) -> bool:
         """Whether the goal is the size, and no subset is close enough to all features."""
         asked = self.goal == "size" and bool(np.isfinite(self.baseline).all())
-        return asked and self._smallest is None
+        return asked and self.smallest is None
 
     @property
     def cost(self) -> float:

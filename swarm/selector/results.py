@@ -94,7 +94,8 @@ class EvaluatedSubsets:
         rows = self.table.iloc[self.front]
         # With a single fold there is no standard error, and only the lowest cost qualifies.
         errors = rows["se"].fillna(0.0).to_numpy()
-        return int(self.front[pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors)])
+        sizes, costs = rows["size"].to_numpy(), rows["cost"].to_numpy()
+        return int(self.front[pick(name, sizes, costs, errors=errors)])
 
     def cost(self, row: int) -> float:
         """Cost of the subset in a row."""
