@@ -51,7 +51,7 @@ class ComparedData:
                     if key in prepared:
                         continue
                     select = config.as_select(name, first, seed)
-                    data = prepare_as_configured(select, table, needs=needs, seed=0, split=split)
+                    data = prepare_as_configured(select, table, needs=needs, seed=0, hold_out=split)
                     fresh = {each.code: each for each in data.findings}
                     prepared[key], told[name] = data, {**fresh, **told.get(name, {})}
         findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}

@@ -14,6 +14,7 @@ from conf.resolve import fold_kind, problem_options, split_options
 from conf.schema import SelectConfig
 from conf.stores import ArchiveSection
 from flows.tracking import tracking_as_configured
+from swarm.arrays import Float
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, unmuted
@@ -46,6 +47,14 @@ class PreparedData(Posed):
     train: Table  # those of the problem
     test: Table | None
 
+    @classmethod
+    def of(cls, config: SelectConfig, rows: Rows, posed: Posed, hints: Hints) -> PreparedData:
+        """Gather what was prepared, with the findings of the split and the problem."""
+        findings = unmuted([*rows.findings, *posed.findings], config.mute)
+        return cls(
+            posed.problem, findings, posed.fresh, posed.cut_folds, hints, rows.train, rows.test
+        )
+
 
 def fetched(config: SelectConfig) -> Table:
     """Fetch the table of a configuration."""
@@ -56,50 +65,69 @@ def fetched(config: SelectConfig) -> Table:
     return fetch_data(**options, fold=config.folds.column)
 
 
-def prepare_as_configured(
-    config: SelectConfig,
-    table: Table,
-    *,
-    needs: Sequence[str] | None = None,  # names of the hints; None: those of the strategy
-    seed: int | None = None,  # of the models; None: that of the configuration
-    split: bool = True,  # whether to hold out test rows; otherwise the search uses all rows
-    # subsets for a warm start; those of the configuration follow
-    warm: Sequence[Sequence[str]] = (),
-) -> PreparedData:
-    """Split the rows, build the problem on the training rows, and prepare the hints."""
-    if needs is None:
-        needs = make(config.strategy.name, config.strategy.params).needs
-    estimator = build_estimator(config.model)
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The training and the test rows of a table; their findings concern the split."""
+
+    train: Table
+    test: Table | None = None
+    findings: tuple[Finding, ...] = ()
+
+
+def split(config: SelectConfig, table: Table) -> Rows:
+    """Hold out the test rows."""
+    estimator, options = build_estimator(config.model), split_options(config)
     check_task(estimator, table.target, task_of(table.target, estimator))
-    train, test, findings = table, None, list[Finding]()
-    rows: object = table
-    if split:
-        options = split_options(config)
-        rows = split_rows.after(table)(table, estimator=estimator, **options)
-        train, test = table.take(rows.train), table.take(rows.test)
-        findings += rows.findings
-        findings += time_findings(table, config.split.kind, fold_kind(config, estimator))
-        findings += horizon_findings(table, rows, options["windows"].horizon)
-        if config.data.weights_in_score and test.weight is not None and not test.weight.any():
-            raise DataError(
-                "every test row has the sample weight 0; use another split, or set "
-                "data.weights_in_score to false"
-            )
-    posed = pose_problem.after(rows)(
-        train,
+    rows = split_rows.after(table)(table, estimator=estimator, **options)
+    test = table.take(rows.test)
+    if config.data.weights_in_score and test.weight is not None and not test.weight.any():
+        raise DataError(
+            "every test row has the sample weight 0; use another split, or set "
+            "data.weights_in_score to false"
+        )
+    findings = [
+        *rows.findings,
+        *time_findings(table, config.split.kind, fold_kind(config, estimator)),
+        *horizon_findings(table, rows, options["windows"].horizon),
+    ]
+    return Rows(table.take(rows.train), test, tuple(findings))
+
+
+def pose(config: SelectConfig, rows: Rows, seed: int | None = None) -> Posed:
+    """Build the problem on the training rows; `seed` of its models overrides the configured one."""
+    estimator = build_estimator(config.model)
+    return pose_problem.after(rows)(
+        rows.train,
         estimator,
         **problem_options(config, estimator),
         seed=config.seed if seed is None else seed,
         fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
         prefilter=config.prefilter,
     )
-    problem, needs, distance = posed.problem, posed.known_before(needs), None
-    if "distance" in needs or "clusters" in needs:
-        distance = spearman_distance.after(problem)(problem)
+
+
+def spearman_distances(posed: Posed, needs: Sequence[str]) -> Float | None:
+    """Measure the Spearman distances (n_units, n_units) of the units, if they are needed."""
+    if not {"distance", "clusters"} & set(posed.known_before(needs)):
+        return None
+    return spearman_distance.after(posed)(posed.problem)
+
+
+def cluster(
+    config: SelectConfig,
+    posed: Posed,
+    distance: Float | None,
+    needs: Sequence[str],
+    warm: Sequence[Sequence[str]] = (),
+) -> Hints:
+    """Cluster the units, and collect what the first swarm starts from.
+
+    The subsets in `warm` precede those of the configuration.
+    """
     saved = config.warm if isinstance(config.warm, list) else []
-    hints = cluster_columns.after(problem, distance)(
-        problem,
-        needs,
+    hints = cluster_columns.after(posed if distance is None else distance)(
+        posed.problem,
+        posed.known_before(needs),
         n_clusters=config.prepare.n_clusters,
         warm=[*warm, *saved],
         distance=distance,
@@ -109,17 +137,34 @@ def prepare_as_configured(
             f"warm: none of {len(saved)} subsets has a column of the table; give subsets of this"
             " table, or set warm to null"
         )
-    told = unmuted([*findings, *posed.findings], config.mute)
-    return PreparedData(problem, told, posed.fresh, posed.cut_folds, hints, train, test)
+    return hints
 
 
-def prepare_run(
-    config: SelectConfig, table: Table, warm: Sequence[Sequence[str]] = ()
+def strategy_needs(config: SelectConfig) -> tuple[str, ...]:
+    """Return the names of the hints that the strategy needs."""
+    return tuple(make(config.strategy.name, config.strategy.params).needs)
+
+
+def report_needs(config: SelectConfig) -> tuple[str, ...]:
+    """Return the names of the hints of a run, whose report needs distances and clusters."""
+    return "distance", "clusters", *strategy_needs(config)
+
+
+def prepare_as_configured(
+    config: SelectConfig,
+    table: Table,
+    *,
+    needs: Sequence[str] | None = None,  # names of the hints; None: those of the strategy
+    seed: int | None = None,  # of the models; None: that of the configuration
+    hold_out: bool = True,  # whether to hold out test rows; otherwise the search uses all
 ) -> PreparedData:
-    """Prepare a select run, whose report needs distances and clusters, whatever the strategy."""
-    strategy = make(config.strategy.name, config.strategy.params)
-    needs = ("distance", "clusters", *strategy.needs)
-    return prepare_as_configured(config, table, needs=needs, warm=warm)
+    """Split the rows, build the problem on the training rows, and prepare the hints."""
+    if needs is None:
+        needs = strategy_needs(config)
+    rows = split(config, table) if hold_out else Rows(table)
+    posed = pose(config, rows, seed)
+    hints = cluster(config, posed, spearman_distances(posed, needs), needs)
+    return PreparedData.of(config, rows, posed, hints)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:

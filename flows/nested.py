@@ -206,11 +206,13 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
     with show_stage("preparing the search", verbosity):
-        whole = prepare_as_configured(config, table, needs=(), split=False)
+        whole = prepare_as_configured(config, table, needs=(), hold_out=False)
         for part in parts:
             # Report outer folds that are too small for the search before any of them is run.
-            prepare_as_configured(config, table.take(part.train), needs=(), split=False)
-        checked_plan(config, prepare_as_configured(config, table.take(parts[0].train), split=False))
+            prepare_as_configured(config, table.take(part.train), needs=(), hold_out=False)
+        checked_plan(
+            config, prepare_as_configured(config, table.take(parts[0].train), hold_out=False)
+        )
         log = start_repeated(
             config,
             "nested",
@@ -250,7 +252,7 @@ def _run_fold(
     """Run one outer fold as a task, and log it as a child run."""
     cell = Cell(part.name, config.strategy.name, config.seed + number)
     train, test = table.take(part.train), table.take(part.test)
-    data = prepare_as_configured(config, train, split=False)
+    data = prepare_as_configured(config, train, hold_out=False)
     tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)

@@ -18,7 +18,17 @@ from conf.check import check
 from conf.load import flatten
 from conf.schema import RefreshConfig
 from flows.challenge import Challenge, RefreshRun
-from flows.configured import archive_url, fetched, prepare_run, with_warm_subsets
+from flows.configured import (
+    PreparedData,
+    archive_url,
+    cluster,
+    fetched,
+    pose,
+    report_needs,
+    spearman_distances,
+    split,
+    with_warm_subsets,
+)
 from flows.flow_runs import COMMAND_FLOW
 from flows.progress import show_stage
 from flows.search_run import open_run
@@ -111,9 +121,14 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
     with show_stage("preparing the search", verbosity):
-        data = prepare_run(config, table, warm)
+        rows = split(config, table)
         # The training and test rows are copies.
         del table
+        needs = report_needs(config)
+        posed = pose(config, rows)
+        distances = spearman_distances(posed, needs)
+        hints = cluster(config, posed, distances, needs, warm=warm)
+        data = PreparedData.of(config, rows, posed, hints)
         challenge.check_rows(data)
     with open_run(config, data, tags=tags, registered=name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)

@@ -10,7 +10,16 @@ from prefect import flow
 from conf.check import check
 from conf.schema import SelectConfig
 from flows.answer import Outcome, describe, evaluate, fit, register, report
-from flows.configured import fetched, prepare_run, with_warm_subsets
+from flows.configured import (
+    PreparedData,
+    cluster,
+    fetched,
+    pose,
+    report_needs,
+    spearman_distances,
+    split,
+    with_warm_subsets,
+)
 from flows.flow_runs import COMMAND_FLOW
 from flows.progress import show_stage, tell
 from flows.search_display import SearchDisplay
@@ -51,10 +60,14 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     with show_stage("reading the data", verbosity):
         table = fetched(config)
     with show_stage("preparing the search", verbosity):
-        # The split, the problem, the distances of its columns, and their clusters.
-        data = prepare_run(config, table)
+        rows = split(config, table)
         # The training and test rows are copies.
         del table
+        needs = report_needs(config)
+        posed = pose(config, rows)
+        distances = spearman_distances(posed, needs)
+        hints = cluster(config, posed, distances, needs)
+        data = PreparedData.of(config, rows, posed, hints)
     with open_run(config, data, run_id) as run:
         outcome = search_and_evaluate(run, verbosity)
         return replace(outcome, unsent=run.log.close())

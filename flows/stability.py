@@ -148,10 +148,10 @@ def stability(
         return draw_sample(train, plan.share, config.seed, number, estimator)
 
     with show_stage("preparing the search", verbosity):
-        whole = prepare_as_configured(config, train, split=False)
+        whole = prepare_as_configured(config, train, hold_out=False)
         if plan.resamples:
             # Report a sample that is impossible, or too small for the folds, before any search.
-            prepare_as_configured(config, sample(0), split=False)
+            prepare_as_configured(config, sample(0), hold_out=False)
         checked_plan(config, whole)
         kind = _SCHEMES[scheme_of(train, estimator)]
         scheme = f"{plan.share:.0%} of the {kind}, without replacement"
@@ -176,7 +176,7 @@ def stability(
                 ]
                 by_rows = []
                 for i in range(plan.resamples):
-                    drawn_rows = prepare_as_configured(config, sample(i), split=False)
+                    drawn_rows = prepare_as_configured(config, sample(i), hold_out=False)
                     by_rows.append(_searched(config, drawn_rows, f"draw {i + 1}", i, shown))
         except SearchInterrupted:
             raise KeyboardInterrupt from None

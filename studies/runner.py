@@ -216,7 +216,7 @@ def _run(
         for part in parts:
             table = fetched(part.config)
             data = prepare_as_configured(
-                part.config, table, needs=part.needs, seed=0, split=part.resample >= 0
+                part.config, table, needs=part.needs, seed=0, hold_out=part.resample >= 0
             )
             missing = [(key, plan) for key, plan in _searches(part, data) if key not in done]
             facts["sets"][part.dataset] = {"rows": len(table.features), "note": part.note}

@@ -101,7 +101,7 @@ def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...
     """What is said of a table before it is searched."""
     config = bench.config(**sections)
     frame.to_csv(bench.folder / "table.csv", index=False)
-    found = prepare_as_configured(config, fetched(config), split=False).findings
+    found = prepare_as_configured(config, fetched(config), hold_out=False).findings
     return tuple(map(str, found))
 
 

@@ -107,7 +107,7 @@ def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> 
     """Run the first of three outer folds of a table, without a flow."""
     part = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0]
     train, test = table.take(part.train), table.take(part.test)
-    data = prepare_as_configured(config, train, split=False)
+    data = prepare_as_configured(config, train, hold_out=False)
     return run_outer_fold.fn(
         Cell(part.name, config.strategy.name, 0),
         plan_as_configured(config, data),
