@@ -166,6 +166,11 @@ def _of_data(
     return [*told, *(_of_rows(config, train) if posed is None else posed.findings)]
 
 
+def assembled(config: SelectConfig, raw: Raw) -> Table:
+    """Assign the roles, without the columns that cannot have theirs."""
+    return _table(config, raw, build_estimator(config.model), [])
+
+
 def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) -> Table:
     """Assign the roles, without the columns that cannot have theirs; these are reported."""
     data = config.data

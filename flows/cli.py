@@ -85,6 +85,8 @@ def init(
         f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} "
         f"column{'s' * (profile.n_features != 1)} to choose from, {len(profile.dropped):,} dropped"
     )
+    if profile.n_date_parts:
+        echo(f"{profile.n_date_parts:,} of them are parts of dates", indent=8)
     dropped = [f"dropped {name}: {why}" for name, why in profile.dropped.items()]
     for lines in (dropped, [f"read {name}: {note}" for name, note in profile.notes.items()]):
         echo(*lines[:_MOST_LINES], indent=8)

@@ -12,12 +12,14 @@ from typing import Any
 import pandas as pd
 
 from conf.load import from_yaml
-from flows.checking import findings_of
+from conf.schema import SelectConfig
+from flows.checking import assembled, findings_of
 from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
 from tasks.sources._sniff import CsvStyle, cell_notes, sniffed
+from tasks.table import Table
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
 _PLANS = {
@@ -55,22 +57,28 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     profile = replace(profile_of(raw, target), notes=notes)
     columns = set(map(str, raw.frame.columns))
 
-    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, list[Finding]]:
+    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, Table, list[Finding]]:
         text = _rendered(table, style, profile, plan, forbidden)
         config = from_yaml(text, "the new configuration", (), {})
-        return text, list(unmuted(findings_of(config, raw=raw)))
+        assert isinstance(config, SelectConfig)
+        return text, assembled(config, raw), list(unmuted(findings_of(config, raw=raw)))
 
-    text, told = "", list[Finding]()
     for plan in _plans_of(profile):
-        text, told = tried(plan)
+        parts = list[str]()
+        text, rows, told = tried(plan)
         # Constant parts of dates, which no column of the table has as its name.
         constant = [name for each in told if each.code == "SWM112" for name in each.columns]
         parts = [name for name in constant if name not in columns]
         if parts:
-            text, told = tried(plan, parts)
+            text, rows, told = tried(plan, parts)
         if not any(each.severity == "error" for each in told):
             break
-    return profile, text, told
+    counted = replace(
+        profile,
+        n_features=rows.features.shape[1] - len(parts),
+        n_date_parts=len(rows.derived) - len(parts),
+    )
+    return counted, text, told
 
 
 def _marks_of_missing(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:

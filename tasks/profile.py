@@ -37,9 +37,10 @@ class Profile:
     target: str
     task: Task
     n_rows: int
-    n_features: int  # features that are left, before dates are split into parts
+    n_features: int  # features that are left; a date is one, until it is split into parts
     # rows of each class, the rarest first; empty for a regression
     counts: dict[Any, int] = field(default_factory=dict)
+    n_date_parts: int = 0  # features that are parts of dates
     # columns that should not be features, with the reason
     dropped: dict[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()
@@ -111,18 +112,18 @@ def profile_of(raw: Raw, target: str) -> Profile:
     apart = {*dropped, *groups, time}
     counts = answer.value_counts().sort_values(kind="stable") if _has_classes(task) else None
     return Profile(
-        target,
-        task,
-        len(frame),
-        sum(name not in apart for name in features.columns),
-        {} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
-        {name: dropped[name] for name in features.columns if name in dropped},
-        tuple(name for name in categories if name not in apart),
-        dates,
-        group,
-        time,
-        n_read - len(frame),
-        {name: number for name, number in numbers.items() if name not in apart},
+        target=target,
+        task=task,
+        n_rows=len(frame),
+        n_features=sum(name not in apart for name in features.columns),
+        counts={} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
+        dropped={name: dropped[name] for name in features.columns if name in dropped},
+        categorical=tuple(name for name in categories if name not in apart),
+        dates=dates,
+        group=group,
+        time=time,
+        n_unlabelled=n_read - len(frame),
+        numbers={name: number for name, number in numbers.items() if name not in apart},
     )
 
 

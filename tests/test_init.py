@@ -274,6 +274,10 @@ def test_a_constant_part_of_a_date_is_forbidden_as_it_cannot_be_dropped(
     file = tmp_path / "own.csv"
     frame_of(day=days.strftime("%Y-%m-%d"))[["a", "day", "y"]].to_csv(file, index=False)
     assert written(swarm, file).space.forbidden == ["day_year"]
+    # Column a, and month, day and weekday.
+    said = swarm("init", str(file), "--target", "y", "--out", str(tmp_path / "b.yaml")).out
+    assert "4 columns to choose from" in said
+    assert "3 of them are parts of dates" in said
     out = str(file.with_suffix(".yaml"))
     assert "no findings\n" in swarm("check", out).out
     told = swarm("check", out, "--set", "space.forbidden=[]").out
