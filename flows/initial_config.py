@@ -57,28 +57,29 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     profile = replace(profile_of(raw, target), notes=notes)
     columns = set(map(str, raw.frame.columns))
 
-    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, Table, list[Finding]]:
+    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, SelectConfig, list[Finding]]:
         text = _rendered(table, style, profile, plan, forbidden)
         config = from_yaml(text, "the new configuration", (), {})
         assert isinstance(config, SelectConfig)
-        return text, assembled(config, raw), list(unmuted(findings_of(config, raw=raw)))
+        return text, config, list(unmuted(findings_of(config, raw=raw)))
 
+    text, told = "", list[Finding]()
     for plan in _plans_of(profile):
-        parts = list[str]()
-        text, rows, told = tried(plan)
+        text, config, told = tried(plan)
         # Constant parts of dates, which no column of the table has as its name.
         constant = [name for each in told if each.code == "SWM112" for name in each.columns]
         parts = [name for name in constant if name not in columns]
         if parts:
-            text, rows, told = tried(plan, parts)
+            text, config, told = tried(plan, parts)
         if not any(each.severity == "error" for each in told):
-            break
-    counted = replace(
-        profile,
-        n_features=rows.features.shape[1] - len(parts),
-        n_date_parts=len(rows.derived) - len(parts),
-    )
-    return counted, text, told
+            return _counted(profile, assembled(config, raw), len(parts)), text, told
+    return profile, text, told
+
+
+def _counted(profile: Profile, table: Table, n_forbidden: int) -> Profile:
+    """Count the columns that a search will have; `n_forbidden` parts of dates it will not."""
+    n_columns, n_parts = table.features.shape[1] - n_forbidden, len(table.derived) - n_forbidden
+    return replace(profile, n_features=n_columns, n_date_parts=n_parts)
 
 
 def _marks_of_missing(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
