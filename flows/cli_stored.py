@@ -109,32 +109,23 @@ def _record(run: Any) -> dict[str, Any]:
 
 
 def _print(found: list[Any]) -> None:
-    from rich.box import SIMPLE
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    table = Table("run", "started", "name and result", box=SIMPLE, pad_edge=False)
-    table.columns[2].overflow = "fold"
-    # Whatever the width, an id can be copied.
-    table.columns[0].no_wrap = table.columns[1].no_wrap = True
     for run in found:
         tags, status = run.data.tags, run.info.status.lower()
-        told = tags.get("headline", status) if status == "finished" else status
-        told += _cost(run.data.metrics)
-        table.add_row(
-            run.info.run_id,
-            _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M"),
-            f"{escape(run.info.run_name or '')}\n[dim]{escape(told)}[/dim]",
-        )
-    Console(highlight=False).print(table)
+        headline = tags.get("headline", status) if status == "finished" else status
+        started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
+        line = f"{run.info.run_id}  {started}  {run.info.run_name or ''}"
+        echo(line, f"  {headline}{_score(run)}", indent=2)
 
 
-def _cost(metrics: dict[str, float]) -> str:
-    """State the cost on fresh folds: the lowest one of the search may be another subset's."""
-    for name, said in (("fresh/cost", "cost on fresh folds"), ("cost/best", "cost")):
+def _score(run: Any) -> str:
+    """State the score on fresh folds: the best one of the search may be another subset's."""
+    from swarm.validation.metrics import display_name, natural_name
+    from tasks.tracking.curves import best_score, fresh_score
+
+    scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics
+    for name, rows in ((fresh_score(scorer), "fresh folds"), (best_score(scorer), "its folds")):
         if name in metrics:
-            return f", {said} {metrics[name]:.4f}"
+            return f", {display_name(natural_name(scorer))} {metrics[name]:.4g} on {rows}"
     return ""
 
 

@@ -44,6 +44,7 @@ from tasks.comparison import (
     by_strategy,
     package_versions,
     parent_metrics,
+    ranks_as_markdown,
     unfinished,
     write_comparison,
 )
@@ -52,7 +53,7 @@ from tasks.search_cell import (
     CellResult,
     run_cell,
 )
-from tasks.tracking import Tracking
+from tasks.tracking import Tracking, curves_page
 from tasks.tracking.run_log import RunLog, failure
 
 # Keys that define where and how a comparison runs, without effect on its results.
@@ -231,7 +232,8 @@ def _searched(
                 runs.fail(cell, failure(error))
                 shown.failed(cell, failure(error))
             else:
-                runs.end(found[cell])
+                problem = prepared.data[prepared.key(cell)].problem
+                runs.end(found[cell], problem.scoring)
                 shown.finished(found[cell])
     except BaseException:
         # Searches in threads and processes check for this file between two fits.
@@ -290,16 +292,14 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    labels = {
-        name: cost_label(own[-1].problem.scoring) for name, own in prepared.by_dataset.items()
-    }
+    scorings = {name: own[-1].problem.scoring for name, own in prepared.by_dataset.items()}
     data = ComparisonData(
         config.name,
         config.description,
         facts,
         comparison,
         everything,
-        labels,
+        {name: cost_label(scoring) for name, scoring in scorings.items()},
         by_strategy(results, lambda result: result.history),
         package_versions(),
         test_everything,
@@ -312,11 +312,16 @@ def _concluded(
     log.tag({"findings": codes_of(each for own in told.values() for each in own)})
     log.files(files)
     if not partial:
-        log.metrics({0: parent_metrics(comparison)})
+        log.metrics({0: parent_metrics(comparison, scorings)})
         answer, *more = sentences(comparison)
-        links = {"report": "comparison.html", "summary": "summary.csv", "all searches": "cells.csv"}
+        links = {
+            "curves": curves_page(log.tracking.experiment_id, log.run_id).removeprefix("/"),
+            "report": "comparison.html",
+            "summary": "summary.csv",
+            "all searches": "cells.csv",
+        }
         log.tag({"headline": answer})
-        log.note(answer, links, [*more, config.description])
+        log.note(answer, links, [ranks_as_markdown(comparison), *more, config.description])
     return ComparisonRun(
         log.run_id, comparison, cells, everything, read_back, told, test_everything
     )

@@ -271,12 +271,12 @@ def _run_fold(
     except Exception as error:
         child.finish("FAILED", failure(error))
         raise
-    _log_fold(child, result)
+    _log_fold(child, result, data.problem.scoring)
     shown.finished(result.cell)
     return result
 
 
-def _log_fold(child: RunLog, result: FoldResult) -> None:
+def _log_fold(child: RunLog, result: FoldResult, scoring: Scoring) -> None:
     """Log the search of an outer fold by epoch, then its scores."""
     scores = result.scores
     last = {
@@ -286,7 +286,7 @@ def _log_fold(child: RunLog, result: FoldResult) -> None:
         **{f"spent/fits_{stage}": float(result.fits[stage]) for stage in STAGES},
         **{f"work/seconds_{stage}": result.seconds[stage] for stage in STAGES},
     }
-    result.cell.log_to(child, last)
+    result.cell.log_to(child, scoring, last)
     child.files({"metrics.csv": scores.table.to_csv(index=False).encode()})
     child.finish()
 

@@ -16,6 +16,8 @@ from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
+from swarm.validation.metrics import natural_name
+from tasks.tracking.curves import fresh_score
 
 
 class SearchDisplay:
@@ -75,7 +77,7 @@ class SearchDisplay:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:
-                self.log.epoch(record)
+                self.log.epoch(record, plan.problem.scoring)
                 bar.epoch(record)
 
             yield on_epoch
@@ -99,7 +101,12 @@ class SearchDisplay:
         measured, correlation = result.measured, result.correlation
         assert measured is not None
         best = float(measured.costs.min())
-        metrics = {"proxy/best_cost": float(measured.searched.min()), "proxy/confirmed_cost": best}
+        scoring = self.run.plan.problem.scoring
+        name = natural_name(scoring.name)
+        metrics = {
+            f"proxy/best_{name}": scoring.natural(float(measured.searched.min())),
+            f"proxy/confirmed_{name}": scoring.natural(best),
+        }
         if correlation == correlation:
             metrics["proxy/rank_correlation"] = correlation
         self.log.metrics({0: metrics})
@@ -114,13 +121,15 @@ class SearchDisplay:
         if confirmation is None:
             self.say(f"{result.cut_short} was interrupted: {self.remedy}")
             return
+        scoring = self.run.plan.problem.scoring
+        name = fresh_score(scoring.name)
         metrics = {
-            "fresh/cost": confirmation.cost,
+            name: scoring.natural(confirmation.cost),
             "fresh/winners_curse": confirmation.cost - confirmation.searched_cost,
         }
         if confirmation.gain is not None:
             metrics |= {
-                "fresh/cost_all_features": confirmation.baseline_cost,
+                f"{name}_all_features": scoring.natural(confirmation.baseline_cost),
                 "fresh/gain": confirmation.gain.mean,
                 "fresh/gain_low": confirmation.gain.low,
                 "fresh/gain_high": confirmation.gain.high,

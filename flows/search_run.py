@@ -28,7 +28,6 @@ from tasks.search_cell import Cell
 from tasks.table import Table
 from tasks.tracking import Tracking
 from tasks.tracking.run_log import RunLog
-from tasks.tracking.writes import metric_key
 
 
 @dataclass(frozen=True)
@@ -113,17 +112,16 @@ def _refuse_less(config: SelectConfig, tracking: Tracking, run_id: str) -> None:
 
     A limit in seconds depends on the machine, so it is not compared.
     """
-    counted = ("best_cost", "evaluations", "distinct_evaluations", "fits")
-    keys = {name: metric_key(name) for name in counted}
-    found = tracking.values(run_id, keys.values())
-    curves = {name: found.get(key, {}) for name, key in keys.items()}
-    finished = max(curves["best_cost"], default=0)
+    names = ("spent/evaluations", "spent/distinct_evaluations", "spent/fits")
+    stored = tracking.values(run_id, names)
+    evaluations, distinct, fits = (stored.get(name, {}) for name in names)
+    finished = max(evaluations, default=0)
     least = {
         "epochs": finished,
-        "evaluations": curves["evaluations"].get(finished, 0),
-        "distinct": curves["distinct_evaluations"].get(finished, 0),
+        "evaluations": evaluations.get(finished, 0),
+        "distinct": distinct.get(finished, 0),
         # The last epoch began below this limit, and may have exceeded it.
-        "fits": curves["fits"].get(finished - 1, 0) + 1,
+        "fits": fits.get(finished - 1, 0) + 1,
     }
     for name, needed in least.items():
         most = getattr(config.budget, name)

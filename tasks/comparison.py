@@ -9,9 +9,11 @@ from typing import TypeVar
 
 import pandas as pd
 
+from swarm.problem.scoring import Scoring
 from swarm.report.comparison import ComparisonData, render_comparison
 from swarm.report.comparison_figures import draw_comparison
 from swarm.validation.comparison import Comparison
+from swarm.validation.metrics import natural_name
 from tasks.search_cell import Cell, CellResult
 from tasks.step import step
 from tasks.tracking import Tracking
@@ -67,15 +69,16 @@ class SearchRuns:
         run_id, points = self._left.pop(cell, (None, {}))
         self._logs[cell] = self._parent.child(cell.name, params, labels, run_id, points)
 
-    def end(self, result: CellResult) -> None:
+    def end(self, result: CellResult, scoring: Scoring) -> None:
         """Log the result of a search and end its run."""
         log = self._logs[result.cell]
         whole: dict[str, float | None] = {
             "work/seconds_algorithm": result.seconds_algorithm,
             "work/seconds_evaluation": result.seconds_evaluation,
-            "test/cost": result.test_cost,
         }
-        result.log_to(log, whole)
+        if result.test_cost is not None:
+            whole[f"test/{natural_name(scoring.name)}"] = scoring.natural(result.test_cost)
+        result.log_to(log, scoring, whole)
         log.finish()
 
     def fail(self, cell: Cell, error: str) -> None:
@@ -129,13 +132,23 @@ def package_versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in packages}}
 
 
-def parent_metrics(comparison: Comparison) -> dict[str, float]:
-    """Return mean ranks and costs: ``rank/bpso``, ``mean_cost/wine/bpso``."""
+def parent_metrics(comparison: Comparison, scorings: Mapping[str, Scoring]) -> dict[str, float]:
+    """Return mean ranks and scores, such as ``mean_accuracy/wine/bpso``."""
     ranks = comparison.ranks["average"]
     metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
     for row in comparison.summary.to_dict("records"):
-        own = f"{row['dataset']}/{row['strategy']}"
-        metrics[f"mean_cost/{own}"] = float(row["mean_cost"])
+        scoring = scorings[row["dataset"]]
+        name = f"{natural_name(scoring.name)}/{row['dataset']}/{row['strategy']}"
+        metrics[f"mean_{name}"] = scoring.natural(float(row["mean_cost"]))
         if "mean_test_cost" in row:
-            metrics[f"mean_test_cost/{own}"] = float(row["mean_test_cost"])
+            metrics[f"mean_test_{name}"] = scoring.natural(float(row["mean_test_cost"]))
     return metrics
+
+
+def ranks_as_markdown(comparison: Comparison) -> str:
+    """Return the table of ranks, the best strategy first."""
+    ranks = comparison.ranks.sort_values("average", kind="stable")
+    columns = list(ranks.columns) if len(comparison.datasets) > 1 else ["average"]
+    rows = [["strategy", *columns], ["---", *("--:" for _ in columns)]]
+    rows += [[str(name), *(f"{row[c]:.3g}" for c in columns)] for name, row in ranks.iterrows()]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)

@@ -19,6 +19,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
+from swarm.problem.scoring import Scoring
 from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.plan import SearchPlan
@@ -28,8 +29,8 @@ from swarm.storage.records import reason_of
 from tasks.files import json_file, parquet
 from tasks.step import RETRIES, SearchInterrupted, step
 from tasks.table import Table
+from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.run_log import RunLog
-from tasks.tracking.writes import epoch_metrics
 
 
 @dataclass(frozen=True, order=True)
@@ -73,9 +74,10 @@ class CellResult:
         del facts["cell"], facts["history"]
         return {"features.json": json_file(facts), "history.parquet": parquet(self.history)}
 
-    def log_to(self, log: RunLog, whole: Mapping[str, float | None]) -> None:
+    def log_to(self, log: RunLog, scoring: Scoring, whole: Mapping[str, float | None]) -> None:
         """Log the search by epoch, its artifacts, and metrics of the `whole` run."""
-        log.metrics(self.steps())
+        rows: dict[Any, Any] = self.history.set_index("epoch").to_dict("index")
+        log.metrics({int(epoch): epoch_metrics(row, scoring) for epoch, row in rows.items()})
         log.metrics({0: whole})
         log.files(self.files())
         log.tag({"stopped": self.reason})
@@ -87,11 +89,6 @@ class CellResult:
         cell = Cell(facts.pop("dataset"), facts.pop("strategy"), facts.pop("seed"))
         table = pd.read_parquet(BytesIO(history.read_bytes()))
         return cls(cell=cell, history=table, **facts)
-
-    def steps(self) -> dict[int, dict[str, float]]:
-        """Return the logged metrics of each epoch."""
-        rows: dict[Any, Any] = self.history.set_index("epoch").to_dict("index")
-        return {int(epoch): epoch_metrics(row) for epoch, row in rows.items()}
 
     def row(self) -> dict[str, Any]:
         """Return the row of the search in the table of all cells."""

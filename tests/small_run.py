@@ -19,7 +19,6 @@ from flows.configured import fetched, prepare_as_configured
 from tasks.step import step
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
-from tasks.tracking.writes import metric_key
 
 N_ROWS = 120
 # What depends on configuration, seed and data alone.
@@ -171,9 +170,9 @@ class Bench:
         """The artifacts that must be the same in every run of the same search."""
         return {name: self.artifact(run_id, name) for name in ANSWER}
 
-    def steps(self, run_id: str, metric: str = "best_cost") -> list[int]:
-        """Steps of every point of a metric, under its name in the history, in order."""
-        points = self.tracking.client.get_metric_history(run_id, metric_key(metric))
+    def steps(self, run_id: str, metric: str = "epoch/diversity") -> list[int]:
+        """Steps of every point of a metric, in order."""
+        points = self.tracking.client.get_metric_history(run_id, metric)
         return sorted(point.step for point in points)
 
 

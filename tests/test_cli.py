@@ -18,7 +18,6 @@ from conf.schema import SelectConfig
 from flows.cli import app
 from flows.terminal import pages_of, store_option
 from tasks.tracking import open_tracking
-from tasks.tracking.writes import metric_key
 from tests.small_run import leave_report_out, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -217,12 +216,12 @@ def store(bench, monkeypatch):
         ("all", "compare", "FINISHED"),
         ("all, cell 1", "search", "FINISHED"),
     ):
-        tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x"}
+        tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x", "scoring": "roc_auc"}
         tags |= {"headline": "Keep these 4 of 13 features"} if name == "wine nb" else {}
         ids[name] = tracking.start_run(name, tags)
         tracking.client.log_param(ids[name], "seed", 3)
-        tracking.client.log_metric(ids[name], metric_key("best_cost"), 0.125)
-        tracking.client.log_metric(ids[name], metric_key("best_size"), 4)
+        tracking.client.log_metric(ids[name], "epoch/best_roc_auc", 0.875)
+        tracking.client.log_metric(ids[name], "epoch/n_features", 4)
         tracking.finish(ids[name], status)
     monkeypatch.setenv("SWARM_TRACKING__EXPERIMENT", json.dumps(bench.experiment))
     return bench.uri, ids
@@ -236,18 +235,18 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     shown = [words[0] for words in lines if words and words[0] in ids.values()]
     assert shown == [ids["all"], ids["wine failed"], ids["wine nb"]]
     text = " ".join(" ".join(words) for words in lines)
-    assert "wine nb Keep these 4 of 13 features, cost 0.1250" in text
-    assert "wine failed failed, cost 0.1250" in text
+    assert "wine nb Keep these 4 of 13 features, ROC AUC 0.875 on its folds" in text
+    assert "wine failed failed, ROC AUC 0.875 on its folds" in text
     assert all(len(line) <= 80 for line in told.out.splitlines())
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert ids["all, cell 1"] in searches
     assert ids["all"] not in searches
-    # A confirmed run has the cost of the features that its headline names: the lowest cost of the
+    # A confirmed run has the score of the features that its headline names: the best score of the
     # search may be that of another subset.
     tracking = open_tracking(bench.uri, bench.experiment)
-    tracking.client.log_metric(ids["wine nb"], "fresh/cost", 0.25)
+    tracking.client.log_metric(ids["wine nb"], "fresh/roc_auc", 0.8512345)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
-    assert "wine nb Keep these 4 of 13 features, cost on fresh folds 0.2500" in text
+    assert "wine nb Keep these 4 of 13 features, ROC AUC 0.8512 on fresh folds" in text
 
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):
@@ -259,7 +258,7 @@ def test_filters_are_combined_and_json_holds_everything(swarm, store):
     (record,) = json.loads(told.out)
     assert record["run_id"] == ids["wine nb"]
     assert record["params"] == {"seed": "3"}
-    assert record["metrics"] == {"cost/best": 0.125, "size/best": 4.0}
+    assert record["metrics"] == {"epoch/best_roc_auc": 0.875, "epoch/n_features": 4.0}
     assert record["tags"]["kind"] == "select"
     assert "mlflow.source.name" not in record["tags"]
     assert len(json.loads(swarm("runs", "--tracking-uri", uri, "-n", "2", "--json").out)) == 2

@@ -16,6 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 from flows.compare import ComparisonRun, FailedSearches, compare
 from flows.summary import print_comparison
 from swarm.errors import ConfigError, DataError, SpaceError
+from swarm.problem.scoring import Scoring
 from swarm.report.comparison import sentences
 from swarm.strategies.catalogue import registry
 from tasks.comparison import SearchRuns
@@ -78,9 +79,9 @@ def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):
     assert len({run.data.tags["problem"] for run in runs}) == 1
     for run in runs:
         answer = json.loads(bench.artifact(run.info.run_id, "features.json"))
-        assert answer["cost"] == run.data.metrics["cost/best"]
-        assert len(answer["features"]) == run.data.metrics["size/best"]
-        steps = bench.steps(run.info.run_id, "distinct_evaluations")
+        assert 1 - answer["cost"] == run.data.metrics["epoch/best_accuracy"]
+        assert len(answer["features"]) == run.data.metrics["epoch/n_features"]
+        steps = bench.steps(run.info.run_id, "spent/distinct_evaluations")
         assert steps == list(range(1, answer["epochs"] + 1))
 
 
@@ -173,8 +174,8 @@ def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C when `n` searches have been logged."""
     plain, seen = SearchRuns.end, []
 
-    def end(self: SearchRuns, result: CellResult) -> None:
-        plain(self, result)
+    def end(self: SearchRuns, result: CellResult, scoring: Scoring) -> None:
+        plain(self, result, scoring)
         seen.append(result)
         if len(seen) == n:
             raise KeyboardInterrupt

@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from swarm.errors import StoreError
-from tasks.tracking.writes import metric_key
 from tests.flaky_proxy import FlakyProxy
 from tests.servers import free_port, happens
 from tests.small_run import Bench
@@ -172,8 +171,8 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     (run,) = bench.runs()
     run_id = run.info.run_id
     assert run.info.status == "FINISHED"
-    for metric in ("best_cost", "fits", "diversity", "work/fits"):
-        points = bench.tracking.client.get_metric_history(run_id, metric_key(metric))
+    for metric in ("epoch/best_accuracy", "spent/fits", "epoch/diversity", "work/fits"):
+        points = bench.tracking.client.get_metric_history(run_id, metric)
         assert sorted(point.step for point in points) == list(range(1, epochs + 1)), metric
         told = [point.timestamp for point in sorted(points, key=lambda point: point.step)]
         assert told == sorted(told), metric

@@ -18,7 +18,6 @@ import pytest
 
 from flows.terminal import store_option
 from swarm.storage.archive import Archive
-from tasks.tracking.writes import metric_key
 from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
@@ -333,5 +332,5 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
 
 def costs(bench: Bench, run_id: str) -> dict[int, float]:
     """The mean cost of the pbests in every epoch that MLflow has."""
-    points = bench.tracking.client.get_metric_history(run_id, metric_key("pbest_cost_mean"))
+    points = bench.tracking.client.get_metric_history(run_id, "epoch/mean_accuracy")
     return {point.step: point.value for point in points}

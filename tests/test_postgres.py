@@ -231,7 +231,7 @@ def test_many_flows_at_once_on_one_store_lose_nothing(
     assert [run.info.status for run in runs] == ["FINISHED"] * FLOWS
     assert sorted(int(run.data.params["seed"]) for run in runs) == sorted(seeds)
     for run in runs:
-        for metric in ("best_cost", "fits", "diversity", "work/fits"):
+        for metric in ("epoch/n_features", "spent/fits", "epoch/diversity", "work/fits"):
             assert bench.steps(run.info.run_id, metric) == list(range(1, EPOCHS + 1)), metric
         assert bench.answer(run.info.run_id) == on_files(int(run.data.params["seed"]))
     # The archive knows all that was evaluated: once more, and nothing is trained.

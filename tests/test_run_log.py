@@ -11,15 +11,19 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import get_scorer
 
 from swarm.errors import EvaluationError, StoreError
 from swarm.evaluation.types import Work
+from swarm.problem.scoring import Scoring
 from swarm.search.history import EpochRecord
 from tasks.tracking import Tracking, open_tracking
+from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.run_log import RunLog
 from tests.servers import happens
 
 URI = "http://ann:s3cret@host"
+LOG_LOSS = Scoring("neg_log_loss", get_scorer("neg_log_loss"), upper=0.0)
 WRITES = ("log_batch", "log_artifact", "set_terminated")
 
 
@@ -74,7 +78,9 @@ def kept_epochs(tracking: Tracking, run_id: str) -> list[str]:
 
 def record(epoch: int) -> EpochRecord:
     masks = np.random.default_rng(epoch).random((30, 4)) < 0.5
-    metrics = {"best_cost": 1.0 / epoch, "diversity": 0.0, "size_mean": 2.0}
+    counts = dict.fromkeys(("evaluations", "distinct_evaluations", "fits"), 0.0)
+    metrics = {"best_cost": 1.0 / epoch, "pbest_cost_mean": 0.5, "best_size": 2.0, **counts}
+    metrics |= {"diversity": 0.0, "size_mean": 2.0}
     return EpochRecord(epoch, metrics, {"mask": masks, "size": masks.sum(axis=1)}, Work())
 
 
@@ -97,7 +103,7 @@ def test_a_store_that_is_away_for_most_of_a_run_has_everything_once_at_its_end(
     for epoch in range(1, 21):
         if epoch in (1, 15):
             (is_away.set if epoch == 1 else is_away.clear)()
-        log.epoch(record(epoch))
+        log.epoch(record(epoch), LOG_LOSS)
         if epoch == 14:
             log.files({"report.html": b"<p>"})
             assert tried.wait(120)
@@ -105,10 +111,10 @@ def test_a_store_that_is_away_for_most_of_a_run_has_everything_once_at_its_end(
             with pytest.raises(StoreError, match=r"15 messages .* the same command") as told:
                 log.settle()
             assert "s3cret" not in str(told.value)
-            assert history(tracking, run_id, "cost/best") == []
+            assert history(tracking, run_id, "epoch/best_log_loss") == []
     log.patience = 120.0
     assert log.close() == ""
-    assert history(tracking, run_id, "cost/best") == [(n, 1.0 / n) for n in range(1, 21)]
+    assert history(tracking, run_id, "epoch/best_log_loss") == [(n, 1.0 / n) for n in range(1, 21)]
     for name in tracking.run(run_id).data.metrics:
         assert [step for step, _ in history(tracking, run_id, name)] == list(range(1, 21)), name
     assert kept_epochs(tracking, run_id) == [f"{n:04d}" for n in range(1, 21)]
@@ -127,11 +133,11 @@ def test_a_search_goes_on_while_the_store_takes_its_time(tracking: Tracking) -> 
 
     log = RunLog(disturbed(tracking, log_batch=slow), tracking.start_run("slow", {}))
     for epoch in range(1, 6):
-        log.epoch(record(epoch))
-    assert history(tracking, log.run_id, "cost/best") == []
+        log.epoch(record(epoch), LOG_LOSS)
+    assert history(tracking, log.run_id, "epoch/best_log_loss") == []
     answers.set()
     assert log.close() == ""
-    assert len(history(tracking, log.run_id, "cost/best")) == 5
+    assert len(history(tracking, log.run_id, "epoch/best_log_loss")) == 5
 
 
 def test_an_answer_that_gets_lost_doubles_no_metric(tracking: Tracking) -> None:
@@ -184,10 +190,11 @@ def started(tracking: Tracking, name: str) -> str:
     """Id of a run that was killed in mid-run: the store has part of its last step."""
     run_id = tracking.start_run(name, {"kind": "select"})
     for step in (1, 2, 3):
-        tracking.client.log_metric(run_id, "cost/best", 1.0 / step, step=step)
+        tracking.client.log_metric(run_id, "epoch/best_log_loss", 1.0 / step, step=step)
     for step in (1, 2):
-        for key in ("swarms/diversity", "work/fits"):
-            tracking.client.log_metric(run_id, key, 0.0, step=step)
+        for key in epoch_metrics(record(step).metrics, LOG_LOSS) | {"work/fits": 0.0}:
+            if key != "epoch/best_log_loss":
+                tracking.client.log_metric(run_id, key, 0.0, step=step)
     tracking.client.set_tag(run_id, "error", "the power went")
     tracking.finish(run_id, "FAILED")
     return run_id
@@ -199,13 +206,14 @@ def test_a_resumed_run_gets_what_it_lacks_once_and_nothing_twice(tracking: Track
     assert tracking.run(run_id).info.status == "RUNNING"
     with log:
         for epoch in range(1, 6):
-            log.epoch(record(epoch))
+            log.epoch(record(epoch), LOG_LOSS)
         child = log.child("child", {}, {}, left, tracking.values(left))
-        child.metrics({step: {"best_cost": 1.0 / step} for step in range(1, 6)})
+        child.metrics({step: {"epoch/best_log_loss": 1.0 / step} for step in range(1, 6)})
         child.finish()
     costs = [(step, 1.0 / step) for step in range(1, 6)]
-    assert history(tracking, run_id, "cost/best") == history(tracking, left, "cost/best") == costs
-    assert history(tracking, run_id, "swarms/diversity") == [(step, 0.0) for step in range(1, 6)]
+    for resumed in (run_id, left):
+        assert history(tracking, resumed, "epoch/best_log_loss") == costs
+    assert history(tracking, run_id, "epoch/diversity") == [(step, 0.0) for step in range(1, 6)]
     # What the store has the metrics of, it has: an artifact is sent before them.
     assert kept_epochs(tracking, run_id) == ["0003", "0004", "0005"]
     for found in (tracking.run(run_id), tracking.run(left)):

@@ -218,11 +218,11 @@ def test_every_metric_has_one_point_per_epoch(first):
     epochs = [1, 2, 3, 4]
     last = run_of(bench, outcome.run_id).data.metrics
     curves = {name for name in last if bench.steps(outcome.run_id, name) == epochs}
-    assert {"cost/best", "cost/pbest_mean", "size/best", "spent/fits", "work/fits"} < curves
+    assert {"epoch/best_accuracy", "epoch/mean_accuracy", "epoch/n_features", "spent/fits"} < curves
     assert len(curves) == 8
-    assert last["cost/best"] == outcome.result.state.best_cost
+    assert last["epoch/best_accuracy"] == 1 - outcome.result.state.best_cost
     found = outcome.result.confirmation
-    assert last["fresh/cost"] == found.cost
+    assert last["fresh/accuracy"] == 1 - found.cost
     assert last["fresh/winners_curse"] == pytest.approx(found.cost - outcome.result.cost)
     assert last["fresh/gain"] == found.gain.mean
     # MLflow draws what has no other step than 0 as a bar.
@@ -466,7 +466,7 @@ def test_an_epoch_that_fails_twice_is_the_same_epoch_again(first, bench, monkeyp
     assert calls == [1, 2, 2, 2, 3, 4]
     assert bench.statuses() == ["FINISHED"]
     assert bench.answer(disturbed.run_id) == reference.answer(outcome.run_id)
-    for name in ("best_cost", "fits", "work/fits"):
+    for name in ("epoch/n_features", "spent/fits", "work/fits"):
         assert bench.steps(disturbed.run_id, name) == [1, 2, 3, 4]
     tags = run_of(bench, disturbed.run_id).data.tags
     assert tags["answer"] == run_of(reference, outcome.run_id).data.tags["answer"]
@@ -537,7 +537,7 @@ def test_resuming_with_a_larger_budget_extends_the_run(first, bench):
     longer = select(bench.config(), short.run_id, 0)
     assert bench.statuses() == ["FINISHED"]
     assert longer.result.state.epoch == 4
-    for name in ("best_cost", "work/fits"):
+    for name in ("epoch/n_features", "work/fits"):
         assert bench.steps(short.run_id, name) == [1, 2, 3, 4]
     assert bench.answer(short.run_id) == reference.answer(outcome.run_id)
     pairs = (bench, short.run_id), (reference, outcome.run_id)

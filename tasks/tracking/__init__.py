@@ -4,6 +4,7 @@
 `client`   connection to a tracking store; runs are written and read by id
 `store`    addresses without secrets, connection timeout, errors in one sentence
 `run_log`  the log of one run; every flow writes through it
+`curves`   the figures of an epoch, by the names under which MLflow draws them
 `outbox`   what the store has not accepted yet, and the thread that sends it
 `writes`   names and values that MLflow accepts, and idempotent calls of its client
 `dataset`  a table as an MLflow dataset input
@@ -12,6 +13,6 @@
 
 from __future__ import annotations
 
-from tasks.tracking.client import Tracking, models_page, open_tracking, runs_page
+from tasks.tracking.client import Tracking, curves_page, models_page, open_tracking, runs_page
 
-__all__ = ["Tracking", "models_page", "open_tracking", "runs_page"]
+__all__ = ["Tracking", "curves_page", "models_page", "open_tracking", "runs_page"]

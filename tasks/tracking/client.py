@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 
 from filelock import FileLock
 
@@ -37,11 +37,9 @@ _LOCK = 0x5A4C
 # MLflow's UI opens such an experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
 # A shared view of the runs with the most useful columns; its name is part of its URL. Runs add the
-# metric that they search by, on test rows.
+# metric that they search by: on test rows, on fresh folds and in the search.
 _COLUMNS = (
     "tags.`headline`",
-    "metrics.`fresh/cost`",
-    "metrics.`cost/best`",
     "tags.`kind`",
     "tags.`strategy`",
     "tags.`seed`",
@@ -147,6 +145,20 @@ def runs_page(experiment_id: str) -> str:
     """Return the URL path, after the server, of the shared view of the runs."""
     page = f"/#/experiments/{experiment_id}/runs"
     return f"{page}?{_WORKFLOW}&viewStateShareKey={_VIEW_NAME}"
+
+
+def curves_page(experiment_id: str, parent: str) -> str:
+    """Return the URL path of the charts with the curves of all child runs of a run.
+
+    Only runs in the order of their start are nested, and hidden below their parents.
+    """
+    asked = {
+        "searchFilter": f"tags.`{PARENT}` = '{parent}'",
+        "orderByKey": "attributes.`run_name`",
+        "orderByAsc": "true",
+        "compareRunsMode": "CHART",
+    }
+    return f"/#/experiments/{experiment_id}/runs?{_WORKFLOW}&{urlencode(asked, quote_via=quote)}"
 
 
 def models_page(experiment_id: str) -> str:
@@ -303,15 +315,18 @@ class Tracking:
             return Path(self.client.download_artifacts(run_id, path))
 
     def _add_to_view(self, scorer: str, task: str) -> None:
-        """Add the metric of a scorer on test rows to the shared view of the runs."""
+        """Add the metric of a scorer to the shared view of the runs."""
         from swarm.validation.metrics import natural_name, tested_metric
+        from tasks.tracking.curves import best_score, fresh_score
 
         stored = self.client.get_experiment(self.experiment_id).tags.get(_VIEW_TAG, "{}")
         # MLflow stores the view that a user has saved under the name in a form of its own.
         view = json.loads(stored) if stored.startswith("{") else {}
         columns = view.get("selectedColumns", [])
-        metric = tested_metric(natural_name(scorer), task)
-        column = f"metrics.`test/{accepted_key(metric)}`"
-        if columns and column not in columns:
-            view["selectedColumns"] = [columns[0], column, *columns[1:]]
+        tested = f"test/{tested_metric(natural_name(scorer), task)}"
+        names = (tested, fresh_score(scorer), best_score(scorer))
+        wanted = [f"metrics.`{accepted_key(name)}`" for name in names]
+        added = [column for column in wanted if column not in columns]
+        if columns and added:
+            view["selectedColumns"] = [columns[0], *added, *columns[1:]]
             self.client.set_experiment_tag(self.experiment_id, _VIEW_TAG, json.dumps(view))

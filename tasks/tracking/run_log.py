@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from swarm.errors import StoreError, SwarmError
+from swarm.problem.scoring import Scoring
 from swarm.redaction import redact
 from swarm.search.history import EpochRecord
 from tasks.files import parquet
 from tasks.flow_run import flow_run_tags, log_line
 from tasks.table import Table
 from tasks.tracking.client import Tracking
+from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.dataset import log_dataset
 from tasks.tracking.outbox import Message, Outbox
 from tasks.tracking.store import first_line, store_errors, within
@@ -24,10 +26,8 @@ from tasks.tracking.writes import (
     PARENT,
     accepted_key,
     end_run,
-    epoch_metrics,
     log_file,
     log_texts,
-    metric_key,
     reopen_run,
 )
 
@@ -157,11 +157,11 @@ class RunLog:
         self._children.append(log)
         return log
 
-    def epoch(self, record: EpochRecord) -> None:
+    def epoch(self, record: EpochRecord, scoring: Scoring) -> None:
         """Log the particles of an epoch as an artifact, then its metrics."""
         # Models of this process; `spent/fits` also counts those in the archive.
         work = {"work/fits": float(record.work.fits)}
-        points = self._new_points({record.epoch: epoch_metrics(record.metrics) | work})
+        points = self._new_points({record.epoch: epoch_metrics(record.metrics, scoring) | work})
 
         def send(client: Any, run_id: str) -> None:
             # If the store has the metrics, it also has the artifact.
@@ -194,13 +194,14 @@ class RunLog:
     def note(
         self,
         answer: str,  # the result; MLflow collapses all but the first lines
-        links: Mapping[str, str],  # artifacts by the words that link to them
+        links: Mapping[str, str],  # artifacts or pages (``#/...``) by the words that link to them
         more: Iterable[str | None] = (),  # further paragraphs; None is skipped
     ) -> None:
         """Write the description at the top of the page of the run, as Markdown."""
         # Links relative to the page work wherever the UI is served.
         page = f"#/experiments/{self.tracking.experiment_id}/runs/{self.run_id}/artifacts"
-        joined = " · ".join(f"[{word}]({page}/{path})" for word, path in links.items())
+        targets = {w: t if t.startswith("#") else f"{page}/{t}" for w, t in links.items()}
+        joined = " · ".join(f"[{word}]({target})" for word, target in targets.items())
         paragraphs = filter(None, [answer, f"Open: {joined}", *more])
         self.tag({NOTE: "\n\n".join(paragraphs)})
 
@@ -254,7 +255,7 @@ class RunLog:
         points, now = [], _now()
         for step, named in values.items():
             for name, value in named.items():
-                key = accepted_key(metric_key(name))
+                key = accepted_key(name)
                 known = self._points.setdefault(key, {})
                 if value is not None and (step not in known or (step == 0 and known[0] != value)):
                     known[step] = float(value)

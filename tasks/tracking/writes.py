@@ -18,28 +18,6 @@ PARAM_LENGTH, TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 
-# The metrics of an epoch that are logged, by their name in the history; `history.parquet` has all.
-# MLflow groups charts by prefix and sorts the groups by name, so that the cost comes first.
-_NAMES = {
-    "best_cost": "cost/best",
-    "pbest_cost_mean": "cost/pbest_mean",
-    "best_size": "size/best",
-    "diversity": "swarms/diversity",
-    "evaluations": "spent/evaluations",
-    "distinct_evaluations": "spent/distinct_evaluations",
-    "fits": "spent/fits",
-}
-
-
-def metric_key(name: str) -> str:
-    """Return the name of a metric of an epoch with its group as a prefix, others unchanged."""
-    return _NAMES.get(name, name)
-
-
-def epoch_metrics(metrics: Mapping[str, float]) -> dict[str, float]:
-    """Return those of the metrics of an epoch that are logged."""
-    return {name: value for name, value in metrics.items() if name in _NAMES}
-
 
 def accepted_key(name: str) -> str:
     """Replace every character that MLflow does not allow in a key by ``_``."""
