@@ -28,12 +28,12 @@ from prefect.testing.utilities import prefect_test_harness
 from sklearn.naive_bayes import GaussianNB
 from threadpoolctl import threadpool_limits
 
-from flows.compare_runner import as_they_finish, one_server, reachable_cluster, task_runner
 from swarm import Problem, prepare_hints
 from swarm.search.budget import Budget
 from swarm.search.plan import SearchPlan
 from swarm.strategies.catalogue import make
 from tasks.search_cell import Cell, run_cell, search_cell
+from tasks.task_runner import as_they_finish, one_server, reachable_cluster, task_runner
 
 MODELS = {
     "naive Bayes": (GaussianNB(), 20_000, 60, 1200),

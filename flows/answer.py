@@ -11,8 +11,8 @@ from typing import Any
 from conf.load import as_yaml
 from conf.resolve import fold_kind
 from conf.schema import SelectConfig
-from flows.progress import show_stage, tell, warnings_of
 from flows.search_run import SearchRun
+from flows.terminal import show_stage, tell, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings

@@ -1,22 +1,32 @@
-"""The champion, if there is one, against the challenger that a refresh finds."""
+"""The champion, if there is one, against the challenger that a refresh finds.
+
+A person may have to approve the promotion: by a form of a deployed run, or on the terminal.
+"""
 
 from __future__ import annotations
 
+import shlex
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
+import typer
 from numpy.typing import NDArray
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import deployment
+from pydantic import Field
 
 from conf.schema import RefreshConfig
 from flows.answer import Outcome
-from flows.approval import ask, promotion
 from flows.configured import PreparedData
-from flows.progress import tell
 from flows.search_run import SearchRun
+from flows.terminal import tell
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, found, unmuted
@@ -44,6 +54,8 @@ from tasks.table import Table
 Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
 # Champion and challenger are compared on at least so many rows that neither was trained on.
 _FEWEST_ROWS = 30
+# A run does not wait for a day, as the next one may start.
+_MOST_WAIT_SECONDS = 12 * 3600
 
 
 @dataclass(frozen=True)
@@ -310,3 +322,48 @@ class Challenge:
             n_resamples=config.test.bootstrap,
             seed=config.seed,
         )
+
+
+class Approval(RunInput):
+    """The form on the page of a paused run."""
+
+    approve: bool = Field(default=False, description="Let the challenger replace the champion")
+    reason: str = Field(default="", description="Stored with the decision")
+
+
+class Answer(NamedTuple):
+    """The answer of a person."""
+
+    approved: bool
+    why: str  # clause that goes on from the evidence
+    answered: bool = True  # False if there was nobody to ask
+
+
+def ask(name: str, version: str, why: str, option: str = "") -> Answer:
+    """Ask whether a version becomes the champion `name`; `why` is the evidence in one sentence.
+
+    A deployed run pauses until it is resumed with the form, in Prefect's page or by its client. A
+    command asks on the terminal. Where there is neither, the answer is no, with the command that
+    promotes the version by hand, which takes the `option` of its store.
+    """
+    later = promotion(name, version, option)
+    if deployment.id:
+        text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
+        form = Approval.with_initial_data(description=text)
+        try:
+            given = pause_flow_run(wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5)
+        except FlowPauseTimeout:
+            return Answer(False, f"nobody approved it in time; {later}", False)
+        reason = f" ({given.reason})" if given.reason else ""
+        word = "approved" if given.approve else "declined"
+        return Answer(given.approve, f"{word} by hand{reason}")
+    if sys.stdin.isatty():
+        typer.echo(f"version {version} of {name} would replace the champion: {why}", err=True)
+        yes = typer.confirm("promote it?", default=False, err=True)
+        return Answer(yes, "approved on the terminal" if yes else "declined on the terminal")
+    return Answer(False, f"approval is required, and there is no terminal; {later}", False)
+
+
+def promotion(name: str, version: str, option: str) -> str:
+    """Return the clause that says how to promote a version by hand."""
+    return f"`swarm rollback {shlex.quote(name)} --to {version}{option}` promotes it"

@@ -21,16 +21,9 @@ from conf.check import check
 from conf.load import as_yaml
 from conf.schema import CompareConfig
 from flows.compare_data import ComparedData, Findings
-from flows.compare_runner import (
-    as_they_finish,
-    connection_check,
-    one_server,
-    reachable_cluster,
-    task_runner,
-)
 from flows.configured import plan_as_configured
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
 from flows.tracking import describe_run, logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
@@ -52,6 +45,13 @@ from tasks.search_cell import (
     Cell,
     CellResult,
     run_cell,
+)
+from tasks.task_runner import (
+    as_they_finish,
+    connection_check,
+    one_server,
+    reachable_cluster,
+    task_runner,
 )
 from tasks.tracking import Tracking, curves_page
 from tasks.tracking.run_log import RunLog, failure

@@ -22,7 +22,7 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
 from flows.tracking import describe_run, start_repeated
 from swarm.errors import ConfigError
 from swarm.problem.scoring import Scoring

@@ -141,7 +141,7 @@ def starting_prefect(verbosity: int = 1) -> Iterator[None]:
 
     Raises StoreError if the server does not answer. This process and its children use it.
     """
-    from flows.progress import show_stage
+    from flows.terminal import show_stage
 
     _use_local_server()
     text = "starting Prefect; the first time takes up to a minute"

@@ -30,9 +30,9 @@ from flows.configured import (
     with_warm_subsets,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import show_stage
 from flows.search_run import open_run
 from flows.select import search_and_evaluate
+from flows.terminal import show_stage
 from flows.tracking import tracking_as_configured
 from swarm.storage.archive import Archive
 from tasks.refresh.champion import (

@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, contextmanager
 
 import numpy as np
 
-from flows.progress import display, say, show_stage
 from flows.search_run import SearchRun
+from flows.terminal import display, say, show_stage
 from swarm.arrays import Bool
 from swarm.search.confirmation import candidates
 from swarm.search.history import EpochRecord

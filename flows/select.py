@@ -21,9 +21,9 @@ from flows.configured import (
     with_warm_subsets,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import show_stage, tell
 from flows.search_display import SearchDisplay
 from flows.search_run import SearchRun, open_run
+from flows.terminal import show_stage, tell
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch, Stages

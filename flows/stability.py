@@ -23,7 +23,7 @@ from flows.configured import (
     refuse_warm_start,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.progress import CellDisplay, cell_display, say, show_stage, tell
+from flows.terminal import CellDisplay, cell_display, say, show_stage, tell
 from flows.tracking import start_repeated
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of

@@ -1,4 +1,7 @@
-"""What reaches the terminal: lines broken between words, commands to paste, warnings, logs."""
+"""What reaches the terminal: lines, progress, commands to paste, warnings and logs.
+
+Progress is a bar on a terminal, and plain lines elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,44 @@ import shutil
 import sys
 import textwrap
 import warnings
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
+
+# The first line of a command is shown before any numerical library is imported.
+if TYPE_CHECKING:
+    from swarm.arrays import Bool
+    from swarm.findings import Finding
+    from swarm.search.budget import Budget
+    from swarm.search.history import EpochRecord
+    from swarm.storage.records import Record
+    from tasks.search_cell import Cell, CellResult
 
 # Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
-
 # A worker whose memory has grown by 300 MB, as with a wide table, is replaced; nothing is lost.
 _REPLACED = "A worker stopped while some jobs were given to the executor"
+
+# Interval of the lines where there is no terminal.
+_LINE_SECONDS = 60.0
+# The speed is estimated from this long, as an epoch may take minutes.
+_SPEED_SECONDS = 3600.0
+_COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 _plainly = warnings.showwarning
 
@@ -117,3 +149,204 @@ def enable_logs(count: int) -> int:
             del os.environ["PYTHONWARNINGS"]
         warnings.showwarning = _plainly
     return count
+
+
+def say(text: str, verbosity: int = 1) -> None:
+    """Write one line to the log of the flow run, and to the terminal unless quiet."""
+    # Prefect takes seconds to import, and without it there is no flow.
+    if "prefect" in sys.modules:
+        from tasks.flow_run import log_line
+
+        log_line(Text.from_markup(text).plain)
+    if verbosity > 0:
+        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+
+
+def tell(findings: Iterable[Finding], verbosity: int = 1) -> None:
+    """Print findings on standard error, a line each."""
+    for each in findings:
+        colour = _COLOURS[each.severity]
+        say(f"[{colour}]{each.severity}:[/{colour}] {escape(str(each))}", verbosity)
+
+
+def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Return the findings that are more than notes, a line each."""
+    return tuple(str(each) for each in findings if each.severity != "note")
+
+
+class Display:
+    """Shows what is done: a bar on a terminal, elsewhere a line a minute.
+
+    A `verbosity` above 1 shows a line for every step instead, and 0 shows nothing.
+    """
+
+    def __init__(
+        self, verbosity: int, text: str, total: float | None, unit: str, *, done: int = 0
+    ) -> None:
+        self.text, self.total, self.unit, self.done = text, total, unit, done
+        self.verbosity = verbosity
+        is_bar = verbosity == 1 and sys.stderr.isatty()
+        self.is_plain = verbosity > 0 and not is_bar
+        # A long text wraps on a narrow terminal.
+        wrapped = Column(overflow="fold")
+        columns: list[ProgressColumn] = [TextColumn("{task.description}", table_column=wrapped)]
+        if total is not None:
+            columns += [BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[unit]}")]
+            columns += [TimeRemainingColumn()]
+        self.bar = Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=Console(stderr=True, highlight=False, quiet=not is_bar),
+            speed_estimate_period=_SPEED_SECONDS,
+            disable=not is_bar,
+        )
+        self.task = self.bar.add_task(escape(text), total=total, completed=done, unit=unit)
+        self._line_due, self._is_first, self._unsaid = _LINE_SECONDS, True, ""
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return self.bar.tasks[0].elapsed or 0.0
+
+    def show(self, line: str, text: str, *, is_step: bool = False, **changes: Any) -> None:
+        """Show the short text beside the bar; without one write the line, at most one a minute."""
+        description = line if self.total is None else text
+        self.bar.update(self.task, description=escape(description), **changes)
+        if not self.is_plain:
+            return
+        is_asked = is_step and (self._is_first or self.verbosity > 1)
+        if is_asked or self.elapsed >= self._line_due:
+            say(escape(line))
+            self._line_due = self.elapsed + _LINE_SECONDS
+            self._unsaid = ""
+        elif is_step:
+            self._unsaid = line
+        self._is_first &= not is_step
+
+    def end(self) -> None:
+        """Write the line of the last step."""
+        if self._unsaid:
+            say(escape(self._unsaid))
+
+    def count(self, done: int = 1) -> None:
+        """Count what is done."""
+        self.done += done
+        of = f" of {self.total:,}" if self.total else ""
+        line = f"{self.text}: {self.done:,}{of} {self.unit}"
+        self.show(line, self.text, completed=self.done)
+
+    def fit(self, mask: Bool, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+        self.count(int(record.known.sum()))
+
+
+@contextmanager
+def show_stage(
+    text: str,
+    verbosity: int = 1,
+    *,
+    total: int | None = None,  # what the stage has to do, in `unit`
+    unit: str = "fits",
+) -> Iterator[Display]:
+    """Show a stage while it lasts, unless `verbosity` is 0."""
+    shown = Display(verbosity, text, total or None, unit)
+    if shown.is_plain:
+        say(escape(text))
+    with shown.bar:
+        yield shown
+
+
+class EpochDisplay(Display):
+    """Shows the epochs of a search, and how much of the nearest limit is spent."""
+
+    def __init__(self, budget: Budget, verbosity: int) -> None:
+        # Early stopping is no measure of progress.
+        unit, total = next(iter(budget.limits.items()), ("epochs", None))
+        super().__init__(verbosity, "epoch 1", total, unit)
+        self.budget = budget
+        self._hits = self._pruned = 0
+        # Folds that were trained since the last epoch.
+        self._fits = 0
+
+    def fit(self, mask: Bool, record: Record) -> None:
+        """Count the folds of a mask that was trained."""
+        # An epoch of an expensive model takes minutes.
+        self._fits += int(record.known.sum())
+        fits = f"{self._fits:,} fits"
+        line = f"{self._name(self.done + 1)} under way: {fits}"
+        self.show(line, self.text, unit=f"{self.unit}, +{fits}")
+
+    def epoch(self, record: EpochRecord) -> None:
+        """Show one epoch."""
+        self._hits += record.work.hits
+        self._pruned += round(record.metrics["folds_pruned"])
+        self._fits, self.done = 0, record.epoch
+        limits, shares = self.budget.limits, record.shares(self.budget, self.elapsed)
+        changes: dict[str, Any] = {}
+        if shares:
+            self.unit = max(shares, key=lambda name: shares[name])
+            total = limits[self.unit]
+            changes = {"total": total, "completed": round(shares[self.unit] * total)}
+        self.text = _best_cost(record)
+        line = f"{self._name(record.epoch)}: {self.text}, {self._counts(record.metrics)}"
+        self.show(line, self.text, is_step=True, unit=self.unit, **changes)
+
+    def _name(self, epoch: int) -> str:
+        return f"epoch {epoch}/{self.budget.epochs}" if self.budget.epochs else f"epoch {epoch}"
+
+    def _counts(self, metrics: Mapping[str, float]) -> str:
+        """Describe the work so far."""
+        failed = metrics["failed_evaluations"]
+        return (
+            f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
+            f"{self._pruned} folds pruned, {self._hits} from the archive"
+            + (f", {failed:.0f} failed" if failed else "")
+        )
+
+
+def _best_cost(record: EpochRecord) -> str:
+    """Describe the best subset so far."""
+    cost, size = record.metrics["best_cost"], record.metrics["best_size"]
+    if not size:
+        return "no subset has a cost yet"
+    return f"best cost {cost:.5f} with {size:.0f} feature{'' if size == 1 else 's'}"
+
+
+@contextmanager
+def display(budget: Budget, verbosity: int = 1) -> Iterator[EpochDisplay]:
+    """Show the epochs of a search as they finish."""
+    shown = EpochDisplay(budget, verbosity)
+    with shown.bar:
+        yield shown
+    shown.end()
+
+
+class CellDisplay(Display):
+    """Shows the searches of a comparison."""
+
+    def finished(self, result: CellResult) -> None:
+        """Show a finished search."""
+        spent = f", {result.distinct} distinct evaluations"
+        if result.distinct is None:
+            spent = "" if result.fits is None else f", {result.fits} fits"
+        size = f"{result.size} feature{'' if result.size == 1 else 's'}"
+        text = f"{result.cell.name}: cost {result.cost:.5f} with {size}{spent}"
+        self.done += 1
+        self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
+
+    def failed(self, cell: Cell, error: str) -> None:
+        """Show a failed search, above the bar, where it is not overwritten."""
+        self.done += 1
+        self._unsaid = ""
+        self.bar.update(self.task, completed=self.done)
+        if self.verbosity > 0:
+            say(escape(f"{self.done}/{self.total} {cell.name} failed: {error}"))
+
+
+@contextmanager
+def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
+    """Show the searches as they finish; `total` and `done` are numbers of searches."""
+    shown = CellDisplay(verbosity, "searching", total, "searches", done=done)
+    with shown.bar:
+        yield shown
+    shown.end()

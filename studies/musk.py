@@ -27,8 +27,8 @@ from conf.sections import (
 )
 from flows.answer import Outcome
 from flows.prefect_server import start_prefect
-from flows.progress import say
 from flows.select import select
+from flows.terminal import say
 from studies import page as pages
 from studies.runner import Part, rows_of, stored
 from tasks.files import write_atomically

@@ -30,7 +30,7 @@ from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
-from flows.progress import cell_display
+from flows.terminal import cell_display
 from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make, strategy_class

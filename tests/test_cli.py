@@ -163,7 +163,7 @@ def test_the_pages_of_a_server_are_its_own_and_those_of_other_stores_are_started
 
 
 def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
-    from flows.approval import ask
+    from flows.challenge import ask
 
     def pasted(sentence, at=-1):
         return swarm(*shlex.split(re.findall("`swarm ([^`]*)`", sentence)[at]))

@@ -122,7 +122,7 @@ def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resum
 
 
 def listens(port: str, host: str = "127.0.0.1") -> None:
-    from flows.compare_runner import is_reachable
+    from tasks.task_runner import is_reachable
 
     assert happens(lambda: is_reachable(f"tcp://{host}:{port}", 0, 1.0), 60)
 

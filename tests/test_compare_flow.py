@@ -155,7 +155,7 @@ def test_a_cluster_that_does_not_answer_is_one_sentence_before_anything_is_read(
     kind, bench, monkeypatch
 ):
     pytest.importorskip(f"prefect_{kind}")
-    monkeypatch.setattr("flows.compare_runner.CLUSTER_TIMEOUT", 1.0)
+    monkeypatch.setattr("tasks.task_runner.CLUSTER_TIMEOUT", 1.0)
     runner = {"kind": kind, "address": "127.0.0.1:9"}
     with pytest.raises(ConfigError, match=r"answers at runner.address '127.0.0.1:9' within 1 sec"):
         compare(of(bench, runner=runner), verbosity=0)

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from flows.cli_options import with_mute
-from flows.progress import tell
+from flows.terminal import tell
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, found, unmuted

@@ -13,8 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from flows.progress import cell_display, display, show_stage
-from flows.terminal import enable_logs, hide_warnings, show_warnings_once
+from flows.terminal import (
+    cell_display,
+    display,
+    enable_logs,
+    hide_warnings,
+    show_stage,
+    show_warnings_once,
+)
 from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord

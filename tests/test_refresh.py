@@ -22,8 +22,7 @@ import swarm
 from conf.load import from_yaml
 from conf.schema import RefreshConfig
 from conf.yaml_text import render
-from flows.approval import ask
-from flows.challenge import RefreshRun
+from flows.challenge import RefreshRun, ask
 from flows.refresh import refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from swarm.validation.answers import Answers, EvaluationTarget
