@@ -54,7 +54,7 @@ def main() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
     from conf.load import load_as
     from conf.schema import RefreshConfig
-    from flows.cli_stored import champion, rollback
+    from flows.cli.stored import champion, rollback
     from flows.prefect_server import start_prefect
     from flows.refresh import refresh
 

@@ -98,7 +98,7 @@ def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm
         raise AssertionError("something was trained")
 
     monkeypatch.setattr(Flow, "__call__", lambda self, *args, **opts: self.fn(*args, **opts))
-    monkeypatch.setattr("flows.cli_options.starting_prefect", nullcontext)
+    monkeypatch.setattr("flows.cli.options.starting_prefect", nullcontext)
     monkeypatch.setattr("swarm.evaluation.workers.fit_mask", trained)
     monkeypatch.setenv("DB_SECRET", "s3cret")
     monkeypatch.delenv("NOT_SET", raising=False)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flows import cli_servers
+from flows.cli import servers as cli_servers
 from flows.compare import compare
 from flows.select import select
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled

@@ -17,7 +17,7 @@ from conf.check import check
 from conf.load import load
 from conf.schema import SelectConfig
 from flows import deployed
-from flows.cli_servers import serve
+from flows.cli.servers import serve
 from swarm.errors import ConfigError, StoreError
 from tasks.prefect_artifacts import show_table
 from tests.servers import happens

@@ -14,7 +14,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from flows.cli_options import with_mute
+from flows.cli.options import with_mute
 from flows.terminal import tell
 from swarm import SubsetSelector
 from swarm.errors import ConfigError

@@ -16,7 +16,7 @@ from subprocess import CompletedProcess
 import psutil
 import pytest
 
-from flows import cli_servers
+from flows.cli import servers as cli_servers
 from flows.prefect_server import (
     RECORD,
     Server,

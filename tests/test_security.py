@@ -18,7 +18,7 @@ from conf.check import check
 from conf.estimator import build_estimator
 from conf.load import from_yaml
 from conf.yaml_text import parse
-from flows.cli_servers import down, up
+from flows.cli.servers import down, up
 from flows.select import select
 from swarm.errors import ConfigError
 from tasks.step import step
@@ -238,7 +238,7 @@ def test_the_servers_of_up_listen_on_this_machine_only(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
     monkeypatch.setattr(subprocess, "Popen", start)
-    monkeypatch.setattr("flows.cli_servers._wait", lambda _: None)
+    monkeypatch.setattr("flows.cli.servers._wait", lambda _: None)
     try:
         up(bench.uri, free_port(), free_port())
     finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from flows.cli_options import (
+from flows.cli.options import (
     AsJson,
     Config,
     Mute,

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli_flows import compare, nested, refresh, resume, select, stability
-from flows.cli_options import Config, Mute, Set, echo_json
-from flows.cli_servers import down, serve, up
-from flows.cli_stored import champion, features, report, rollback, runs
+from flows.cli.flows import compare, nested, refresh, resume, select, stability
+from flows.cli.options import Config, Mute, Set, echo_json
+from flows.cli.servers import down, serve, up
+from flows.cli.stored import champion, features, report, rollback, runs
 from flows.prefect_server import lost_connection
 from flows.terminal import echo, show_warnings_once
 from swarm.errors import InputError, StoreError, SwarmError
@@ -277,7 +277,3 @@ def _quieten() -> None:
     os.environ.setdefault("DO_NOT_TRACK", "1")
     # It warns if a command ends right after it has emitted an event.
     logging.getLogger("EventsWorker").setLevel(logging.ERROR)
-
-
-if __name__ == "__main__":
-    main()

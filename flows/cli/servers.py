@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli_options import Set, Uri, tracking_of
+from flows.cli.options import Set, Uri, tracking_of
 from flows.prefect_server import (
     Server,
     last_lines,

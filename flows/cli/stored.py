@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli_options import AsJson, RunId, Uri, artifact_of, echo_json, has_runs, tracking_of
+from flows.cli.options import AsJson, RunId, Uri, artifact_of, echo_json, has_runs, tracking_of
 from flows.prefect_server import prefect_is_there
 from flows.terminal import echo
 from swarm.errors import InputError
