@@ -1,4 +1,9 @@
-"""The commands about servers: up, down, and serve, which runs schedules."""
+"""The commands about servers: up, down, and serve, which runs schedules.
+
+`up` starts the own commands of both servers. Not ``prefect server start --background``: it records
+the id of a process alone, so that its `stop` may end another process, and a start is refused after
+a machine has lost power. MLflow has no such option.
+"""
 
 from __future__ import annotations
 
