@@ -45,6 +45,15 @@ def test_every_command_has_help(swarm, command):
         assert all(name.split()[0] in told.out for name in commands())
 
 
+def test_the_help_has_a_line_for_each_command_in_four_groups(swarm, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = re.sub(r"\x1b\[[\d;]*m", "", swarm("--help").out).splitlines()
+    groups = [line.split()[1] for line in lines if line.startswith("╭─")]
+    assert groups == ["Options", "Search", "Look", "Production", "Set-up"]
+    listed = lines[next(i for i, line in enumerate(lines) if "─ Search ─" in line) :]
+    assert sorted(line.split()[1] for line in listed if line.startswith("│")) == sorted(commands())
+
+
 def test_help_and_version_are_printed_by_the_command_and_by_the_module(swarm):
     assert swarm("-h").out == swarm("--help").out
     assert swarm("--version").out == f"swarm {version('swarmselect')}\n"

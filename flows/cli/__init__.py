@@ -116,7 +116,9 @@ def check(
     mute: Mute = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
-    """Read the data and list all errors and findings at once; nothing is searched or stored.
+    """Read the data and list all errors and findings at once.
+
+    Nothing is searched or stored.
 
     Example: swarm check my.yaml --mute SWM112. Exit status: 0 without errors, 1 with errors.
     """
@@ -215,7 +217,9 @@ def config(
         bool, typer.Option("--schema", help="Print the JSON schema of its kind, for editors.")
     ] = False,
 ) -> None:
-    """Print a configuration with all defaults, and which keys differ from them.
+    """Print a configuration with all defaults.
+
+    Its first line names the keys that differ from them.
 
     Example: swarm config default
     """
@@ -230,11 +234,15 @@ def config(
 
 
 # In the order in which the help lists them.
-for _command in (
-    *(select, compare, init, check, refresh, champion, rollback, serve, report, runs),
-    *(nested, stability, up, down, strategies, resume, features, config),
-):
-    app.command()(_command)
+_GROUPS = {
+    "Search": (init, check, select, resume, compare, nested, stability),
+    "Look": (runs, report, features, strategies, config),
+    "Production": (refresh, champion, rollback, serve),
+    "Set-up": (up, down),
+}
+for _group, _commands in _GROUPS.items():
+    for _command in _commands:
+        app.command(rich_help_panel=_group)(_command)
 
 
 def main() -> None:

@@ -45,7 +45,7 @@ def select(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Search for the best subset of features, evaluate it, and log the run to MLflow.
+    """Search for the best subset, evaluate it, and log the run.
 
     Example: swarm select default --set budget.epochs=20
     """
@@ -114,7 +114,9 @@ def compare(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Compare strategies on data sets; run it again to continue an unfinished comparison.
+    """Compare strategies on data sets.
+
+    Run it again to continue an unfinished comparison.
 
     Example: swarm compare compare
     """
@@ -148,7 +150,7 @@ def refresh(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Search the newest rows, and promote the result if it beats the champion.
+    """Search the newest rows, and promote the result if it is better.
 
     Example: swarm refresh my.yaml --force
     """
@@ -179,7 +181,7 @@ def nested(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Evaluate the whole procedure by nested cross-validation: search, confirmation, ensemble.
+    """Evaluate the whole procedure by nested cross-validation.
 
     Needs no test part. After an interruption, run the same command to continue.
 
@@ -224,7 +226,7 @@ def stability(
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
-    """Repeat a search over seeds and samples of the rows, and measure how stable its result is.
+    """Measure how stable a result is over seeds and samples of rows.
 
     After an interruption, run the same command to continue.
 

@@ -48,10 +48,10 @@ def up(
     port: Annotated[int, typer.Option(help="Port of MLflow.")] = 5000,
     prefect_port: Annotated[int, typer.Option(help="Port of Prefect.")] = 4200,
 ) -> None:
-    """Start Prefect and MLflow in the background, on this machine only, and print their addresses.
+    """Start Prefect and MLflow in the background.
 
-    Commands in this folder then use Prefect's server, start faster, and show their progress there.
-    `swarm down` stops both servers.
+    They listen on this machine only, and their addresses are printed. Commands in this folder then
+    use Prefect's server, start faster, and show their progress there. `swarm down` stops both.
 
     Example: swarm up
     """
@@ -153,7 +153,9 @@ def _stop(servers: Sequence[Server]) -> None:
 
 
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
-    """Run configurations on their schedules (schedule.cron), until Ctrl-C or SIGTERM.
+    """Run configurations on their schedules, until Ctrl-C.
+
+    Their schedules are in schedule.cron; SIGTERM ends it too.
 
     Example: swarm serve nightly.yaml weekly.yaml
     """

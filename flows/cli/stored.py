@@ -50,7 +50,9 @@ def runs(
         bool, typer.Option("--json", help="Print all parameters, metrics and tags as JSON.")
     ] = False,
 ) -> None:
-    """List runs, the latest first. The searches of a comparison are listed by --kind search.
+    """List runs, the latest first.
+
+    The searches of a comparison are listed by --kind search.
 
     Example: swarm runs --kind select --status finished
     """
@@ -154,7 +156,7 @@ def features(
     tracking_uri: Uri = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the selected features of a run (the columns to keep), one per line.
+    """Print the columns to keep of a run, one per line.
 
     The model of the run may need more columns, which --model-inputs prints.
 
@@ -236,7 +238,7 @@ def _page_of(tracking: Tracking, run_id: str) -> str:
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
-    """Show the current version of a champion: since when, why, its features and model inputs.
+    """Show a champion: since when, why, its features and inputs.
 
     Example: swarm champion churn --json
     """
