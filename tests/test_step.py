@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +13,14 @@ from prefect import flow
 from tasks.step import step
 
 pytestmark = pytest.mark.usefixtures("prefect_server")
+
+
+@pytest.fixture(autouse=True)
+def handled() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, which a shell's background job ignores."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupt() -> None:
