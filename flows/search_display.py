@@ -16,7 +16,8 @@ from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
-from swarm.validation.metrics import natural_name
+from swarm.validation.judgement import number
+from swarm.validation.metrics import display_name, natural_name
 from tasks.tracking.curves import fresh_score
 
 
@@ -34,6 +35,11 @@ class SearchDisplay:
         if self.run.resume:
             later = f"`{self.run.resume}` completes the search"
         return f"continuing with the best subsets so far; {later}"
+
+    def _score(self, cost: float) -> str:
+        """Describe a cost in the user's metric."""
+        scoring = self.run.plan.problem.scoring
+        return f"{display_name(scoring.metric)} {number(scoring.natural(cost))}"
 
     def say(self, text: str) -> None:
         """Write one line."""
@@ -67,13 +73,14 @@ class SearchDisplay:
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
         plan, way = stages.plan, stages.searched.way
-        self.say(way)
+        if self.verbosity > 1:
+            self.say(way)
         least, most = plan.strategy.evaluations_in(plan.problem.space)
         if least == most and plan.prefilter is None:
             self.say(f"evaluations in total: {most:,}")
         self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
         self.log.tag({"evaluation": way})
-        with display(plan.budget, self.verbosity) as bar:
+        with display(plan.budget, self._score, self.verbosity) as bar:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:
@@ -112,7 +119,7 @@ class SearchDisplay:
         self.log.metrics({0: metrics})
         self.say(
             f"proxy: {len(measured)} subsets evaluated on the full model, rank correlation "
-            f"{correlation:.2f}, best cost {best:.5f}"
+            f"{correlation:.2f}, best {self._score(best)}"
         )
 
     def confirmed(self, result: SearchResult) -> None:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -257,13 +257,16 @@ def show_stage(
 
 
 class EpochDisplay(Display):
-    """Shows the epochs of a search, and how much of the nearest limit is spent."""
+    """Shows the epochs of a search, and how much of the nearest limit is spent.
 
-    def __init__(self, budget: Budget, verbosity: int) -> None:
+    `score` describes a cost in the user's metric.
+    """
+
+    def __init__(self, budget: Budget, verbosity: int, score: Callable[[float], str]) -> None:
         # Early stopping is no measure of progress.
         unit, total = next(iter(budget.limits.items()), ("epochs", None))
         super().__init__(verbosity, "epoch 1", total, unit)
-        self.budget = budget
+        self.budget, self._score = budget, score
         self._hits = self._pruned = 0
         # Folds that were trained since the last epoch.
         self._fits = 0
@@ -287,35 +290,42 @@ class EpochDisplay(Display):
             self.unit = max(shares, key=lambda name: shares[name])
             total = limits[self.unit]
             changes = {"total": total, "completed": round(shares[self.unit] * total)}
-        self.text = _best_cost(record)
-        line = f"{self._name(record.epoch)}: {self.text}, {self._counts(record.metrics)}"
+        self.text = self._best(record)
+        line = f"{self._name(record.epoch)}: {self.text}{self._counts(record.metrics)}"
         self.show(line, self.text, is_step=True, unit=self.unit, **changes)
 
     def _name(self, epoch: int) -> str:
         return f"epoch {epoch}/{self.budget.epochs}" if self.budget.epochs else f"epoch {epoch}"
 
     def _counts(self, metrics: Mapping[str, float]) -> str:
-        """Describe the work so far."""
+        """Describe the work so far; the evaluations that failed always, the rest if asked."""
         failed = metrics["failed_evaluations"]
-        return (
-            f"{metrics['evaluations']:.0f} evaluations, {metrics['fits']:.0f} fits, "
-            f"{self._pruned} folds pruned, {self._hits} from the archive"
-            + (f", {failed:.0f} failed" if failed else "")
-        )
+        counts = [f"{failed:.0f} failed"] if failed else []
+        if self.verbosity > 1:
+            counts = [
+                f"{metrics['evaluations']:.0f} evaluations",
+                f"{metrics['fits']:.0f} fits",
+                f"{self._pruned} folds pruned",
+                f"{self._hits} from the archive",
+                *counts,
+            ]
+        return "".join(f", {count}" for count in counts)
 
-
-def _best_cost(record: EpochRecord) -> str:
-    """Describe the best subset so far."""
-    cost, size = record.metrics["best_cost"], record.metrics["best_size"]
-    if not size:
-        return "no subset has a cost yet"
-    return f"best cost {cost:.5f} with {size:.0f} feature{'' if size == 1 else 's'}"
+    def _best(self, record: EpochRecord) -> str:
+        """Describe the best subset so far."""
+        size = record.metrics["best_size"]
+        if not size:
+            return "no subset has a score yet"
+        columns = f"{size:.0f} column{'' if size == 1 else 's'}"
+        return f"{self._score(record.metrics['best_cost'])} with {columns}"
 
 
 @contextmanager
-def display(budget: Budget, verbosity: int = 1) -> Iterator[EpochDisplay]:
-    """Show the epochs of a search as they finish."""
-    shown = EpochDisplay(budget, verbosity)
+def display(
+    budget: Budget, score: Callable[[float], str], verbosity: int = 1
+) -> Iterator[EpochDisplay]:
+    """Show the epochs of a search as they finish, see :class:`EpochDisplay`."""
+    shown = EpochDisplay(budget, verbosity, score)
     with shown.bar:
         yield shown
     shown.end()

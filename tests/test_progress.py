@@ -69,9 +69,13 @@ def now(monkeypatch) -> list[float]:
     return seconds
 
 
+def score(cost: float) -> str:
+    return f"accuracy {1 - cost:.2f}"
+
+
 def epochs_shown(capsys, now, budget: Budget, n: int, verbosity: int, every: float) -> list[str]:
     """Lines on stderr of a search of which each epoch takes `every` seconds."""
-    with display(budget, verbosity) as shown:
+    with display(budget, score, verbosity) as shown:
         for epoch in range(1, n + 1):
             now[0] += every
             shown.epoch(record(epoch))
@@ -97,13 +101,15 @@ def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
     assert [line.split(":")[0] for line in lines] == [f"epoch {i}/{budget.epochs}" for i in epochs]
     if verbosity == 2:
         assert lines[-1].endswith(
-            "best cost 0.25000 with 4 features, 30 evaluations, 90 fits, 6 folds pruned, "
+            "accuracy 0.75 with 4 columns, 30 evaluations, 90 fits, 6 folds pruned, "
             "3 from the archive"
         )
+    elif lines:
+        assert lines[-1].endswith(": accuracy 0.75 with 4 columns")
 
 
 def test_a_long_epoch_is_not_silent(capsys, now):
-    with display(Budget(epochs=2), 1) as shown:
+    with display(Budget(epochs=2), score, 1) as shown:
         for _ in range(15):
             now[0] += 10.0
             shown.fit(HALF, trained(5))
@@ -148,10 +154,10 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    with display(Budget(epochs=5)) as shown:
+    with display(Budget(epochs=5), score) as shown:
         shown.epoch(record(4))
     # Nearer to the limit of fits.
-    with display(Budget(epochs=5, fits=130)) as shown:
+    with display(Budget(epochs=5, fits=130), score) as shown:
         shown.epoch(record(4))
         shown.fit(HALF, trained(3))
     with show_stage("judging on the test rows", total=4, unit="models") as shown:
@@ -162,7 +168,7 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     assert max(len(line.rstrip()) for line in lines) <= 80
     text = " ".join(" ".join(lines).split())
     for words in (
-        "best cost 0.25000 with",
+        "accuracy 0.75 with",
         "4/5 epochs",
         "120/130 fits, +3 fits",
         "judging on the test rows",
