@@ -38,7 +38,7 @@ test-clusters: $(VENV)/installed  ## Comparisons on Dask and Ray clusters
 	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or task_runners" tests/test_compare_flow.py
 
 # Tests that need the library and nothing around it.
-LIBRARY := $(addprefix tests/test_,folds.py picks.py scoring.py search.py selector.py sequential.py space.py)
+LIBRARY := $(addprefix tests/test_,candidates.py folds.py scoring.py search.py selector.py sequential.py space.py)
 PYTHONS := 3.12 3.13
 
 test-lowest: $(VENV)/installed  ## The library with the lowest versions that pyproject.toml allows
@@ -56,7 +56,7 @@ test-pythons: $(VENV)/installed  ## The library on other versions of Python, whe
 		build/python-$$version/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY); \
 	done
 
-check: $(VENV)/installed  ## Lint, types, layers, generated pages
+check: $(VENV)/installed $(LIBRARY)  ## Lint, types, layers, generated pages
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
