@@ -34,11 +34,9 @@ def smoothed(mean: Float, variance: Float, smoothing: bytes) -> SmoothedVariance
 
 
 def exact_sums(log_prior: Float, squares: Float, made: SmoothedVariances, columns: Int) -> Float:
-    """Log-likelihoods of one mask in the order of a model: float64 (n_folds, n_classes, n_test).
-
-    Squares are summed column by column, as NumPy sums contiguous rows if there are at least two
-    columns and two test rows; `squares` is (n_folds, n_classes, n_columns, n_test).
-    """
+    """Log-likelihoods of one mask in the order of a model: float64 (n_folds, n_classes, n_test)."""
+    # Squares (n_folds, n_classes, n_columns, n_test) are summed column by column, as NumPy sums
+    # contiguous rows if there are at least two columns and two test rows.
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         quotients = squares[:, :, columns]
         quotients /= made.width[:, :, columns, None]

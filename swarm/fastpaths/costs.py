@@ -55,12 +55,10 @@ class _FixedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 @dataclass
 class FoldCosts:
-    """Costs of predictions of the test rows of each fold, computed for many masks at once.
+    """Costs of predictions of the test rows of each fold, computed for many masks at once."""
 
-    Scikit-learn is called for each mask where a scorer is not recognised, warns, raises, or gives a
-    first cost that is not bit-identical.
-    """
-
+    # Scikit-learn is called for each mask where a scorer is not recognised, warns, raises, or gives
+    # a first cost that is not bit-identical.
     problem: Problem
     classes: NDArray[Any] | None  # (n_classes,), sorted; None if numbers are predicted
     # whether costs of classes are bit-identical; None until compared

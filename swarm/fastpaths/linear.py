@@ -271,10 +271,8 @@ def _discriminant(model: Any, table: FoldTable) -> System:
 
 
 def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:
-    """Return the ratio of the covariance of the solver ``svd`` to the mean over rows.
-
-    It depends on scikit-learn's version, so a fit on six rows measures it.
-    """
+    """Return the ratio of the covariance of the solver ``svd`` to the mean over rows."""
+    # It depends on scikit-learn's version, so a fit on six rows measures it.
     from sklearn.base import clone
 
     tried = clone(model).set_params(tol=1e-6)

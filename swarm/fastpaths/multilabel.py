@@ -226,10 +226,8 @@ def _tally(counts: Bytes, labels: Int, rows: Int, seen: Int) -> None:  # pragma:
 def _take(
     best: Float, who: Int, trained: Bool, labels: Words, k: int, counts: Words
 ) -> tuple[int, float, float]:  # pragma: no cover
-    """Count labels of the first `k` training rows.
-
-    Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
-    """
+    """Count labels of the first `k` training rows into `counts`."""
+    # Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
     taken, bound, last = 0, 0.0, np.inf
     n_words = len(counts)
     for word in range(n_words):

@@ -40,14 +40,12 @@ _KEPT = 1 << 24
 
 
 class Moments:
-    """Means and variances of some folds, and their test rows, padded to the same number.
-
-    Steps and memory layout are those of scikit-learn, so that sums are taken in the same order.
-    """
+    """Means and variances of some folds, and their test rows, padded to the same number."""
 
     def __init__(
         self, tables: list[FoldTable], classes: Any, truth: list[Any], keep: bool, n_numbers: int
     ) -> None:
+        # Steps and memory layout are those of scikit-learn, so that sums have the same order.
         shape = (len(tables), len(classes), len(tables[0].train))
         self.mean, self.variance = np.zeros(shape), np.ones(shape)
         self.log_prior = np.full(shape[:2], -np.inf)
@@ -83,15 +81,13 @@ class Moments:
 
 
 class NaiveBayesPath:
-    """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class.
-
-    If the order of a sum could change a prediction, it is summed again in the order of the model,
-    or a model is fitted if that order is unknown (`exact` is False; None until compared).
-    """
+    """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class."""
 
     def __init__(self, problem: Problem, model: Any) -> None:
         self._problem, self._belongs = problem, membership(problem)
         self._smoothing = float(model.var_smoothing)
+        # If the order of a sum could change a prediction, it is summed again in the order of the
+        # model, or a model is fitted if that order is unknown: False, or None until compared.
         self.exact = None if moments_are_exact(problem) else False
         classes = np.unique(problem.target)
         self._costs = FoldCosts(problem, classes)

@@ -42,14 +42,12 @@ _CHUNK = 1 << 20
 
 
 class NearestPath:
-    """Costs of scikit-learn's k-nearest-neighbour models without fitting them.
-
-    Ties are broken as in scikit-learn: its trees are queried, and with brute force, where distances
-    of integers are exact, float64 values go through a heap of size k and integer tables through
-    :func:`numpy.argpartition`. `trust` has one entry per algorithm that breaks ties.
-    """
+    """Costs of scikit-learn's k-nearest-neighbour models without fitting them."""
 
     def __init__(self, problem: Problem, model: Any) -> None:
+        # Ties are broken as in scikit-learn: its trees are queried, and with brute force, where
+        # distances of integers are exact, float64 values go through a heap of size k and integer
+        # tables through argpartition.
         self.trust = {"tree": Trust(), "heap": Trust(), "parted": Trust()}
         self._problem, self._model = problem, model
         self._tables, self._belongs = fold_tables(problem), membership(problem)
@@ -265,11 +263,9 @@ def _mean_of(values: Float, weight: Float | None) -> Float:
 
 @njit(nogil=True, cache=True)
 def heap_neighbours(distance: Float, who: Int) -> None:  # pragma: no cover
-    """Push the distances (n_rows, n_train) through a max-heap into `who` (n_rows, k), unsorted.
-
-    A value that is not below the root is skipped; else it replaces the root and is sifted down. Of
-    two equal children, the left one moves up.
-    """
+    """Push the distances (n_rows, n_train) through a max-heap into `who` (n_rows, k), unsorted."""
+    # A value that is not below the root is skipped; else it replaces the root and is sifted down.
+    # Of two equal children, the left one moves up.
     k = who.shape[1]
     kept = np.empty(k)
     for row in range(len(distance)):

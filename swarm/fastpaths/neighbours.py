@@ -30,10 +30,9 @@ _ENOUGH = 64
 
 
 def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
-    """Return the largest square of each column in test rows plus that in training rows.
-
-    If scales are not exact, its bound grows: a sum over n rows has a relative error of at most n u.
-    """
+    """Return the largest square of each column in test rows plus that in training rows."""
+    # If scales are not exact, its bound grows: a sum over n rows has a relative error of at most
+    # n u.
     found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
     return found if exact_scales else found * (1.0 + train.shape[1] / 4.0)
 
@@ -45,10 +44,8 @@ def whole_columns(*tables: Float) -> Bool:
 
 
 def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
-    """Whether squared distances over `columns` are exact in any order of summation.
-
-    No term of ``|x|^2 - 2xy + |y|^2`` or of ``(x - y)^2`` exceeds twice the sum of the norms.
-    """
+    """Whether squared distances over `columns` are exact in any order of summation."""
+    # No term of |x|^2 - 2xy + |y|^2 or of (x - y)^2 exceeds twice the sum of the norms.
     return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _EXACT
 
 
@@ -83,11 +80,9 @@ class Trust:
 
 @njit(nogil=True, cache=True)
 def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
-    """Return the difference of two squared distances above which rounding keeps their order.
-
-    With unit roundoff u, ``n`` columns and norms of at most N in total, either sum has an error of
-    at most ``2 (n + 3) u N``; two distances, here and in scikit-learn, have four times that.
-    """
+    """Return the difference of two squared distances above which rounding keeps their order."""
+    # With unit roundoff u, n columns and norms of at most N in total, either sum has an error of
+    # at most 2 (n + 3) u N; two distances, here and in scikit-learn, have four times that.
     norms = 0.0
     for j in columns:
         norms += largest[j]
@@ -125,18 +120,15 @@ def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragm
 @njit(nogil=True, cache=True)
 def _nearest(
     test: Float,
-    there: Float,
+    there: Float,  # see reference
     columns: Int,
     start: int,
-    block: Float,
+    block: Float,  # output, products of the test rows and `there`
     best: Float,
     who: Int,
     scratch: Scratch,
 ) -> Float:  # pragma: no cover
-    """Find the nearest training rows from test row `start` on; return :func:`queries`.
-
-    `block` becomes their product with `there`, see :func:`reference`.
-    """
+    """Find the nearest training rows from test row `start` on; return :func:`queries`."""
     here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
     np.dot(here, there, block[: len(here)])
     for row in range(len(here)):
@@ -155,10 +147,8 @@ def scratch_for(n: int) -> Scratch:  # pragma: no cover
 def smallest(
     work: Float, k: int, best: Float, who: Int, scratch: Scratch
 ) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer.
-
-    The inner loops are branch-free, since branches on the values would be unpredictable.
-    """
+    """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer."""
+    # The inner loops are branch-free, since branches on the values would be unpredictable.
     lows, kept, found = scratch
     n, n_blocks = len(work), len(lows)
     for b in range(n_blocks):
@@ -233,11 +223,9 @@ def vote(
     weighted: bool,  # by inverse distances; neighbours at distance 0 vote alone
     labels: Int,  # output (n, n_test), -1 if doubtful
 ) -> None:  # pragma: no cover
-    """Vote of the `k` nearest training rows of every test row, first class on ties.
-
-    If other rows are at the distance of the k-th within rounding, the result is certain only if it
-    does not depend on which of them vote.
-    """
+    """Vote of the `k` nearest training rows of every test row, first class on ties."""
+    # If other rows are at the distance of the k-th within rounding, the result is certain only if
+    # it does not depend on which of them vote.
     n_train = train.shape[1]
     block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
     scratch = scratch_for(n_train)

@@ -30,11 +30,8 @@ def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
 
 
 def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
-    """Return the scores of confusion matrices (n, n_classes, n_classes): float64 (n,).
-
-    NaN where scikit-learn has to be called: it warns (first mask only), raises, or is undefined.
-    None if the metric or a parameter is not supported.
-    """
+    """Scores (n,) of confusion matrices (n, n_classes, n_classes); None if not supported."""
+    # NaN where scikit-learn has to be called: it warns (first mask only), raises, or is undefined.
     made = _OF_CLASSES.get(metric.name)
     if made is None or not set(metric.kwargs) <= made[1]:
         return None
@@ -144,10 +141,8 @@ def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
 
 
 def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
-    """Call ``scores(rows, classes)`` for masks with the same true or predicted classes.
-
-    Others do not exist for scikit-learn, and would change the grouping of a sum.
-    """
+    """Call ``scores(rows, classes)`` for masks with the same true or predicted classes."""
+    # Others do not exist for scikit-learn, and would change the grouping of a sum.
     exist = (counts.sum(axis=1) > 0) | (counts.sum(axis=2) > 0)
     found = np.empty(len(exist))
     patterns, group = np.unique(exist, axis=0, return_inverse=True)
@@ -181,10 +176,8 @@ _OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
 def probability_scores(
     metric: Metric, probabilities: Float, truth: Int, *, named: bool
 ) -> Float | None:
-    """Return the scores of probabilities (n_classes, n, n_test): (n,); None if not supported.
-
-    Every class has test rows; `named` says whether classes are strings.
-    """
+    """Scores (n,) of probabilities (n_classes, n, n_test); None if not supported."""
+    # Every class has test rows; `named` says whether classes are strings.
     kwargs = dict(metric.kwargs)
     if metric.name == "log_loss" and not kwargs:
         return _log_losses(probabilities, truth)
@@ -290,10 +283,8 @@ def _is_straight(values: Float, place: int) -> bool:  # pragma: no cover
 def number_scores(
     metric: Metric, predicted: Float, truth: NDArray[Any], weight: Float | None = None
 ) -> Float | None:
-    """Return the scores (n,) of predictions (n, n_test); NaN where scikit-learn raises.
-
-    None if the metric, a parameter, or a special case of these rows is not supported.
-    """
+    """Scores (n,) of predictions (n, n_test): NaN if scikit-learn raises, None if not supported."""
+    # Not supported: other metrics, parameters, and special cases of these rows.
     score = _OF_NUMBERS.get(metric.name)
     if score is None or metric.kwargs or truth.ndim > 1 or len(truth) < 2:
         return None

@@ -24,11 +24,9 @@ def solve_masks(
     # and the trace of the inverse of the scaled one; inf if there is no solution
     bounds: Float,
 ) -> None:  # pragma: no cover
-    """Solve ``((1 - s) G + (a + s mean(diag G)) I) x = b`` on the columns of each mask.
-
-    The matrix is scaled to a unit diagonal before its Cholesky factorisation, so that the result
-    does not depend on the units of the columns.
-    """
+    """Solve ``((1 - s) G + (a + s mean(diag G)) I) x = b`` on the columns of each mask."""
+    # The matrix is scaled to a unit diagonal before its Cholesky factorisation, so that the result
+    # does not depend on the units of the columns.
     widest = 0
     for m in range(len(pointers) - 1):
         widest = max(widest, pointers[m + 1] - pointers[m])

@@ -36,11 +36,7 @@ class FoldTable:
 
 
 def fold_tables(problem: Problem) -> list[FoldTable]:
-    """Split the data into folds, and scale all columns at once as the pipeline does.
-
-    Scalers are fitted on rows of the DataFrame, as in the models: another memory layout would
-    change the order of sums, and the last bit of a scale can break a tie.
-    """
+    """Split the data into folds, and scale all columns at once as the pipeline does."""
     from sklearn.base import clone
 
     scalers = steps_before(problem.estimator)
@@ -51,6 +47,8 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
     for train, test in problem.folds:
         seen, unseen = features.iloc[train], features.iloc[test]
         for step in scalers:
+            # On rows of the DataFrame, as in the models: another memory layout would change the
+            # order of sums, and the last bit of a scale can break a tie.
             scaler = clone(step).fit(seen)
             seen, unseen = scaler.transform(seen), scaler.transform(unseen)
         made.append(FoldTable(_by_column(seen), _by_column(unseen), problem.target[train]))
@@ -72,11 +70,9 @@ def fitted_on(problem: Problem, columns: Int, fold: int) -> tuple[Any, Any]:
 
 
 def scales_are_exact(problem: Problem) -> bool:
-    """Whether :func:`fold_tables` scales subsets bit-identically to the models.
-
-    The sums of a StandardScaler depend on the memory layout, which subsets of contiguous columns
-    keep; minima and maxima do not.
-    """
+    """Whether :func:`fold_tables` scales subsets bit-identically to the models."""
+    # The sums of a StandardScaler depend on the memory layout, which subsets of contiguous columns
+    # keep; minima and maxima do not.
     standardized = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
     return not standardized or columns_are_contiguous(problem)
 
