@@ -134,14 +134,12 @@ class _BoosterRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class Boosted:
-    """LightGBM models of one problem, trained without the wrapper.
-
-    `trusted` says whether the first model was identical to the wrapper's, which is used if not.
-    """
+    """LightGBM models of one problem, trained without the wrapper."""
 
     def __init__(self, problem: Problem) -> None:
         model = problem.estimator
         given = model.get_params(deep=False)
+        # Whether the first model was identical to the wrapper's, which is used if not.
         self.trusted: bool | None = None
         self._matrix = np.asfortranarray(problem.features.to_numpy(dtype=np.float64))
         self._target, self._weight, self._task = problem.target, problem.weight, problem.task
@@ -163,14 +161,11 @@ class Boosted:
         self._columns: dict[tuple[int, int], Any] = {}
 
     def fit(self, positions: Sequence[int], fold: int) -> Any:
-        """Train a model for scorers on the training rows of `fold`, or on all rows if it is -1.
-
-        It predicts matrices, see :meth:`rows`. None if the training failed: the wrapper raises the
-        error.
-        """
+        """Train a model of matrices, see :meth:`rows`, on a fold, or on all rows if it is -1."""
         try:
             return self._fit(positions, fold % len(self._rows))
         except Exception:
+            # None: the wrapper raises the error.
             self.trusted = False
             return None
 

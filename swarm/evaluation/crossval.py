@@ -310,10 +310,8 @@ class CrossValidation:
         return int(trained.known.sum()) + int(refits)
 
     def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
-        """Raise EvaluationError for an invalid cost, unless pruning would skip its fold.
-
-        One worker would not train such a fold, and all numbers of workers have to agree.
-        """
+        """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""
+        # One worker would not train such a fold, and all numbers of workers have to agree.
         if job.limit.next_fold(record.fold_costs, job.fold_order) is None:
             return
         bad = "NaN" if np.isnan(found.cost) else f"{found.cost:.6g}, below its bound of 0"

@@ -75,12 +75,10 @@ def _unwatched(fold: int) -> AbstractContextManager[None]:
 
 
 def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
-    """Train the folds of `job` in order until its cost is known, is invalid or exceeds the limit.
-
-    A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
-    propagate, as they depend on the machine. Each fit runs in ``watch(fold)``, the one on all rows
-    with ``REFIT``; its importances are in the row of fold 0.
-    """
+    """Train the folds of `job` in order until its cost is known, invalid or above the limit."""
+    # A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
+    # propagate, as they depend on the machine. Each fit runs in `watch(fold)`, the one on all rows
+    # with REFIT; its importances are in the row of fold 0.
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)

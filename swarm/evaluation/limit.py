@@ -30,19 +30,15 @@ class Limit:
         return total / n_folds > self.cost or bool(np.isinf(total))
 
     def next_fold(self, fold_costs: Float, fold_order: Int) -> int | None:
-        """Return the fold to train next, or None if it is decided whether a mask exceeds the limit.
-
-        Folds (m,) are examined in `fold_order`, regardless of which are known (not NaN), so that
-        the decision does not depend on the contents of an archive.
-        """
+        """Return the fold to train next, or None if the known costs decide about the limit."""
+        # Folds (m,) are examined in `fold_order`, regardless of which are known (not NaN), so that
+        # the decision does not depend on the contents of an archive.
         return self._walk(fold_costs, fold_order)[1]
 
     def needed_folds(self, fold_costs: Float, fold_order: Int) -> Bool:
-        """Return the folds (n_folds,) that decide about the limit in `fold_order`.
-
-        A pure function of the true costs, so that the archive does not change the budget of a
-        search.
-        """
+        """Return the folds (n_folds,) that decide about the limit in `fold_order`."""
+        # A pure function of the true costs, so that the archive does not change the budget of a
+        # search.
         needed = np.zeros(len(fold_costs), dtype=bool)
         needed[self._walk(fold_costs, fold_order)[0]] = True
         return needed

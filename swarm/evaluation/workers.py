@@ -86,12 +86,10 @@ class Workers:
             self._open()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Fit]:
-        """Train every job and yield it with its result, in any order.
-
-        A mask whose worker died, also of memory, is trained again; TransientError after three
-        deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
-        machine.
-        """
+        """Train every job and yield it with its result, in any order."""
+        # A mask whose worker died, also of memory, is trained again; TransientError after three
+        # deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
+        # machine.
         try:
             if self.backend == "sequential":
                 yield from self._in_process(jobs)
@@ -129,11 +127,9 @@ class Workers:
         return self._pool
 
     def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
-        """Order jobs to balance the load of the workers at the end of a batch, the largest first.
-
-        Masks with more than a worker's share of all units are split into folds unless some may be
-        pruned, and so are the last masks, of which pruning then skips none.
-        """
+        """Order jobs, the largest first, to balance the workers at the end of a batch."""
+        # Masks with more than a worker's share of all units are split into folds unless some may be
+        # pruned, and so are the last masks, of which pruning then skips none.
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
         if n_workers == 1 or self.problem.importance == "refit":
             return ordered
@@ -259,12 +255,10 @@ def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Reco
 
 @dataclass(frozen=True)
 class Deadline:
-    """Timeout of a fit, and the folder where workers report fits that exceed it.
+    """Timeout of a fit, and the folder where workers report fits that exceed it."""
 
-    A fit that hangs in compiled code handles neither exceptions nor signals, so the watchdog thread
-    of :mod:`faulthandler` writes into a file that was opened for this fit, and ends the process.
-    """
-
+    # A fit that hangs in compiled code handles neither exceptions nor signals, so the watchdog
+    # thread of faulthandler writes into a file that was opened for this fit, and ends the process.
     seconds: float
     folder: Path
     batch: int  # number of the batch, to ignore reports of earlier batches
