@@ -100,10 +100,8 @@ _KEYWORDS = ("metric_params", "kernel_params", "kw_args", "inv_kw_args")
 
 
 def column_params(estimator: Any, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the parameters that are by column, such as ``model__monotonic_cst``.
-
-    One that is, or may be, by column and cannot be restricted to a subset is a ConfigError.
-    """
+    """Return the names of the parameters that are by column, such as ``model__monotonic_cst``."""
+    # One that is, or may be, by column and cannot be restricted to a subset is a ConfigError.
     return tuple(path for path, _, _ in _Changes(columns, columns, columns).of(estimator))
 
 
@@ -127,11 +125,12 @@ def for_columns(
     return model
 
 
-def narrowed(value: Any, columns: Sequence[str], subset: Sequence[str]) -> list[Any]:
-    """Return the columns of `value` in a subset, by name or new position; ValueError if unknown.
-
-    `value` has names or positions among all columns, or a mask of them.
-    """
+def narrowed(
+    value: Any,  # names or positions among all columns, or a mask of them
+    columns: Sequence[str],
+    subset: Sequence[str],
+) -> list[Any]:
+    """Return the columns of `value` in a subset, by name or new position; ValueError if unknown."""
     place = {name: position for position, name in enumerate(subset)}
     found = _columns_in(value, columns)
     return [name if named else place[name] for name, named in found if name in place]

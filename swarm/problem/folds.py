@@ -44,10 +44,8 @@ def make_folds(
     # (n_rows,), time at which each label is known; in place of a horizon
     label_end: NDArray[Any] | None = None,
 ) -> list[Fold]:
-    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``.
-
-    Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
-    """
+    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``."""
+    # Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
     check_known("kind of folds", kind, _KINDS)
     windows = windows or TimeWindows()
     misfit = windows.misfit(kind)
@@ -134,12 +132,10 @@ def _refuse_too_few(
 def _iterative_stratification(
     target: NDArray[Any], n_folds: int, rng: np.random.Generator | None
 ) -> Int:
-    """Assign each row to a fold, rarest label first, to the fold that lacks this label most.
-
-    Ties are broken by the number of rows that a fold lacks, then by `rng`; None: the first fold.
-    Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data, ECML
-    PKDD.
-    """
+    """Assign each row to a fold, rarest label first, to the fold that lacks this label most."""
+    # Ties are broken by the number of rows that a fold lacks, then by `rng`; None: the first fold.
+    # Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data,
+    # ECML PKDD.
     n_rows, n_labels = target.shape
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
     chance = np.zeros((n_rows, n_folds)) if rng is None else rng.random((n_rows, n_folds))

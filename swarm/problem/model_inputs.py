@@ -22,11 +22,10 @@ _SUSPICIOUS = re.compile(f"[ {re.escape(''.join(_REFUSED.values()))}]")
 
 
 def with_accepted_names(columns: pd.DataFrame, estimator: Any) -> pd.DataFrame:
-    """Return the columns of a subset by names that the estimator accepts, for `fit` and `predict`.
-
-    Unless steps before a model make arrays, characters that LightGBM or XGBoost do not allow become
-    underscores, unique names stay unique, and categories that they cannot store become text.
-    """
+    """Return the columns of a subset by names that `fit` and `predict` accept."""
+    # Unless steps before a model make arrays, characters that LightGBM or XGBoost do not allow
+    # become underscores, unique names stay unique, and categories that they cannot store become
+    # text.
     names = [str(name) for name in columns.columns]
     is_plain = not _odd_categories(columns)
     if is_plain and not any(map(_SUSPICIOUS.search, names)) and "" not in names:
@@ -59,10 +58,8 @@ def _packages(estimator: Any) -> set[str]:
 
 
 def with_plain_categories(features: pd.DataFrame) -> pd.DataFrame:
-    """Return a table whose categories are text, numbers or booleans; others become their text.
-
-    Intervals, dates, periods and tuples cannot be stored as JSON. Codes and order do not change.
-    """
+    """Return a table whose categories are text, numbers or booleans; others become their text."""
+    # Intervals, dates, periods and tuples cannot be stored as JSON. Codes and order do not change.
     odd = _odd_categories(features)
     if not odd:
         return features
@@ -83,10 +80,8 @@ def _params(estimator: Any) -> dict[str, Any]:
 
 
 def rows_for_model(columns: pd.DataFrame, rows: Int, as_array: bool) -> Any:
-    """Return rows of the columns of a subset as a table, or as an array if X was an array.
-
-    The array has the memory layout of the table, so that sums, and thus costs, are bit-identical.
-    """
+    """Return rows of the columns of a subset as a table, or as an array if X was an array."""
+    # The array has the memory layout of the table, so that sums, and thus costs, are bit-identical.
     part = columns.iloc[rows]
     if not as_array:
         return part

@@ -50,11 +50,9 @@ _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
 def make_deterministic(estimator: Any, seed: int) -> Any:
-    """Clone an estimator so that equal data give equal models; ConfigError for a generator.
-
-    A ``random_state`` of None becomes `seed`. LightGBM models get ``deterministic=True``,
-    ``force_col_wise=True``, one thread and no output, unless set.
-    """
+    """Clone an estimator so that equal data give equal models; ConfigError for a generator."""
+    # A `random_state` of None becomes `seed`. LightGBM models get `deterministic=True`,
+    # `force_col_wise=True`, one thread and no output, unless set.
     from sklearn.base import clone
     from sklearn.model_selection import KFold
 
@@ -107,10 +105,8 @@ def tags_of(estimator: Any) -> Any:
 
 
 def allows_missing(estimator: Any) -> bool:
-    """Whether an estimator, or every one inside that reads the table, supports missing values.
-
-    Assumed of a pipeline, which may impute.
-    """
+    """Whether an estimator, or every one inside that reads the table, supports missing values."""
+    # Assumed of a pipeline, which may impute.
     return all(preprocesses(reader) or _allows_missing(reader) for reader, _ in readers(estimator))
 
 
@@ -120,10 +116,8 @@ def _allows_missing(estimator: Any) -> bool:
 
 
 def takes_categorical(estimator: Any) -> bool:
-    """Whether an estimator, or every one inside that reads the table, supports categories.
-
-    Assumed of a pipeline, which may encode them.
-    """
+    """Whether an estimator, or every one inside that reads the table, supports categories."""
+    # Assumed of a pipeline, which may encode them.
     return all(
         preprocesses(reader) or (given == "table" and _takes_categorical(reader))
         for reader, given in readers(estimator)
@@ -211,11 +205,9 @@ def used_by(model: Any, importances: Float) -> Bool:
 
 
 def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
-    """Whether dropping columns that no tree splits on gives a bit-identical model.
-
-    True for LightGBM without column sampling, per-feature settings and early stopping, where its
-    bundles of rarely non-zero columns lose no values on these training rows.
-    """
+    """Whether dropping columns that no tree splits on gives a bit-identical model."""
+    # True for LightGBM without column sampling, per-feature settings and early stopping, where its
+    # bundles of rarely non-zero columns lose no values on these training rows.
     if not is_lightgbm(estimator):
         return False
     if chooses_by_column(estimator):
@@ -253,10 +245,8 @@ def _could_be_bundled(features: pd.DataFrame) -> bool:
 
 
 def _is_often_the_same(column: pd.Series) -> bool:
-    """Whether a value may be in at least 49 % of the rows; if not, it surely is not.
-
-    Such a value is at one of the quartiles, which takes a tenth of the time of counting all values.
-    """
+    """Whether a value may be in at least 49 % of the rows; if not, it surely is not."""
+    # Such a value is at one of the quartiles, which takes a tenth of the time of counting values.
     values = column.to_numpy()
     if values.dtype.kind not in "fiub":
         return True

@@ -105,10 +105,8 @@ def input_of(outer: Any, param: str) -> Input:
 
 
 def readers(estimator: Any, kind: Input = "table") -> Iterator[tuple[Any, Input]]:
-    """Yield the estimators that read the table, also inside meta-estimators, and its form for each.
-
-    A pipeline is one of them itself, unless all that it has is a model.
-    """
+    """Yield the estimators that read the table, also inside others, and its form for each."""
+    # A pipeline is one of them itself, unless all that it has is a model.
     steps = getattr(estimator, "steps", None)
     if steps:
         left = steps_of(estimator)
@@ -142,10 +140,8 @@ def _is_transformer(reader: Any) -> bool:
 
 
 def has_method(estimator: Any, name: str) -> bool:
-    """Whether an estimator has a method once it is fitted.
-
-    Before, stacking has no method of a final estimator that is None, which is a default model.
-    """
+    """Whether an estimator has a method once it is fitted."""
+    # Before, stacking has no method of a final estimator that is None, which is a default model.
     if hasattr(estimator, name):
         return True
     from sklearn.base import clone

@@ -122,10 +122,8 @@ def resolve_scoring(
     task: str,
     pos_label: str | int | None = None,
 ) -> Scoring:
-    """Turn what :meth:`Problem.build` takes as `scoring` and `pos_label` into a :class:`Scoring`.
-
-    An unknown name, or a scorer that does not support the target, is a ConfigError.
-    """
+    """Turn `scoring` and `pos_label` of :meth:`Problem.build` into a :class:`Scoring`."""
+    # An unknown name, or a scorer that does not support the target, is a ConfigError.
     if isinstance(scoring, Scoring):
         return scoring
     if task == "unsupervised":
@@ -272,10 +270,8 @@ def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> boo
 
 
 def default_positive(target: np.ndarray[Any, Any]) -> Any:
-    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer.
-
-    A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
-    """
+    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer."""
+    # A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
     classes, counts = np.unique(target, return_counts=True)
     known = classes.tolist()
     rarer = known[0 if counts[0] < counts[-1] else -1]
@@ -301,10 +297,8 @@ def _several_labels(name: str, task: str) -> Scoring:
 
 
 def _quiet(name: str) -> Callable[..., float] | None:
-    """Return a scorer that gives 0 for a zero denominator without scikit-learn's warning.
-
-    An average has no positive class: with the default of 1, targets without that label fail.
-    """
+    """Return a scorer that gives 0 for a zero denominator without scikit-learn's warning."""
+    # An average has no positive class: with the default of 1, targets without that label fail.
     if name not in _AVERAGED:
         return None
     from sklearn import metrics

@@ -256,10 +256,8 @@ class SearchSpace:
 
 
 def canonical_order(columns: Iterable[object]) -> list[int]:
-    """Return the positions of columns sorted by name, with numbers by value: x2 before x10.
-
-    A search on columns in this order does not depend on their order in the table.
-    """
+    """Return the positions of columns sorted by name, with numbers by value: x2 before x10."""
+    # A search on columns in this order does not depend on their order in the table.
     names = [str(name) for name in columns]
     return sorted(range(len(names)), key=lambda position: _name_key(names[position]))
 

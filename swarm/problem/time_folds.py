@@ -75,10 +75,8 @@ class LabelSpans:
     def of(
         cls, time: NDArray[Any], horizon: int = 0, label_end: NDArray[Any] | None = None
     ) -> Self:
-        """Rank rows by their time; a label that ends before its row is a DataError.
-
-        Labels look `horizon` rows ahead, or are known at the times `label_end` (n_rows,).
-        """
+        """Rank rows by their time; a label that ends before its row is a DataError."""
+        # Labels look `horizon` rows ahead, or are known at the times `label_end` (n_rows,).
         n_rows = len(time)
         order = np.argsort(time, kind="stable")
         if label_end is None:
@@ -105,10 +103,7 @@ class LabelSpans:
 
 
 def training_rows_before(spans: LabelSpans, first: int, windows: TimeWindows) -> Int:
-    """Return places in the order of time, ascending, that may be trained on before a test.
-
-    Their labels are known before the time of the `first` test row.
-    """
+    """Return places in the order of time whose labels are known before the `first` test row."""
     start, end = spans.start[spans.order], spans.end[spans.order]
     places: Int = np.arange(max(first - windows.gap, 0))
     places = places[end[places] < start[first]]
@@ -116,10 +111,8 @@ def training_rows_before(spans: LabelSpans, first: int, windows: TimeWindows) ->
 
 
 def forward_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list[tuple[Int, Int]]:
-    """Return folds that train on the rows before each block of test rows.
-
-    Without a horizon they equal those of scikit-learn's ``TimeSeriesSplit``.
-    """
+    """Return folds that train on the rows before each block of test rows."""
+    # Without a horizon they equal those of scikit-learn's TimeSeriesSplit.
     n_rows = len(spans.order)
     size = n_rows // (n_folds + 1) if windows.test_size is None else windows.test_size
     if size == 0:
@@ -143,10 +136,8 @@ def forward_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list
 
 
 def purged_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list[tuple[Int, Int]]:
-    """Return folds that test on one block of rows each and train on the rows on both sides.
-
-    Without horizon and embargo they equal those of scikit-learn's ``KFold`` on rows in order.
-    """
+    """Return folds that test on one block of rows each and train on the rows on both sides."""
+    # Without horizon and embargo they equal those of scikit-learn's KFold on rows in order.
     n_rows = len(spans.order)
     start, end = spans.start[spans.order], spans.end[spans.order]
     folds = []
