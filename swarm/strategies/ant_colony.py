@@ -111,11 +111,9 @@ def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
 def deposit(
     trail: Float, masks: Bool, weight: Float, *, evaporation: float, bounds: tuple[float, float]
 ) -> Float:
-    """Evaporate the trail (2, n_units), and deposit pheromone on the decisions of the ants.
-
-    ``tau = (1 - evaporation) tau + evaporation tau_max sum of weights``, clipped to the bounds, for
-    ``weight`` (n,) of a sum of 1.
-    """
+    """Evaporate the trail (2, n_units), and deposit pheromone on the decisions of the ants."""
+    # tau = (1 - evaporation) tau + evaporation tau_max sum of weights, clipped to the bounds;
+    # weights (n,) have a sum of 1.
     taken = (masks * weight[:, None]).sum(axis=0)
     marks = np.stack([weight.sum() - taken, taken])
     lowest, highest = bounds

@@ -128,10 +128,7 @@ class BeeColony(Strategy):
 
 
 def loyalty(costs: Float) -> Float:
-    """Probability (n,) that each bee is loyal: 1 for the best, 0 for the worst.
-
-    Source: Matijevic (2022), equation 5.
-    """
+    """Probability (n,) that each bee is loyal: 1 for the best, 0 for the worst (equation 5)."""
     finite = np.isfinite(costs)
     if not finite.any():
         return np.ones(len(costs))
@@ -143,10 +140,7 @@ def loyalty(costs: Float) -> Float:
 
 
 def recruitment(costs: Float, loyal: Bool) -> Float:
-    """Probability (n,) that an uncommitted bee follows each of the loyal ones (n,).
-
-    Source: Matijevic (2022), equation 6.
-    """
+    """Probability (n,) that an uncommitted bee follows each of the loyal ones (equation 6)."""
     finite = np.isfinite(costs)
     known = costs[finite]
     if known.size and known.min() >= 0.0 and known.max() <= 1.0:

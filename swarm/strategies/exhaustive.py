@@ -124,10 +124,8 @@ class Exhaustive(Strategy):
 
 
 def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
-    """Return up to `count` allowed subsets from number `start` on: bool (n, n_units).
-
-    Numbers ascend by size, and at equal size in the order of :func:`itertools.combinations`.
-    """
+    """Return up to `count` allowed subsets from number `start` on: bool (n, n_units)."""
+    # Numbers ascend by size, and at equal size in the order of itertools.combinations.
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     n_fixed = int(space.fixed.sum())
     masks: list[Bool] = []

@@ -138,11 +138,9 @@ class MultiLabelAnts(Strategy):
 
 
 def reinforced(pheromone: Float, masks: Bool, weight: Float, rho: float) -> Float:
-    """Evaporate the pheromone (n_units,), and add to each unit its share of all visits.
-
-    ``tau = (1 - rho) tau + weighted visits of the unit / weighted visits of all units``, at least
-    a millionth of the highest; if all weights (n,) are zero, all ants have the same.
-    """
+    """Evaporate the pheromone (n_units,), and add to each unit its share of all visits."""
+    # tau = (1 - rho) tau + weighted visits of the unit / weighted visits of all units, at least a
+    # millionth of the highest; if all weights (n,) are zero, all ants have the same.
     if not weight.any():
         weight = np.ones_like(weight)
     visits = (masks * weight[:, None]).sum(axis=0)

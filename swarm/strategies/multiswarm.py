@@ -244,10 +244,8 @@ def leader_of_each(group: Int, rank: Int) -> Int:
 
 
 def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
-    """Mark the particles that search locally: leaders, and the next `n_extra` with `probability`.
-
-    Source: the description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
-    """
+    """Mark particles that search locally: leaders, and the next `n_extra` with `probability`."""
+    # Source: the description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
     # A number for each particle, so that the draw does not depend on the grouping.
     lucky = rng.random(len(rank)) < probability
     searching: Bool = (rank == 0) | ((rank <= n_extra) & lucky)

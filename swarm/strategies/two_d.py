@@ -200,38 +200,28 @@ class TwoD(Strategy):
 
 
 def size_learning(masks: Bool) -> Bool:
-    """Learning set of the size: one bit, or none for an empty mask.
-
-    Source: Hafiz et al. (2018), section 3.1.
-    """
+    """Learning set of the size: one bit, or none for an empty mask (section 3.1)."""
     size = masks.sum(axis=1)
     learned: Bool = np.arange(1, masks.shape[1] + 1) == size[:, None]
     return learned
 
 
 def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
-    """Learning set of an exemplar, its size and the units the particle lacks: (n, 2, n_units).
-
-    Source: Hafiz et al. (2018), equations 6 and 7.
-    """
+    """Learning set (n, 2, n_units) of an exemplar: its size, and units the particle lacks."""
+    # Equations 6 and 7.
     return np.stack([size_learning(exemplar), exemplar & ~position], axis=1)
 
 
 def self_learning(position: Bool) -> Bool:
-    """Learning set of the particle itself: its size and its units, bool (n, 2, n_units).
-
-    Source: Hafiz et al. (2018), section 3.2 and equation 7.
-    """
+    """Learning set (n, 2, n_units) of the particle itself: its size and its units."""
+    # Section 3.2 and equation 7.
     return np.stack([size_learning(position), position], axis=1)
 
 
 def self_influence(cost: Float, previous: Float) -> Float:
-    """Weight (n,) of a particle's own position, in [-1, 1]: positive if it has just improved.
-
-    ``delta = 1 - cost / max(cost)``, with the sign of the improvement; the first position counts as
-    one. Negative costs are measured from the lowest of the swarm; failures have the highest cost.
-    Source: Hafiz et al. (2018), equations 8 and 9.
-    """
+    """Weight (n,) in [-1, 1] of a particle's position, positive if improved (equations 8 and 9)."""
+    # delta = 1 - cost / max(cost), with the sign of the improvement; the first position counts as
+    # one. Negative costs are measured from the lowest of the swarm; failures have the highest cost.
     finite = np.isfinite(cost)
     worst = cost[finite].max(initial=-np.inf)
     base = min(0.0, cost[finite].min(initial=0.0))
@@ -243,11 +233,9 @@ def self_influence(cost: Float, previous: Float) -> Float:
 
 
 def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
-    """Draw the size of each subset in proportion to its likelihood (n, n_units), 0 if negative.
-
-    If the likelihood of every allowed size is zero, all allowed sizes are equally likely.
-    Source: Hafiz et al. (2018), section 3.5, algorithm 2 and equation 15.
-    """
+    """Draw the size of each subset in proportion to its likelihood (n, n_units), 0 if negative."""
+    # Section 3.5, algorithm 2 and equation 15. If the likelihood of every allowed size is zero, all
+    # allowed sizes are equally likely.
     sizes = np.arange(1, likelihood.shape[1] + 1)
     allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
     slots = np.where(allowed, np.maximum(likelihood, 0.0), 0.0)
@@ -260,19 +248,15 @@ def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
 def take_likeliest(
     likelihood: Float, size: Int, space: SearchSpace, rng: np.random.Generator
 ) -> Bool:
-    """Select the `size` (n,) likeliest units, fixed ones first, ties at random: bool (n, n_units).
-
-    Source: Hafiz et al. (2018), algorithm 2 and equation 16.
-    """
+    """Select the `size` (n,) likeliest units, fixed ones first, ties at random: (n, n_units)."""
+    # Algorithm 2 and equation 16.
     key = np.where(space.fixed, -np.inf, -likelihood)
     return lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)
 
 
 def ring_best(memory: Memory) -> Int:
-    """Index of the best pbest among each particle and its two neighbours on a ring: int (n,).
-
-    Source: Kennedy and Mendes (2002), Population structure and particle swarm performance.
-    """
+    """Index of the best pbest among each particle and its two neighbours on a ring: int (n,)."""
+    # Source: Kennedy and Mendes (2002), Population structure and particle swarm performance.
     place = np.arange(len(memory.costs))
     around = np.stack([place, np.roll(place, 1), np.roll(place, -1)], axis=1)
     size = memory.masks.sum(axis=1)
@@ -281,23 +265,18 @@ def ring_best(memory: Memory) -> Int:
 
 
 def learning_probability(n_particles: int) -> Float:
-    """Probability that each particle learns from another, from 0.05 to 0.5 over the swarm.
-
-    ``Pc_i = 0.05 + 0.45 (exp(10 i / (n - 1)) - 1) / (exp(10) - 1)``, i from 0.
-    Source: Liang, Qin, Suganthan and Baskar (2006), Comprehensive learning particle swarm
-    optimizer.
-    """
+    """Probability that each particle learns from another, from 0.05 to 0.5 over the swarm."""
+    # Pc_i = 0.05 + 0.45 (exp(10 i / (n - 1)) - 1) / (exp(10) - 1), i from 0. Source: Liang, Qin,
+    # Suganthan and Baskar (2006), Comprehensive learning particle swarm optimizer.
     rank = np.arange(n_particles) / max(1, n_particles - 1)
     probability: Float = 0.05 + 0.45 * np.expm1(10.0 * rank) / np.expm1(10.0)
     return probability
 
 
 def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator) -> Int:
-    """Choose the exemplar of every particle and unit by tournament: int (n_particles, n_units).
-
-    One random unit is always learned from another particle; the source (Liang et al. 2006) requires
-    it only of a particle that would otherwise learn from itself alone.
-    """
+    """Choose the exemplar of every particle and unit by tournament: int (n_particles, n_units)."""
+    # One random unit is always learned from another particle; the source (Liang et al. 2006)
+    # requires it only of a particle that would otherwise learn from itself alone.
     n = len(memory.costs)
     own = np.broadcast_to(np.arange(n)[:, None], (n, n_units))
     drawn = rng.integers(0, max(1, n - 1), size=(2, n, n_units))

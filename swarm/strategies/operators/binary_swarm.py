@@ -52,11 +52,6 @@ class BinarySwarmStrategy(Strategy):
         highest mutual information with the target, their numbers in geometric progression.
     inertia
         Weight of the previous velocity.
-
-    Attributes
-    ----------
-    name : str
-        Name in the catalogue, for errors.
     """
 
     n_particles: int = 30
@@ -74,7 +69,7 @@ class BinarySwarmStrategy(Strategy):
         require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
-    name: ClassVar[str]
+    name: ClassVar[str]  # in the catalogue, for errors
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -100,10 +95,8 @@ class BinarySwarmStrategy(Strategy):
         return replace(state, epoch=state.epoch + 1), proposal
 
     def moved(self, swarm: BinarySwarm, rng: np.random.Generator) -> BinarySwarm:
-        """Move every particle towards its pbest and the gbest, and repair the positions.
-
-        Source: Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
-        """
+        """Move every particle towards its pbest and the gbest, and repair the positions."""
+        # Source: Hafiz et al. (2018), equations 2 and 4; Kennedy and Eberhart (1997).
         pbest = swarm.memory.masks
         gbest = np.broadcast_to(pbest[best_of(swarm.memory)], pbest.shape)
         particles = Particles(swarm.position, pbest, gbest, swarm.velocity, swarm.space)

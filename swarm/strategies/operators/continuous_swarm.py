@@ -51,13 +51,6 @@ class ContinuousSwarmStrategy(Strategy):
         Weights of the velocity update; velocities are unbounded.
     threshold
         A unit is selected if its coordinate exceeds this.
-
-    Attributes
-    ----------
-    role : str
-        What produced the masks after the first epoch, for the record.
-    smaller_wins : bool
-        Whether fewer units win a tie between costs.
     """
 
     n_particles: int = 30
@@ -73,8 +66,8 @@ class ContinuousSwarmStrategy(Strategy):
         require("threshold", self.threshold, at_least=0, below=1)
 
     uses_importances: ClassVar[bool] = False
-    role: ClassVar[str]
-    smaller_wins: ClassVar[bool]
+    role: ClassVar[str]  # of the masks after the first epoch, see Proposal
+    smaller_wins: ClassVar[bool]  # whether fewer units win a tie between costs
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Return the first state of a swarm at `position`, which selects `masks`."""

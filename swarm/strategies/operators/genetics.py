@@ -8,20 +8,16 @@ from swarm.arrays import Bool, Float, Int
 
 
 def fitness(costs: Float) -> Float:
-    """Turn costs (n,) into fitness relative to the worst finite cost: 0 for it and for inf.
-
-    Source: Grefenstette (1986), a scaling window of one generation.
-    """
+    """Turn costs (n,) into fitness relative to the worst finite cost: 0 for it and for inf."""
+    # Source: Grefenstette (1986), a scaling window of one generation.
     finite = np.isfinite(costs)
     worst = costs[finite].max(initial=-np.inf)
     return np.where(finite, worst - np.where(finite, costs, 0.0), 0.0)
 
 
 def select_parents(fit: Float, count: int, rng: np.random.Generator) -> Int:
-    """Select `count` parents in proportion to fitness (n,), each its share rounded up or down.
-
-    Source: Baker (1987), Reducing bias and inefficiency in the selection algorithm.
-    """
+    """Select `count` parents in proportion to fitness (n,), each its share rounded up or down."""
+    # Source: Baker (1987), Reducing bias and inefficiency in the selection algorithm.
     share = np.cumsum(fit if fit.sum() > 0 else np.ones_like(fit))
     pointers = (np.arange(count) + rng.random()) * (share[-1] / count)
     chosen = np.searchsorted(share, pointers, side="right")

@@ -52,10 +52,7 @@ def add_one(
     alpha: int,
     where: Bool | None = None,  # (n,), the masks that gain a unit; None: all
 ) -> Bool:
-    """Add to each mask (n, n_units) one of its `alpha` missing units of the highest Q, at random.
-
-    Source: Matijevic (2022), algorithm 1.
-    """
+    """Add to each mask a random one of its `alpha` missing units of highest Q (algorithm 1)."""
     return masks | _gained(masks, merit.values(masks), space, rng, alpha, where)
 
 
@@ -68,10 +65,8 @@ def delete_one(
     alpha: int,
     where: Bool | None = None,  # (n,), the masks that lose a unit; None: all
 ) -> Bool:
-    """Delete from each mask one of its `alpha` units of the lowest Q, whatever the size bounds.
-
-    Source: Matijevic (2022), algorithm 2.
-    """
+    """Delete from each mask a random one of its `alpha` units of lowest Q (algorithm 2)."""
+    # Whatever the size bounds.
     merits = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
     return masks & ~_drawn(lowest(merits, alpha), rng, where)
 
@@ -79,10 +74,8 @@ def delete_one(
 def grow(
     size: Int, merit: Merit, space: SearchSpace, rng: np.random.Generator, *, alpha: int
 ) -> Bool:
-    """Build masks of each size (n,) by :func:`add_one`, from the fixed units or a random one.
-
-    Source: Matijevic (2022), section 4 (the starting solution).
-    """
+    """Build masks of each size (n,) by :func:`add_one`, from fixed units or a random one."""
+    # Source: Matijevic (2022), section 4 (the starting solution).
     size = np.clip(size, space.min_size, space.max_size)
     masks = np.tile(space.fixed, (len(size), 1))
     if not space.fixed.any():

@@ -38,13 +38,11 @@ def search_locally(
     *,
     addition_bound: Literal["min", "max"] = "min",
 ) -> Bool:
-    """Drop unimportant units of pbest subsets S (n, n_units), and add distant ones, unrepaired.
-
-    ``xi ~ U{1..l}`` of its l units with the lowest importance may leave it, and
-    ``eta ~ U{1..min(l, d - l)}`` others with the largest ``d_total(S, j)`` may enter, each with
-    probability 0.5; the source bounds eta by ``max(l, d - l)``, which fills a sparse subset.
-    Source: the description of multi-swarm BPSO (docs/sources.md), section 2.
-    """
+    """Drop unimportant units of pbest subsets S (n, n_units), and add distant ones, unrepaired."""
+    # xi ~ U{1..l} of its l units with the lowest importance may leave it, and
+    # eta ~ U{1..min(l, d - l)} others with the largest d_total(S, j) may enter, each with
+    # probability 0.5; the source bounds eta by max(l, d - l), which fills a sparse subset.
+    # Source: the description of multi-swarm BPSO (docs/sources.md), section 2.
     removable = pbest & ~space.fixed
     addable = ~pbest & ~space.forbidden
     size = pbest.sum(axis=1)

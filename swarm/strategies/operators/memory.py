@@ -88,11 +88,9 @@ def learn(memory: Memory, proposal: Proposal, evaluations: Evaluations) -> Memor
 
 
 def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
-    """Drop the units that no fold model used, but keep the first of them up to `min_size`.
-
-    Source: the description of multi-swarm BPSO (docs/sources.md), section 1: "the updated position
-    (subset) will only include the features that were actually used by the model".
-    """
+    """Drop the units that no fold model used, but keep the first of them up to `min_size`."""
+    # Source: the description of multi-swarm BPSO (docs/sources.md), section 1: "the updated
+    # position (subset) will only include the features that were actually used by the model".
     kept: Bool = masks & (used | space.fixed)
     missing = np.minimum(masks.sum(axis=1), space.min_size) - kept.sum(axis=1)
     spare = masks & ~kept

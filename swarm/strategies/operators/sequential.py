@@ -46,10 +46,8 @@ def check_size(size: Size) -> None:
 def answer_sizes(
     size: Size | None, space: SearchSpace, *, tol: float | None = None
 ) -> tuple[int, int]:
-    """Smallest and largest size of the result, None any; SpaceError if the space forbids `size`.
-
-    With `tol`, ``"auto"`` means any allowed size, else half of the units.
-    """
+    """Smallest and largest size of the result, None any; SpaceError if the space forbids `size`."""
+    # With `tol`, "auto" means any allowed size, else half of the units.
     if size == "auto" and tol is None:
         half = int((~space.forbidden).sum()) // 2
         size = min(max(half, space.min_size), space.max_size)
@@ -79,10 +77,8 @@ def additions(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
 
 
 def removals(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
-    """Every set with one unit fewer, except without `barred`: (n, n_units).
-
-    In lexicographic order, so that the set of the earlier units wins a tie, as for additions.
-    """
+    """Every set with one unit fewer, except without `barred`: (n, n_units)."""
+    # In lexicographic order, so that the set of the earlier units wins a tie, as for additions.
     units = np.flatnonzero(mask & ~space.fixed)[::-1]
     return _turned(mask, units[units != barred])
 
@@ -121,11 +117,9 @@ def standard_error(fold_costs: Float) -> float:
 
 
 def within_one_error(costs: Float, errors: Float) -> int:
-    """Index of the first of the costs by size (n,) within one standard error of the lowest.
-
-    Source: Breiman, Friedman, Olshen and Stone, Classification and Regression Trees (1984), section
-    3.4.3. mlxtend calls the rule ``parsimonious``.
-    """
+    """Index of the first of the costs by size (n,) within one standard error of the lowest."""
+    # Source: Breiman, Friedman, Olshen and Stone, Classification and Regression Trees (1984),
+    # section 3.4.3. mlxtend calls the rule `parsimonious`.
     best = first_best(costs)
     limit = costs[best] + errors[best]
     return int(np.argmax(costs <= limit + rounding_error(limit)))

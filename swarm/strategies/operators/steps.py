@@ -66,12 +66,10 @@ def update_velocity(
     weights: VelocityWeights,
     rng: np.random.Generator,
 ) -> Float:
-    """Move velocities (n_particles, n_units) towards the pbests and, per particle, its leader.
-
-    ``v = w v + c1 r1 (pbest - x) + c2 r2 (leader - x)``, clamped to the bound, with r1 and r2
-    uniform in [0, 1), drawn for every particle and unit.
-    Source: Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
-    """
+    """Move velocities (n_particles, n_units) towards the pbests and, per particle, its leader."""
+    # v = w v + c1 r1 (pbest - x) + c2 r2 (leader - x), clamped to the bound, with r1 and r2 uniform
+    # in [0, 1), drawn for every particle and unit.
+    # Source: Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
     here = position.astype(np.float64)
     r1 = rng.random(velocity.shape)
     r2 = rng.random(velocity.shape)
@@ -95,11 +93,9 @@ def _bpso(
 def _recombine(
     particles: Particles, weights: VelocityWeights, rng: np.random.Generator
 ) -> tuple[Bool, Float]:
-    """Cross pbest and leader uniformly, then drop one unit and add one on average.
-
-    So the average size stays that of the parents; the sigmoid pulls it towards half of the units.
-    Source: Syswerda (1989), Uniform crossover in genetic algorithms; the flips are ours.
-    """
+    """Cross pbest and leader uniformly, then drop one unit and add one on average."""
+    # So the average size stays that of the parents; the sigmoid pulls it towards half of the units.
+    # Source: Syswerda (1989), Uniform crossover in genetic algorithms; the flips are ours.
     pbest, space = particles.pbest, particles.space
     child = np.where(rng.random(pbest.shape) < 0.5, pbest, particles.leader)
     removable = child & ~space.fixed
@@ -118,10 +114,7 @@ STEPS: Mapping[
 
 
 def check_step(strategy: Any, step: str) -> None:
-    """Refuse an unknown step or weights that it ignores, and warn of a bound without effect.
-
-    Called at the end of ``__post_init__``: the warning names the line that made the strategy.
-    """
+    """Refuse an unknown step or weights that it ignores, and warn of a bound without effect."""
     require("step", step, one_of=tuple(STEPS))
     weights = VelocityWeights.of(strategy)
     if step == "recombine":
@@ -138,5 +131,6 @@ def check_step(strategy: Any, step: str) -> None:
             f"velocity_bound {weights.velocity_bound:g} has no effect: velocities start at 0, and"
             f" with inertia {weights.inertia:g}, c1 {weights.c1:g} and c2 {weights.c2:g} none"
             f" exceeds {weights.reach:g}; raise these, or leave velocity_bound out",
+            # Called in __post_init__: the warning names the line that made the strategy.
             stacklevel=4,
         )

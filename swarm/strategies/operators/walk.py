@@ -37,11 +37,9 @@ def walk(
     greedy: Bool,  # (n_steps, n_ants)
     turns: Float,  # (n_steps, n_ants) in [0, 1), which unit is drawn
 ) -> None:  # pragma: no cover
-    """Extend the mask of each ant to its size, or to all allowed units, in place.
-
-    The pseudo-random-proportional rule of Dorigo and Gambardella (1997): the unit of the highest
-    ``pheromone * heuristic[here]`` where the step is greedy, else one drawn in proportion to it.
-    """
+    """Extend the mask of each ant to its size, or to all allowed units, in place."""
+    # The pseudo-random-proportional rule of Dorigo and Gambardella (1997): the unit of the highest
+    # pheromone * heuristic[here] where the step is greedy, else one drawn in proportion to it.
     n_units = masks.shape[1]
     # All units in their order, with zeros for those that are out of reach: faster than a list of
     # the others, whose positions would have to be looked up.
