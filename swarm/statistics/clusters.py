@@ -9,10 +9,7 @@ from swarm.arrays import Float
 
 
 def clusters(distance: Float, n_clusters: int) -> NDArray[np.intp]:
-    """Cluster units by complete linkage of `distance` (d, d): labels (d,), by first occurrence.
-
-    Raises InputError if `n_clusters` is below 1 or above d.
-    """
+    """Cluster units by complete linkage of `distance` (d, d): labels (d,), by first occurrence."""
     n_units = len(distance)
     if n_clusters in (1, n_units):
         # Includes the case of one unit, which AgglomerativeClustering rejects.

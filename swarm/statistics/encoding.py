@@ -14,11 +14,9 @@ from swarm.errors import DataError, InputError
 
 
 def as_numbers(features: pd.DataFrame) -> Float:
-    """Return the table as float64 (n_rows, n_columns), with NaN for missing cells.
-
-    Dates are numbered in their order, categories by code and strings by first occurrence, an order
-    without meaning; DataError for any other dtype.
-    """
+    """Return the table as float64 (n_rows, n_columns), with NaN for missing cells."""
+    # Dates are numbered in their order, categories by code and strings by first occurrence, an
+    # order without meaning; DataError for any other dtype.
     if all(
         types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)
         for dtype in features.dtypes
@@ -41,10 +39,7 @@ def is_nominal(dtype: object) -> bool:
 
 
 def columns_of_units(units: Sequence[Sequence[int]]) -> tuple[Int, Int, Int]:
-    """Concatenate the columns of units (n_columns,); also each one's start and size (n_units,).
-
-    Raises InputError if a unit has no column.
-    """
+    """Concatenate the columns of units (n_columns,); also each one's start and size (n_units,)."""
     sizes = np.array([len(unit) for unit in units], dtype=np.int64)
     if not sizes.all():
         empty = int(np.argmin(sizes))

@@ -35,14 +35,11 @@ def mutual_information(
     target: pd.Series | pd.DataFrame | NDArray[np.generic],
     task: str,
 ) -> tuple[Float, Float]:
-    """Mutual information, in nats, of all pairs of features, and of each feature with each label.
-
-    Numeric columns of more than 10 values, and such a target of ``"regression"``, have 10 bins of
-    equal width; else each value is a bin, and missing cells are one. Counts and their logarithms
-    are summed as integers, so that redundancy (d, d) and relevance (d, n_labels) are bit-identical
-    anywhere. Source: Matijević (2022), equation 4 and section 5 ("dividing the interval into 10
-    bins").
-    """
+    """Mutual information, in nats, of pairs of features (d, d), and with labels (d, n_labels)."""
+    # Numeric columns of more than 10 values, and such a target of "regression", have 10 bins of
+    # equal width; else each value is a bin, and missing cells are one. Counts and their logarithms
+    # are summed as integers, so that redundancy and relevance are bit-identical anywhere. Source:
+    # Matijević (2022), equation 4 and section 5 ("dividing the interval into 10 bins").
     labels = pd.DataFrame(target)
     if len(labels) != len(features):
         raise InputError(
@@ -62,10 +59,8 @@ def target_information(
     target: pd.Series | pd.DataFrame | NDArray[np.generic],
     task: str,
 ) -> Float:
-    """Mutual information, in nats, of each feature with each label: (d, n_labels), read-only.
-
-    Bit-identical to the relevance of :func:`mutual_information`, in linear time and memory.
-    """
+    """Mutual information, in nats, of each feature with each label: (d, n_labels), read-only."""
+    # Bit-identical to the relevance of mutual_information(), in linear time and memory.
     labels = _codes(pd.DataFrame(target), task != "regression")
     table, scale = _count_logs(len(labels))
     relevance = np.empty((features.shape[1], labels.shape[1]))
@@ -87,11 +82,9 @@ def target_information(
 def neighbour_information(
     features: pd.DataFrame, target: NDArray[np.generic], task: str, seed: int
 ) -> Float:
-    """Mutual information, in nats, of features with the target, by scikit-learn's estimators.
-
-    Nominal columns and integers of at most 20 values are discrete; missing values are the lower
-    median; several labels give their mean. `seed` is that of the noise that breaks ties.
-    """
+    """Mutual information, in nats, of features with the target, by scikit-learn's estimators."""
+    # Nominal columns and integers of at most 20 values are discrete; missing values are the lower
+    # median; several labels give their mean. `seed` is that of the noise that breaks ties.
     from sklearn.feature_selection import mutual_info_classif, mutual_info_regression
 
     labels = np.asarray(target).T.reshape(-1, len(features))
@@ -119,10 +112,7 @@ def neighbour_information(
 def unit_information(
     redundancy: Float, relevance: Float, units: Sequence[Sequence[int]]
 ) -> tuple[Float, Float]:
-    """Means of redundancy (d, d) and relevance (d, n_labels) over the columns of units, read-only.
-
-    Raises InputError if a unit has no column.
-    """
+    """Means of redundancy (d, d) and relevance (d, n_labels) over columns of units, read-only."""
     columns, starts, sizes = columns_of_units(units)
     pairs = np.add.reduceat(redundancy[np.ix_(columns, columns)], starts, axis=0)
     sums = np.add.reduceat(pairs, starts, axis=1)
@@ -242,10 +232,8 @@ def _by_sorting(codes: Int, column: int, table: Int) -> Int:
 
 
 def _count_logs(n_rows: int) -> tuple[Int, float]:
-    """Return ``c ln c`` for c from 0 to `n_rows` as multiples of 1 / scale, integers below 2^62.
-
-    ``ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1))``, since libraries differ in the last bit.
-    """
+    """Return ``c ln c`` for c from 0 to `n_rows` as multiples of 1 / scale, integers below 2^62."""
+    # ln(m 2^e) = e ln 2 + 2 artanh((m - 1) / (m + 1)), since libraries differ in the last bit.
     count = np.arange(n_rows + 1, dtype=np.float64)
     mantissa, exponent = np.frexp(np.maximum(count, 1.0))
     low = mantissa < np.sqrt(0.5)

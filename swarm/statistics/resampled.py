@@ -32,12 +32,10 @@ class CorrectedTTest:
 def corrected_t(
     differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = 0.95
 ) -> CorrectedTTest:
-    """Test paired differences of J resamples (J,) by the corrected resampled t-test.
-
-    The variance of the mean is ``(1 / J + n_test / n_train) s**2``, with ``J - 1`` degrees of
-    freedom. If all differences are equal up to rounding, the interval has zero width, and `p` is 1
-    if they are 0, else 0.
-    """
+    """Test paired differences of J resamples (J,) by the corrected resampled t-test."""
+    # The variance of the mean is (1 / J + n_test / n_train) s**2, with J - 1 degrees of freedom. If
+    # all differences are equal up to rounding, the interval has zero width, and `p` is 1 if they
+    # are 0, else 0.
     from scipy.stats import t
 
     values = np.asarray(differences, dtype=np.float64)

@@ -17,12 +17,10 @@ _PANEL_CELLS = 2**20
 
 
 def spearman_distance(features: pd.DataFrame) -> Float:
-    """Distance ``1 - |rho|`` between all columns (d, d), rho being Spearman's rank correlation.
-
-    Missing cells get the mean rank, which adds nothing to a correlation; a constant column has
-    distance 1 to all others; codes of nominal columns have an arbitrary order. Ranks are integers,
-    so that the result is bit-identical for any BLAS, up to about 200,000 rows.
-    """
+    """Distance ``1 - |rho|`` between all columns (d, d), rho being Spearman's rank correlation."""
+    # Missing cells get the mean rank, which adds nothing to a correlation; a constant column has
+    # distance 1 to all others; codes of nominal columns have an arbitrary order. Ranks are
+    # integers, so that the result is bit-identical for any BLAS, up to about 200,000 rows.
     ranks = centred_ranks(as_numbers(features))
     distance: Float = ranks.T @ ranks
     del ranks
@@ -45,10 +43,7 @@ def _to_distance(products: Float, squares: Float) -> None:  # pragma: no cover
 
 
 def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
-    """Root mean square of `distance` (d, d) over the columns of two units: (n_units, n_units).
-
-    Raises InputError if a unit has no column.
-    """
+    """Root mean square of `distance` (d, d) over the columns of two units: (n_units, n_units)."""
     columns, starts, sizes = columns_of_units(units)
     squares = distance[np.ix_(columns, columns)] ** 2
     sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
