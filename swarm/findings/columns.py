@@ -102,11 +102,9 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
 
 
 def id_columns(frame: pd.DataFrame) -> list[str]:
-    """Return the columns of text or whole numbers in which (almost) every row has its own value.
-
-    Free text does not count, and numbers have to be dense or in order, be named like an identifier,
-    or have 16 digits. Below 50 rows nothing counts.
-    """
+    """Return the columns of text or whole numbers in which (almost) every row has its own value."""
+    # Free text does not count, and numbers have to be dense or in order, be named like an
+    # identifier, or have 16 digits. Below 50 rows nothing counts.
     if len(frame) < _FEWEST_ROWS:
         return []
     ids = [at for at, column in other_columns(frame) if _is_id(str(frame.columns[at]), column)]
@@ -161,11 +159,9 @@ def signed_number(column: pd.Series) -> str | None:
 
 
 def date_format(column: pd.Series) -> str | None:
-    """Return the format of a text column of dates for `strptime`, None if the values are no dates.
-
-    It is "ISO8601" if ISO dates differ in their form. ``%d/%m/%Y`` is preferred to ``%m/%d/%Y``.
-    Two-digit years need a day above 12 or a constant day: 10.11.12 may be a version.
-    """
+    """Return the format of a text column of dates for `strptime`; None if there is none."""
+    # It is "ISO8601" if ISO dates differ in their form. %d/%m/%Y is preferred to %m/%d/%Y.
+    # Two-digit years need a day above 12 or a constant day: 10.11.12 may be a version.
     if not is_text(column):
         return None
     # The head first: most columns have no dates.
@@ -188,10 +184,8 @@ def date_format(column: pd.Series) -> str | None:
 
 
 def timestamps(column: pd.Series, form: str | None) -> pd.Series:
-    """Return text as timestamps without a zone, those with an offset in UTC.
-
-    `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
-    """
+    """Return text as timestamps without a zone, those with an offset in UTC."""
+    # `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = column.astype("string").str.strip()
@@ -249,12 +243,10 @@ def is_long_number(values: NDArray[Any]) -> bool:
 
 
 def sentinels(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return by column a value that may stand for missing ones, and its share of the rows.
-
-    It is the smallest or the largest one of at least 1 % of the rows, and far from the others: by
-    three times their range or, if it is written in nines, such as -999, by a quarter or by its
-    sign.
-    """
+    """Return by column a value that may stand for missing ones, and its share of the rows."""
+    # It is the smallest or the largest one of at least 1 % of the rows, and far from the others: by
+    # three times their range or, if it is written in nines, such as -999, by a quarter or by its
+    # sign.
     marks = {}
     for block, values in number_blocks(frame):
         if values.dtype.kind == "b" or len(values) < _FEWEST_ROWS:

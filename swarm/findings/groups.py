@@ -52,14 +52,12 @@ class GroupColumn:
 
 
 def group_columns(frame: pd.DataFrame, skip: Collection[str] = ()) -> list[GroupColumn]:
-    """Find columns whose equal values mark rows that belong together, the most likely first.
-
-    A column with the name of an identifier, or with numbers of 16 digits, needs ten values and 1.2
-    rows for each. Any other needs 20 values in similar numbers of rows, two on average, and other
-    columns (also those of `skip`) that are constant within them; with less it is possible only.
-    Columns that follow the order of the values, as a season follows the day of the year, are no
-    evidence.
-    """
+    """Find columns whose equal values mark rows that belong together, the most likely first."""
+    # A column with the name of an identifier, or with numbers of 16 digits, needs ten values and
+    # 1.2 rows for each. Any other needs 20 values in similar numbers of rows, two on average, and
+    # other columns (also those of `skip`) that are constant within them; with less it is possible
+    # only. Columns that follow the order of the values, as a season follows the day of the year,
+    # are no evidence.
     if len(frame) < _FEWEST_ROWS:
         return []
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -143,12 +141,11 @@ def _chance_dispersion(mean: float) -> float:
 
 
 def _constant_within(
-    frame: pd.DataFrame, order: NDArray[np.intp], counts: NDArray[np.intp]
+    frame: pd.DataFrame,
+    order: NDArray[np.intp],  # (n_rows,), rows group by group
+    counts: NDArray[np.intp],  # (n_groups,), rows of each group
 ) -> dict[str, int]:
-    """Return the columns that are constant within groups, and their numbers of values.
-
-    `order` has the rows group by group, `counts` the numbers of rows of the groups.
-    """
+    """Return the columns that are constant within groups, and their numbers of values."""
     starts = np.r_[0, counts.cumsum()[:-1]]
     several = counts > 1
     constant = {}

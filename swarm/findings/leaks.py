@@ -32,11 +32,9 @@ class Leak:
 
 
 def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> list[Leak]:
-    """Find the columns that predict the target almost perfectly on their own, the best first.
-
-    The share of the variance of the target that bins of a column explain picks at most five
-    columns, each of which is cross-validated in a decision tree on at most 5,000 rows.
-    """
+    """Find the columns that predict the target almost perfectly on their own, the best first."""
+    # The share of the variance of the target that bins of a column explain picks at most five
+    # columns, each of which is cross-validated in a decision tree on at most 5,000 rows.
     known = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
     if not known or len(features) < _FEWEST_ROWS:
         return []

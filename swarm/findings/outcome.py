@@ -27,10 +27,8 @@ def search_findings(
     task: str,
     judgement: Judgement | None = None,
 ) -> list[Finding]:
-    """Return the reasons to doubt the result of a search, from the training rows.
-
-    A significant gain on the test rows refutes the doubt that there were too few rows.
-    """
+    """Return the reasons to doubt the result of a search, from the training rows."""
+    # A significant gain on the test rows refutes the doubt that there were too few rows.
     selection = None if judgement is None else judgement.selection
     proven = selection is not None and selection.verdict == "better"
     result = finished.result

@@ -22,10 +22,8 @@ _FEWEST_VALUES, _SHARE = 50, 0.5
 
 
 def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
-    """Hash each row (n_rows,) by its values, whatever the types that hold them.
-
-    Missing values are equal to one another, and whole numbers to the same floats.
-    """
+    """Hash each row (n_rows,) by its values, whatever the types that hold them."""
+    # Missing values are equal to one another, and whole numbers to the same floats.
     total = np.zeros(len(frame), dtype=np.uint64)
     for place in range(frame.shape[1]):
         column = hashable(frame.iloc[:, place])
@@ -65,10 +63,8 @@ def _is_reordered(labels: pd.Index, others: pd.Index) -> bool:
 
 
 def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bool_]:
-    """Find rows (n_rows,) that equal an earlier one, if a single column mostly distinguishes rows.
-
-    In a few columns of categories or counts many rows are equal by chance.
-    """
+    """Find rows (n_rows,) that equal an earlier one, if a column mostly distinguishes rows."""
+    # In a few columns of categories or counts many rows are equal by chance.
     hashes = hash_rows(features.iloc[:, :_FIRST_COLUMNS])
     hashes += _PRIME * hash_rows(pd.DataFrame(target))
     alike = np.flatnonzero(pd.Series(hashes).duplicated(keep=False))

@@ -316,10 +316,7 @@ class Archive:
 
 
 class KnownEvaluations:
-    """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`.
-
-    `blank` is the record of unknown masks; with `late_importances` a complete mask may gain some.
-    """
+    """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`."""
 
     def __init__(
         self,
@@ -327,7 +324,7 @@ class KnownEvaluations:
         number: int,
         n_folds: int,
         n_units: int,
-        late_importances: bool = True,
+        late_importances: bool = True,  # whether a complete mask may gain some
     ) -> None:
         self._archive = archive
         self._number = number
@@ -335,6 +332,7 @@ class KnownEvaluations:
         self._n_units = n_units
         self._late_importances = late_importances
         self._recall = Recall(_RECALLED)
+        # Of masks that are not in the archive.
         self.blank = Record.unknown(n_folds, n_units)
         read_only(self.blank.fold_costs, self.blank.importances, self.blank.used)
 

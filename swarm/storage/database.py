@@ -25,10 +25,8 @@ def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
 
 
 def with_driver(url: sa.URL) -> sa.URL:
-    """Add an installed driver, if any, to a PostgreSQL URL without one.
-
-    SQLAlchemy's default depends on its version and may not be installed.
-    """
+    """Add an installed driver, if any, to a PostgreSQL URL without one."""
+    # SQLAlchemy's default depends on its version and may not be installed.
     driver = postgres_driver() if url.drivername == "postgresql" else None
     return url.set(drivername=f"postgresql+{driver}") if driver else url
 

@@ -97,10 +97,8 @@ def reason_of(error: str | None) -> str:
 
 
 def costs_of(fold_costs: Float) -> Float:
-    """Return the mean of each row of fold costs (n, n_folds): NaN if one is unknown, inf if failed.
-
-    Rounded to 12 digits, so that costs tie if they are equal in exact arithmetic.
-    """
+    """Return the mean of each row of fold costs (n, n_folds): NaN if unknown, inf if failed."""
+    # Rounded to 12 digits, so that costs tie if they are equal in exact arithmetic.
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
         mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
