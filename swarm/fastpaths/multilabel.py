@@ -6,7 +6,6 @@ takes its training rows from the sorted neighbours of a row.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +17,10 @@ from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
 from swarm.fastpaths.neighbours import (
-    ROWS,
+    Rows,
     Trust,
     largest_squares,
-    queries,
-    reference,
-    rounding_of,
-    scratch_for,
-    smallest,
+    nearest_rows,
     sums_are_exact,
     whole_columns,
 )
@@ -45,22 +40,17 @@ Bytes = NDArray[np.uint8]
 
 # A count is stored in a byte.
 _MOST_NEIGHBOURS = 255
-# A tolerance below every difference of distances.
-_NO_DOUBT = -1.0
 
 
 @dataclass(frozen=True)
-class _Rows:
+class _Part:
     """Folds with the same values: all folds, or a single one if earlier steps scale the data."""
 
     folds: list[int]
-    rows: Float  # (n_columns, n_rows), every row of the data; zeros if the folds do not use it
-    largest: Float  # (n_columns,)
+    rows: Rows  # every row of the data; zeros if the folds do not use it
     # (n_columns,), integer columns, if the training rows of every fold are in order: ties are then
     # broken by this order, as in the model
     whole: Bool
-    trained: Bool  # (n_folds, n_rows), see _count_labels
-    asked: Bool  # (n_folds, n_rows)
 
 
 class MultiLabelPath:
@@ -76,13 +66,13 @@ class MultiLabelPath:
         if not steps_before(problem.estimator):
             values = problem.features.to_numpy(dtype=np.float64)
             every = list(range(problem.n_folds))
-            self._parts = [_rows(problem, every, np.ascontiguousarray(values.T))]
+            self._parts = [_part(problem, every, np.ascontiguousarray(values.T))]
         else:
             for fold, table in enumerate(fold_tables(problem)):
                 train, test = problem.folds[fold]
                 rows = np.zeros((problem.space.n_columns, len(problem.target)))
                 rows[:, train], rows[:, test] = table.train, table.test
-                self._parts.append(_rows(problem, [fold], rows))
+                self._parts.append(_part(problem, [fold], rows))
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
@@ -93,26 +83,24 @@ class MultiLabelPath:
             np.empty((len(masks), len(test), n_labels), dtype=np.int64)
             for _, test in self._problem.folds
         ]
-        sure = np.empty(costs.shape, dtype=bool)
+        is_certain = np.empty(costs.shape, dtype=bool)
         for part in self._parts:
-            counts = np.empty((len(part.folds), *words.shape), dtype=np.uint64)
-            told = counts.view(np.uint8)
-            certain = np.empty(len(part.folds), dtype=bool)
             for m in range(len(masks)):
                 columns = chosen.of(m)
-                exact = sums_are_exact(part.whole, part.largest, columns)
-                trusted = exact and self.trust.earned
-                tolerance = _NO_DOUBT if trusted else rounding_of(part.largest, columns)
-                which = (words, part.trained, part.asked)
-                _count_labels(part.rows, columns, *which, self._k, tolerance, counts, certain)
+                exact = sums_are_exact(part.whole, part.rows.largest, columns)
+                mask, trusted = chosen.only(m), exact and self.trust.earned
+                neighbours, n_certain = nearest_rows(part.rows, mask, self._k, trusted)
+                counts = _count_labels(neighbours[0], words).view(np.uint8)
+                certain = np.all(n_certain[0] == self._k, axis=1)
                 for place, fold in enumerate(part.folds):
-                    here = self._predicted(told[place], fold)
-                    predicted[fold][m] = here
-                    sure[m, fold] = certain[place] or (exact and self._holds(columns, fold, here))
-        for fold, found in enumerate(predicted):
-            known = sure[:, fold]
-            if known.any():
-                costs[known, fold] = self._costs.of_labels(found[known], fold)
+                    labels = predicted[fold][m] = self._predicted(counts[place], fold)
+                    is_certain[m, fold] = certain[place] or (
+                        exact and self._holds(columns, fold, labels)
+                    )
+        for fold, labels in enumerate(predicted):
+            rows = is_certain[:, fold]
+            if rows.any():
+                costs[rows, fold] = self._costs.of_labels(labels[rows], fold)
         return PathResult(costs)
 
     def _holds(self, columns: Int, fold: int, predicted: Int) -> bool:
@@ -127,9 +115,9 @@ class MultiLabelPath:
     def _predicted(self, counts: Bytes, fold: int) -> Int:
         """Predict the test rows from counts (n_rows, at least n_labels)."""
         (train, test), n_labels = self._problem.folds[fold], self._labels.shape[1]
-        seen = np.zeros((2, self._k + 1, n_labels), dtype=np.int64)
-        _tally(counts, self._labels, train, seen)
-        having, missing = label_evidence(seen[1], seen[0], self._smoothing)
+        n_rows = np.zeros((2, self._k + 1, n_labels), dtype=np.int64)
+        _tally(counts, self._labels, train, n_rows)
+        having, missing = label_evidence(n_rows[1], n_rows[0], self._smoothing)
         decision = (having > missing).astype(np.int64)
         return np.take_along_axis(decision, counts[test, :n_labels].astype(np.int64), axis=0)
 
@@ -147,17 +135,19 @@ def path_of(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
     return path, "squared distances of nearest neighbours are sums over features"
 
 
-def _rows(problem: Problem, folds: list[int], rows: Float) -> _Rows:
-    trained = np.zeros((len(folds), rows.shape[1]), dtype=bool)
-    asked = np.zeros_like(trained)
+def _part(problem: Problem, folds: list[int], table: Float) -> _Part:
+    is_train = np.zeros((len(folds), table.shape[1]), dtype=bool)
+    is_query = np.zeros_like(is_train)
     for place, fold in enumerate(folds):
         train, test = problem.folds[fold]
-        trained[place, train] = True
-        asked[place, train] = asked[place, test] = True
+        is_train[place, train] = True
+        is_query[place, train] = is_query[place, test] = True
     ordered = all((np.diff(problem.folds[fold][0]) > 0).all() for fold in folds)
     exact = scales_are_exact(problem)
-    whole = whole_columns(rows) & ordered & exact
-    return _Rows(folds, rows, largest_squares(rows, rows, exact), whole, trained, asked)
+    groups = np.unique(problem.target, axis=0, return_inverse=True)[1].reshape(-1)
+    largest = largest_squares(table, table, exact)
+    rows = Rows(table, table, largest, groups, is_query, is_train, are_the_same=True)
+    return _Part(folds, rows, whole_columns(table) & ordered & exact)
 
 
 def _packed(labels: Int) -> Words:
@@ -169,94 +159,21 @@ def _packed(labels: Int) -> Words:
 
 
 @njit(nogil=True, cache=True)
-def _count_labels(
-    rows: Float,  # (n_columns, n_rows)
-    columns: Int,  # (n_chosen,)
-    labels: Words,  # (n_rows, n_words), see _packed
-    trained: Bool,  # (n_folds, n_rows), training rows of each fold
-    asked: Bool,  # (n_folds, n_rows), rows whose neighbours are needed
-    k: int,
-    tolerance: float,  # bound on the rounding error of a squared distance
-    counts: Words,  # output (n_folds, n_rows, n_words), eight labels per word
-    sure: Bool,  # output (n_folds,), whether rounding cannot change the counts
-) -> None:  # pragma: no cover
-    """Count how many of the `k` nearest other training rows of every row have each label."""
-    n_folds, n_rows = trained.shape
-    # So many that k + 1 of them are training rows, but for three standard deviations of a random
-    # draw; where they are not, all rows are examined.
-    share = trained.sum() / trained.size
-    size = min(n_rows, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
-    block, masked = np.empty((ROWS, n_rows)), np.empty(n_rows)
-    best, who = np.empty(size), np.empty(size, np.int64)
-    least, lying = np.empty(k + 2), np.empty(k + 2, np.int64)
-    scratch, there = scratch_for(n_rows), reference(rows, columns)
-    sure[:] = True
-    for row in range(n_rows):
-        if row % ROWS == 0:
-            here = queries(rows, columns, row, min(row + ROWS, n_rows))
-            np.dot(here, there, block[: len(here)])
-        work = block[row % ROWS]
-        work[row] = np.inf
-        smallest(work, size - 1, best, who, scratch)
-        for fold in range(n_folds):
-            if not asked[fold, row]:
-                continue
-            own = counts[fold, row]
-            taken, bound, last = _take(best, who, trained[fold], labels, k, own)
-            if taken <= k:
-                for i in range(n_rows):
-                    masked[i] = work[i] if trained[fold, i] else np.inf
-                smallest(masked, k, least[: k + 1], lying[: k + 1], scratch)
-                taken, bound, last = _take(
-                    least[: k + 1], lying[: k + 1], trained[fold], labels, k, own
-                )
-            if last - bound <= tolerance:
-                sure[fold] = sure[fold] and _alike(work, bound, tolerance, labels, trained[fold])
+def _count_labels(neighbours: Int, words: Words) -> Words:  # pragma: no cover
+    """Count neighbours (n_folds, n_rows, k) with each label: (n_folds, n_rows, n_words)."""
+    n_folds, n_rows, _ = neighbours.shape
+    counts = np.zeros((n_folds, n_rows, words.shape[1]), np.uint64)
+    for fold in range(n_folds):
+        for row in range(n_rows):
+            for neighbour in neighbours[fold, row]:
+                for word in range(words.shape[1]):
+                    counts[fold, row, word] += words[neighbour, word]
+    return counts
 
 
 @njit(nogil=True, cache=True)
-def _tally(counts: Bytes, labels: Int, rows: Int, seen: Int) -> None:  # pragma: no cover
-    """Count rows with and without each label by neighbours with it: `seen` (2, k + 1, n_labels)."""
+def _tally(counts: Bytes, labels: Int, rows: Int, n_rows: Int) -> None:  # pragma: no cover
+    """Add rows with and without a label by neighbours with it to `n_rows` (2, k + 1, n_labels)."""
     for row in rows:
         for label in range(labels.shape[1]):
-            seen[labels[row, label], counts[row, label], label] += 1
-
-
-@njit(nogil=True, cache=True)
-def _take(
-    best: Float, who: Int, trained: Bool, labels: Words, k: int, counts: Words
-) -> tuple[int, float, float]:  # pragma: no cover
-    """Count labels of the first `k` training rows into `counts`."""
-    # Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
-    taken, bound, last = 0, 0.0, np.inf
-    n_words = len(counts)
-    for word in range(n_words):
-        counts[word] = 0
-    for place in range(len(best)):
-        other = who[place]
-        if other < 0 or not trained[other]:
-            continue
-        taken += 1
-        if taken > k:
-            last = best[place]
-            break
-        bound = best[place]
-        for word in range(n_words):
-            counts[word] += labels[other, word]
-    return taken, bound, last
-
-
-@njit(nogil=True, cache=True)
-def _alike(
-    work: Float, bound: float, tolerance: float, labels: Words, trained: Bool
-) -> bool:  # pragma: no cover
-    """Whether all training rows that could be the k-th nearest have the same labels."""
-    first = -1
-    for i in range(len(work)):
-        if not trained[i] or abs(work[i] - bound) > tolerance:
-            continue
-        if first < 0:
-            first = i
-        elif (labels[i] != labels[first]).any():
-            return False
-    return True
+            n_rows[labels[row, label], counts[row, label], label] += 1

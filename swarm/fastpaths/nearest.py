@@ -12,14 +12,16 @@ from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding
 from swarm.fastpaths.metrics import magnifies_rounding, takes_labels
 from swarm.fastpaths.neighbours import (
+    Rows,
     Trust,
     count_votes,
+    distances_of,
     largest_squares,
-    neighbours_of,
+    nearest_rows,
     reference,
     rounding_of,
     sums_are_exact,
-    vote,
+    weigh_votes,
     whole_columns,
 )
 from swarm.fastpaths.tables import (
@@ -54,9 +56,6 @@ class NearestPath:
         self._k, self._weighted = int(model.n_neighbors), model.weights == "distance"
         # If they are not, fitted models break all ties.
         self._exact_scales = scales_are_exact(problem)
-        self._largest = [
-            largest_squares(table.test, table.train, self._exact_scales) for table in self._tables
-        ]
         self._whole = [whole_columns(table.test, table.train) for table in self._tables]
         classes = None
         # Classes of the training rows of each fold.
@@ -65,89 +64,119 @@ class NearestPath:
             classes = np.unique(problem.target)
             self._codes = [np.searchsorted(classes, table.train_target) for table in self._tables]
         self._n_classes = 0 if classes is None else len(classes)
+        self._rows = [self._rows_of(fold) for fold in range(len(self._tables))]
         self._costs = FoldCosts(problem, classes)
+
+    def _rows_of(self, fold: int) -> Rows:
+        test, train = self._tables[fold].test, self._tables[fold].train
+        # Rows of a class are interchangeable where each has one vote.
+        alike = self._n_classes and not self._weighted
+        return Rows(
+            test,
+            train,
+            largest_squares(test, train, self._exact_scales),
+            groups=self._codes[fold] if alike else np.arange(train.shape[1]),
+            is_query=np.ones((1, test.shape[1]), dtype=bool),
+            is_train=np.ones((1, train.shape[1]), dtype=bool),
+            are_the_same=False,
+        )
 
     def answers(self, masks: Bool) -> PathResult:
         """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self._belongs)
         costs = np.full((len(masks), len(self._tables)), np.nan)
-        for fold in range(len(self._tables)):
+        for fold, rows in enumerate(self._rows):
+            neighbours, n_certain = nearest_rows(rows, chosen, self._k, False)
+            neighbours, n_certain = neighbours[:, 0], n_certain[:, 0]
             if not self._n_classes:
-                predicted, sure = self._numbers(chosen, fold)
-                sure &= ~errors_are_rounding(predicted, self._costs.truth[fold])
-                costs[sure, fold] = self._costs.of_numbers(predicted[sure], fold)
-            elif takes_labels(self._problem.scoring):
-                labels, sure = self._labels(chosen, fold)
-                costs[sure, fold] = self._costs.of_codes(labels[sure], fold)
+                numbers, is_certain = self._numbers(chosen, fold, neighbours, n_certain)
+                is_certain &= ~errors_are_rounding(numbers, self._costs.truth[fold])
+                costs[is_certain, fold] = self._costs.of_numbers(numbers[is_certain], fold)
+            elif self._weighted:
+                labels, is_certain = self._weighted_labels(chosen, fold, neighbours, n_certain)
+                costs[is_certain, fold] = self._costs.of_codes(labels[is_certain], fold)
             else:
-                shares, sure = self._shares(chosen, fold)
-                costs[sure, fold] = self._costs.of_probabilities(shares[:, sure], fold)
+                votes, is_certain = self._votes(chosen, fold, neighbours, n_certain)
+                if takes_labels(self._problem.scoring):
+                    labels = votes[:, is_certain].argmax(axis=0)
+                    costs[is_certain, fold] = self._costs.of_codes(labels, fold)
+                else:
+                    shares = votes[:, is_certain] / self._k
+                    costs[is_certain, fold] = self._costs.of_probabilities(shares, fold)
         return PathResult(costs)
 
-    def _labels(self, chosen: Chosen, fold: int) -> tuple[Int, Bool]:
+    def _votes(
+        self, chosen: Chosen, fold: int, neighbours: Int, n_certain: Int
+    ) -> tuple[Int, Bool]:
+        """Return votes (n_classes, n, n_test), and which masks (n,) have no doubtful winner."""
+        codes = self._codes[fold]
+        votes = count_votes(neighbours, n_certain, codes, self._n_classes)
+        doubtful = n_certain < self._k
+        if takes_labels(self._problem.scoring) and doubtful.any():
+            # The first class wins, whatever the others vote.
+            most = votes[:, doubtful] + (self._k - n_certain[doubtful])
+            winner, labels = votes[:, doubtful].argmax(axis=0), np.arange(self._n_classes)[:, None]
+            least = np.take_along_axis(votes[:, doubtful], winner[None], axis=0)
+            rivals = (labels != winner) & (most + (labels < winner) > least)
+            doubtful[doubtful] = rivals.any(axis=0)
+        for m in np.flatnonzero(doubtful.any(axis=1)).tolist():
+            rows = np.flatnonzero(doubtful[m])
+            if (settled := self._settled(fold, chosen.of(m), rows)) is not None:
+                for label in range(self._n_classes):
+                    votes[label, m, rows] = (codes[settled[0]] == label).sum(axis=1)
+                doubtful[m] = False
+        is_certain: Bool = np.logical_not(doubtful.any(axis=1))
+        return votes, is_certain
+
+    def _weighted_labels(
+        self, chosen: Chosen, fold: int, neighbours: Int, n_certain: Int
+    ) -> tuple[Int, Bool]:
         """Return classes (n, n_test), and which masks have no doubtful one: bool (n,)."""
-        table, codes, n = self._tables[fold], self._codes[fold], len(chosen.pointers) - 1
-        labels = np.empty((n, table.test.shape[1]), dtype=np.int64)
-        rows = (table.test, table.train, self._largest[fold], codes, self._n_classes)
-        vote(*rows, chosen.pointers, chosen.columns, self._k, self._weighted, labels)
+        codes = self._codes[fold]
+        labels = weigh_votes(self._rows[fold], chosen, neighbours, codes, self._n_classes)
+        labels[n_certain < self._k] = -1
         for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
-            open_ = np.flatnonzero(labels[m] < 0)
-            if (found := self._settled(fold, chosen.of(m), open_)) is not None:
-                near, share = codes[found[0]], 1.0 if found[1] is None else found[1]
+            doubtful = np.flatnonzero(labels[m] < 0)
+            if (settled := self._settled(fold, chosen.of(m), doubtful)) is not None:
+                near, weights = codes[settled[0]], np.asarray(settled[1])
                 # Summed as in scikit-learn, so that ties up to rounding are broken equally.
                 sums = [
-                    np.where(near == label, share, 0.0).sum(axis=1)
+                    np.where(near == label, weights, 0.0).sum(axis=1)
                     for label in range(self._n_classes)
                 ]
-                labels[m, open_] = np.argmax(sums, axis=0)
-        sure: Bool = np.all(labels >= 0, axis=1)
-        return labels, sure
+                labels[m, doubtful] = np.argmax(sums, axis=0)
+        is_certain: Bool = np.all(labels >= 0, axis=1)
+        return labels, is_certain
 
-    def _shares(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
-        """Return class shares (n_classes, n, n_test), and which masks (n,) have no doubtful one."""
-        table, codes, n = self._tables[fold], self._codes[fold], len(chosen.pointers) - 1
-        votes = np.empty((self._n_classes, n, table.test.shape[1]), dtype=np.int64)
-        rows = (table.test, table.train, self._largest[fold], codes)
-        count_votes(*rows, chosen.pointers, chosen.columns, self._k, votes)
-        for m in np.flatnonzero((votes[0] < 0).any(axis=1)).tolist():
-            open_ = np.flatnonzero(votes[0, m] < 0)
-            if (found := self._settled(fold, chosen.of(m), open_)) is not None:
-                for label in range(self._n_classes):
-                    votes[label, m, open_] = (codes[found[0]] == label).sum(axis=1)
-        sure: Bool = np.all(votes[0] >= 0, axis=1)
-        return votes / self._k, sure
-
-    def _numbers(self, chosen: Chosen, fold: int) -> tuple[Float, Bool]:
+    def _numbers(
+        self, chosen: Chosen, fold: int, neighbours: Int, n_certain: Int
+    ) -> tuple[Float, Bool]:
         """Return predicted numbers (n, n_test), and which masks have no doubtful one: bool (n,)."""
-        table, n = self._tables[fold], len(chosen.pointers) - 1
-        shape = (n, table.test.shape[1], self._k)
-        who, distance = np.empty(shape, dtype=np.int64), np.empty(shape)
-        sure = np.empty(n, dtype=bool)
-        given = (chosen.pointers, chosen.columns, self._k, who, distance, sure)
-        neighbours_of(table.test, table.train, self._largest[fold], *given)
+        is_certain: Bool = np.all(n_certain == self._k, axis=1)
         if self._weighted:
-            sure &= self._weights_are_sure(chosen, distance, fold)
-            weight = 1.0 / np.where(distance > 0, distance, 1.0)
-        target = table.train_target.astype(np.float64)
+            distances = distances_of(self._rows[fold], chosen, neighbours)
+            is_certain &= self._weights_are_certain(chosen, distances, fold)
+            weights = 1.0 / np.where(distances > 0, distances, 1.0)
+        target = self._tables[fold].train_target.astype(np.float64)
         # Rows of doubtful masks stay zero.
-        numbers = np.zeros(shape[:2])
-        rows = np.arange(shape[1])
-        for m in range(n):
-            if sure[m]:
-                numbers[m] = _mean_of(target[who[m]], weight[m] if self._weighted else None)
-            elif (found := self._settled(fold, chosen.of(m), rows)) is not None:
-                numbers[m], sure[m] = _mean_of(target[found[0]], found[1]), True
-        return numbers, sure
+        numbers = np.zeros(n_certain.shape)
+        every = np.arange(n_certain.shape[1])
+        for m in range(len(numbers)):
+            if is_certain[m]:
+                numbers[m] = _mean_of(target[neighbours[m]], weights[m] if self._weighted else None)
+            elif (settled := self._settled(fold, chosen.of(m), every)) is not None:
+                numbers[m], is_certain[m] = _mean_of(target[settled[0]], settled[1]), True
+        return numbers, is_certain
 
-    def _weights_are_sure(self, chosen: Chosen, distance: Float, fold: int) -> Bool:
+    def _weights_are_certain(self, chosen: Chosen, distances: Float, fold: int) -> Bool:
         """Whether the weights of each mask (n,) are those of a model, which may lose digits."""
-        sure: Bool = np.all(distance > 0, axis=(1, 2))
-        for m in np.flatnonzero(sure).tolist():
+        is_certain: Bool = np.all(distances > 0, axis=(1, 2))
+        for m in np.flatnonzero(is_certain).tolist():
             columns = chosen.of(m)
             if not self._queries_tree(fold, columns):
-                tolerance = rounding_of(self._largest[fold], columns)
-                sure[m] = tolerance < _MARGIN * float(distance[m].min()) ** 2
-        return sure
+                tolerance = rounding_of(self._rows[fold].largest, columns)
+                is_certain[m] = tolerance < _MARGIN * float(distances[m].min()) ** 2
+        return is_certain
 
     def _queries_tree(self, fold: int, columns: Int) -> bool:
         """Whether the estimator builds a tree; otherwise it uses brute force."""
@@ -158,17 +187,17 @@ class NearestPath:
 
     def _settled(self, fold: int, columns: Int, rows: Int) -> tuple[Int, Float | None] | None:
         """Find neighbours and weights (n_rows, k) each as a model does; None if only it can."""
-        way = self._way(fold, columns) if self._exact_scales else None
-        if way is None or self.trust[way].broken:
+        search = self._search(fold, columns) if self._exact_scales else None
+        if search is None or self.trust[search].broken:
             return None
-        table, weight = self._tables[fold], None
-        if way == "tree":
+        table, weights = self._tables[fold], None
+        if search == "tree":
             tree = tree_of(self._model, np.ascontiguousarray(table.train[columns].T))
             query = np.ascontiguousarray(table.test[np.ix_(columns, rows)].T)
-            distance, who = tree.query(query, self._k)
-            weight = _inverse(distance) if self._weighted else None
+            distances, neighbours = tree.query(query, self._k)
+            weights = _inverse(distances) if self._weighted else None
         else:
-            who = self._from_distances(fold, columns, rows, way == "heap")
+            neighbours = self._from_distances(fold, columns, rows, search == "heap")
 
         def agrees() -> bool:
             fitted, tested = fitted_on(self._problem, columns, fold)
@@ -177,16 +206,17 @@ class NearestPath:
                 query = step.transform(query)
             last = fitted[-1] if hasattr(fitted, "steps") else fitted
             expected = last.kneighbors(query, return_distance=False)
-            return np.array_equal(np.sort(expected, axis=1), np.sort(who, axis=1))
+            return np.array_equal(np.sort(expected, axis=1), np.sort(neighbours, axis=1))
 
-        return (who, weight) if self.trust[way].holds(len(rows), agrees) else None
+        return (neighbours, weights) if self.trust[search].holds(len(rows), agrees) else None
 
-    def _way(self, fold: int, columns: Int) -> str | None:
+    def _search(self, fold: int, columns: Int) -> str | None:
         """Return the algorithm by which the model breaks ties, None if a fit is needed."""
         if self._queries_tree(fold, columns):
             return "tree"
         # The sum of the weights depends on their order in the model.
-        if self._weighted or not sums_are_exact(self._whole[fold], self._largest[fold], columns):
+        largest = self._rows[fold].largest
+        if self._weighted or not sums_are_exact(self._whole[fold], largest, columns):
             return None
         kinds = set(self._problem.features.dtypes.iloc[columns])
         if not all(isinstance(kind, np.dtype) and kind != np.uint64 for kind in kinds):
@@ -200,19 +230,19 @@ class NearestPath:
 
     def _from_distances(self, fold: int, columns: Int, rows: Int, by_heap: bool) -> Int:
         """Find neighbours (n_rows, k) by exact distances."""
-        there = reference(self._tables[fold].train, columns)
-        here = np.ones((len(rows), len(columns) + 1))
-        here[:, :-1] = self._tables[fold].test[np.ix_(columns, rows)].T
-        who = np.empty((len(rows), self._k), dtype=np.int64)
-        step = max(1, _CHUNK // there.shape[1])
+        factors = reference(self._tables[fold].train, columns)
+        queries = np.ones((len(rows), len(columns) + 1))
+        queries[:, :-1] = self._tables[fold].test[np.ix_(columns, rows)].T
+        neighbours = np.empty((len(rows), self._k), dtype=np.int64)
+        step = max(1, _CHUNK // factors.shape[1])
         for start in range(0, len(rows), step):
-            distance = here[start : start + step] @ there
-            part = who[start : start + step]
+            distances = queries[start : start + step] @ factors
+            part = neighbours[start : start + step]
             if by_heap:
-                heap_neighbours(distance, part)
+                heap_neighbours(distances, part)
             else:
-                part[:] = np.argpartition(distance, self._k - 1, axis=1)[:, : self._k]
-        return who
+                part[:] = np.argpartition(distances, self._k - 1, axis=1)[:, : self._k]
+        return neighbours
 
 
 def path_of(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
@@ -243,46 +273,46 @@ def tree_of(model: Any, train: Float) -> Any:
     return kind(train, model.leaf_size, metric="euclidean")
 
 
-def _inverse(distance: Float) -> Float:
-    """Return ``1 / distance``; in rows with a distance 0, weights are 1 there and 0 elsewhere."""
-    touching = distance == 0
-    weight = 1.0 / np.where(touching, 1.0, distance)
-    some = touching.any(axis=1)
-    weight[some] = touching[some]
-    return weight
+def _inverse(distances: Float) -> Float:
+    """Return ``1 / distances``; in rows with a distance 0, that weight is 1 and the others 0."""
+    is_zero = distances == 0
+    weights = 1.0 / np.where(is_zero, 1.0, distances)
+    rows = is_zero.any(axis=1)
+    weights[rows] = is_zero[rows]
+    return weights
 
 
-def _mean_of(values: Float, weight: Float | None) -> Float:
+def _mean_of(values: Float, weights: Float | None) -> Float:
     """Return the mean (n_rows,) of the targets of neighbours (n_rows, k)."""
-    if weight is None:
+    if weights is None:
         means: Float = values.mean(axis=1)
         return means
-    weighted: Float = (values * weight).sum(axis=1) / weight.sum(axis=1)
+    weighted: Float = (values * weights).sum(axis=1) / weights.sum(axis=1)
     return weighted
 
 
 @njit(nogil=True, cache=True)
-def heap_neighbours(distance: Float, who: Int) -> None:  # pragma: no cover
-    """Push the distances (n_rows, n_train) through a max-heap into `who` (n_rows, k), unsorted."""
+def heap_neighbours(distances: Float, neighbours: Int) -> None:  # pragma: no cover
+    """Push distances (n_rows, n_train) through a max-heap into neighbours (n_rows, k), unsorted."""
     # A value that is not below the root is skipped; else it replaces the root and is sifted down.
     # Of two equal children, the left one moves up.
-    k = who.shape[1]
-    kept = np.empty(k)
-    for row in range(len(distance)):
-        numbers = who[row]
-        kept[:] = np.inf
+    k = neighbours.shape[1]
+    heap = np.empty(k)
+    for row in range(len(distances)):
+        numbers = neighbours[row]
+        heap[:] = np.inf
         numbers[:] = -1
-        for i in range(distance.shape[1]):
-            value = distance[row, i]
-            if value >= kept[0]:
+        for i in range(distances.shape[1]):
+            value = distances[row, i]
+            if value >= heap[0]:
                 continue
             place = 0
             while 2 * place + 1 < k:
                 child = 2 * place + 1
-                if child + 1 < k and kept[child + 1] > kept[child]:
+                if child + 1 < k and heap[child + 1] > heap[child]:
                     child += 1
-                if kept[child] <= value:
+                if heap[child] <= value:
                     break
-                kept[place], numbers[place] = kept[child], numbers[child]
+                heap[place], numbers[place] = heap[child], numbers[child]
                 place = child
-            kept[place], numbers[place] = value, i
+            heap[place], numbers[place] = value, i

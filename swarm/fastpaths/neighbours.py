@@ -2,39 +2,56 @@
 
 Squared Euclidean distances are sums over features, so that a mask takes one product of its columns
 and no model. They are computed as ``|x|^2 - 2xy + |y|^2``, as in parts of scikit-learn. This loses
-digits: a row is doubtful if rounding, here or in scikit-learn, could change its neighbours in a way
-that changes the result. Functions for many masks take their columns, see :class:`.tables.Chosen`.
+digits: a neighbour is certain if rounding, here or in scikit-learn, cannot replace it by a row that
+changes the result. Functions for many masks take their columns, see :class:`.tables.Chosen`.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from swarm.arrays import Bool, Float, Int
+from swarm.fastpaths.tables import Chosen
 from swarm.threads import one_thread
 
 # Rows whose distances are computed together.
-ROWS = 64
+_ROWS = 64
 # Block size of the search for small values.
 _BLOCK = 16
-# Arrays of :func:`smallest`.
-Scratch = tuple[Float, Int, Int]
+# Arrays of :func:`_smallest`.
+_Scratch = tuple[Float, Int, Int]
+# A tolerance below every difference of distances.
+_NO_DOUBT = -1.0
 # Integers up to this limit are exact in float64.
 _EXACT = 2.0**53
 # Rows that fitted models have to confirm before a rule is trusted.
 _ENOUGH = 64
 
 
+class Rows(NamedTuple):
+    """Rows whose neighbours are needed, and those among which they are, of folds with one table."""
+
+    queries: Float  # (n_columns, n_rows)
+    train: Float  # (n_columns, n_train)
+    largest: Float  # (n_columns,), see largest_squares
+    groups: Int  # (n_train,), equal for rows that give the same result as neighbours
+    is_query: Bool  # (n_folds, n_rows)
+    is_train: Bool  # (n_folds, n_train)
+    are_the_same: bool  # whether both are one table, of which no row is its own neighbour
+
+
 def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
     """Return the largest square of each column in test rows plus that in training rows."""
     # If scales are not exact, its bound grows: a sum over n rows has a relative error of at most
     # n u.
-    found: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
-    return found if exact_scales else found * (1.0 + train.shape[1] / 4.0)
+    largest: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
+    return largest if exact_scales else largest * (1.0 + train.shape[1] / 4.0)
 
 
 def whole_columns(*tables: Float) -> Bool:
@@ -105,12 +122,12 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 
 
 @njit(nogil=True, cache=True)
-def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Return test rows, each with a final 1; see :func:`reference`."""
+def _factors(queries: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
+    """Return rows, each with a final 1; see :func:`reference`."""
     n = len(columns)
     rows = np.empty((stop - start, n + 1))
     for place in range(n):
-        column = test[columns[place]]
+        column = queries[columns[place]]
         for row in range(start, stop):
             rows[row - start, place] = column[row]
     rows[:, n] = 1.0
@@ -118,299 +135,238 @@ def queries(test: Float, columns: Int, start: int, stop: int) -> Float:  # pragm
 
 
 @njit(nogil=True, cache=True)
-def _nearest(
-    test: Float,
-    there: Float,  # see reference
-    columns: Int,
-    start: int,
-    block: Float,  # output, products of the test rows and `there`
-    best: Float,
-    who: Int,
-    scratch: Scratch,
-) -> Float:  # pragma: no cover
-    """Find the nearest training rows from test row `start` on; return :func:`queries`."""
-    here = queries(test, columns, start, min(start + ROWS, test.shape[1]))
-    np.dot(here, there, block[: len(here)])
-    for row in range(len(here)):
-        smallest(block[row], best.shape[1] - 1, best[row], who[row], scratch)
-    return here
+def nearest_rows(
+    rows: Rows, chosen: Chosen, k: int, ties_by_row: bool
+) -> tuple[Int, Int]:  # pragma: no cover
+    """Find the `k` nearest training rows of every row, nearest first, in every fold.
+
+    Returns their numbers (n, n_folds, n_rows, k), and how many of them are certain (n, n_folds,
+    n_rows): all if `ties_by_row`, where distances are exact and the first of equal rows is nearer.
+    """
+    n_masks, n_rows = len(chosen.pointers) - 1, rows.queries.shape[1]
+    n_folds, n_train = rows.is_train.shape
+    neighbours = np.zeros((n_masks, n_folds, n_rows, k), np.int64)
+    n_certain = np.full((n_masks, n_folds, n_rows), k, np.int64)
+    # So many that k + 1 of them are training rows, but for three standard deviations of a random
+    # draw; where they are not, all rows are examined.
+    share = rows.is_train.sum() / rows.is_train.size
+    size = min(n_train, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
+    nearest, distances = np.empty(size, np.int64), np.empty(size)
+    products, masked = np.empty((_ROWS, n_train)), np.empty(n_train)
+    scratch = _scratch_for(n_train)
+    for m in range(n_masks):
+        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+        factors = reference(rows.train, columns)
+        tolerance = _NO_DOUBT if ties_by_row else rounding_of(rows.largest, columns)
+        for row in range(n_rows):
+            if row % _ROWS == 0:
+                block = _factors(rows.queries, columns, row, min(row + _ROWS, n_rows))
+                np.dot(block, factors, products[: len(block)])
+            values = products[row % _ROWS]
+            if rows.are_the_same:
+                values[row] = np.inf
+            _smallest(values, distances, nearest, scratch)
+            for fold in range(n_folds):
+                if not rows.is_query[fold, row]:
+                    continue
+                is_train, numbers = rows.is_train[fold], neighbours[m, fold, row]
+                count, last, following = _first(distances, nearest, is_train, numbers)
+                if count <= k:
+                    for i in range(n_train):
+                        masked[i] = values[i] if is_train[i] else np.inf
+                    least, order = distances[: k + 1].copy(), nearest[: k + 1].copy()
+                    _smallest(masked, least, order, scratch)
+                    count, last, following = _first(least, order, is_train, numbers)
+                if count <= k:
+                    # Distances that overflow.
+                    n_certain[m, fold, row] = 0
+                elif not following - last > tolerance:
+                    low, high = last - tolerance, last + tolerance
+                    if not _are_alike(values, low, high, is_train, rows.groups):
+                        n_certain[m, fold, row] = (values[numbers] < low).sum()
+    return neighbours, n_certain
 
 
 @njit(nogil=True, cache=True)
-def scratch_for(n: int) -> Scratch:  # pragma: no cover
-    """Allocate what :func:`smallest` needs for `n` values: an allocation takes as long as a row."""
+def _first(
+    distances: Float, order: Int, is_train: Bool, numbers: Int
+) -> tuple[int, float, float]:  # pragma: no cover
+    """Fill `numbers` (k,) with the first training rows of `order`."""
+    # Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
+    count, last, k = 0, 0.0, len(numbers)
+    for place in range(len(order)):
+        row = order[place]
+        if row >= 0 and is_train[row]:
+            if count == k:
+                return k + 1, last, distances[place]
+            numbers[count], last = row, distances[place]
+            count += 1
+    return count, last, np.inf
+
+
+@njit(nogil=True, cache=True)
+def _are_alike(
+    values: Float, low: float, high: float, is_train: Bool, groups: Int
+) -> bool:  # pragma: no cover
+    """Whether all training rows that could be the k-th nearest are of the same group."""
+    first = -1
+    for i in range(len(values)):
+        if not is_train[i] or values[i] < low or values[i] > high:
+            continue
+        if first < 0:
+            first = i
+        elif groups[i] != groups[first]:
+            return False
+    return True
+
+
+@njit(nogil=True, cache=True)
+def _scratch_for(n: int) -> _Scratch:  # pragma: no cover
+    """Allocate what `_smallest` needs for `n` values: an allocation takes as long as a row."""
     n_blocks = (n + _BLOCK - 1) // _BLOCK
     return np.empty(n_blocks), np.empty(n_blocks + 1, np.int64), np.empty(_BLOCK + 1, np.int64)
 
 
 @njit(nogil=True, cache=True)
-def smallest(
-    work: Float, k: int, best: Float, who: Int, scratch: Scratch
+def _smallest(
+    values: Float, least: Float, order: Int, scratch: _Scratch
 ) -> None:  # pragma: no cover
-    """Find the `k` + 1 smallest values of `work`, in order; inf and -1 if there are fewer."""
+    """Find the smallest values and their places, in order; inf and -1 if there are fewer."""
     # The inner loops are branch-free, since branches on the values would be unpredictable.
-    lows, kept, found = scratch
-    n, n_blocks = len(work), len(lows)
+    lows, blocks, places = scratch
+    n, n_blocks, k = len(values), len(lows), len(least) - 1
     for b in range(n_blocks):
-        lows[b] = _least(work[b * _BLOCK : (b + 1) * _BLOCK])
+        lows[b] = _minimum(values[b * _BLOCK : (b + 1) * _BLOCK])
     # Each of the k + 1 blocks with the lowest minima has a value up to the highest of these
     # minima. With this bound, most blocks are skipped.
-    best[:] = np.inf
+    least[:] = np.inf
     for b in range(n_blocks):
         value = lows[b]
         for place in range(k, 0, -1):
-            higher = best[place - 1] if best[place - 1] > value else value
-            best[place] = best[place] if best[place] < higher else higher
-        best[0] = best[0] if best[0] < value else value
-    bound = best[k]
-    n_kept = 0
+            higher = least[place - 1] if least[place - 1] > value else value
+            least[place] = least[place] if least[place] < higher else higher
+        least[0] = least[0] if least[0] < value else value
+    bound = least[k]
+    n_searched = 0
     for b in range(n_blocks):
-        kept[n_kept] = b
-        n_kept += lows[b] <= bound
-    best[:] = np.inf
-    who[:] = -1
-    for b in kept[:n_kept]:
-        first, n_found = b * _BLOCK, 0
-        for i in range(first, min(first + _BLOCK, n)):
-            found[n_found] = i
-            n_found += work[i] <= bound
-        for i in found[:n_found]:
-            if work[i] < best[k]:
-                _insert(best, who, k, work[i], i)
+        blocks[n_searched] = b
+        n_searched += lows[b] <= bound
+    least[:] = np.inf
+    order[:] = -1
+    for b in blocks[:n_searched]:
+        start, count = b * _BLOCK, 0
+        for i in range(start, min(start + _BLOCK, n)):
+            places[count] = i
+            count += values[i] <= bound
+        for i in places[:count]:
+            if values[i] < least[k]:
+                _insert(least, order, k, values[i], i)
 
 
 @njit(nogil=True, cache=True)
-def _insert(best: Float, who: Int, k: int, value: float, number: int) -> None:  # pragma: no cover
+def _insert(least: Float, order: Int, k: int, value: float, i: int) -> None:  # pragma: no cover
     """Insert a value into the sorted values, after those equal to it."""
     place = k
-    while place > 0 and value < best[place - 1]:
-        best[place] = best[place - 1]
-        who[place] = who[place - 1]
+    while place > 0 and value < least[place - 1]:
+        least[place] = least[place - 1]
+        order[place] = order[place - 1]
         place -= 1
-    best[place] = value
-    who[place] = number
+    least[place] = value
+    order[place] = i
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def _least(block: Float) -> float:  # pragma: no cover
-    least = block[0]
+def _minimum(block: Float) -> float:  # pragma: no cover
+    minimum = block[0]
     for i in range(len(block)):
         value = block[i]
-        if value < least:
-            least = value
-    return least  # type: ignore[no-any-return]
+        if value < minimum:
+            minimum = value
+    return minimum  # type: ignore[no-any-return]
 
 
 @njit(nogil=True, cache=True)
-def _norm(row: Float) -> float:  # pragma: no cover
-    """Return the sum of squares of a row of :func:`queries`."""
-    norm = 0.0
-    for place in range(len(row) - 1):
-        norm += row[place] * row[place]
-    return norm
-
-
-@njit(nogil=True, cache=True)
-def vote(
-    test: Float,
-    train: Float,
-    largest: Float,  # (n_columns,), see largest_squares
-    codes: Int,  # (n_train,), classes from 0
-    n_classes: int,
-    pointers: Int,
-    chosen: Int,
-    k: int,
-    weighted: bool,  # by inverse distances; neighbours at distance 0 vote alone
-    labels: Int,  # output (n, n_test), -1 if doubtful
+def _squares_of(
+    rows: Rows, columns: Int, row: int, neighbours: Int, squares: Float
 ) -> None:  # pragma: no cover
-    """Vote of the `k` nearest training rows of every test row, first class on ties."""
-    # If other rows are at the distance of the k-th within rounding, the result is certain only if
-    # it does not depend on which of them vote.
-    n_train = train.shape[1]
-    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
-    scratch = scratch_for(n_train)
-    who = np.empty((ROWS, k + 1), np.int64)
-    votes, weight = np.empty(n_classes, np.int64), np.empty(n_classes)
-    for m in range(len(pointers) - 1):
-        columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), reference(train, columns)
-        for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, who, scratch)
-            for row in range(len(here)):
-                if weighted:
-                    best[row] += _norm(here[row])
-                    labels[m, start + row] = _weighed(
-                        best[row], who[row], codes, k, tolerance, weight
-                    )
-                elif best[row, k] - best[row, k - 1] > tolerance:
-                    votes[:] = 0
-                    for place in range(k):
-                        votes[codes[who[row, place]]] += 1
-                    labels[m, start + row] = _most(votes)
-                else:
-                    bound = best[row, k - 1]
-                    labels[m, start + row] = _sure(block[row], bound, tolerance, codes, votes, k)
+    """Fill in squared distances of neighbours (k,) of a row, summed without losing digits."""
+    for place in range(len(neighbours)):
+        total = 0.0
+        for j in columns:
+            step = rows.queries[j, row] - rows.train[j, neighbours[place]]
+            total += step * step
+        squares[place] = total
+
+
+@njit(nogil=True, cache=True)
+def distances_of(rows: Rows, chosen: Chosen, neighbours: Int) -> Float:  # pragma: no cover
+    """Return the distances of neighbours (n, n_rows, k), see :func:`_squares_of`."""
+    squares = np.empty(neighbours.shape)
+    for m in range(len(neighbours)):
+        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+        for row in range(neighbours.shape[1]):
+            _squares_of(rows, columns, row, neighbours[m, row], squares[m, row])
+    return np.sqrt(squares)
 
 
 @njit(nogil=True, cache=True)
 def count_votes(
-    test: Float,
-    train: Float,
-    largest: Float,
-    codes: Int,
-    pointers: Int,
-    chosen: Int,
-    k: int,
-    votes: Int,  # output (n_classes, n, n_test), -1 where doubtful
-) -> None:  # pragma: no cover
-    """As :func:`vote`, but count the votes for each class."""
-    n_train = train.shape[1]
-    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
-    scratch = scratch_for(n_train)
-    who = np.empty((ROWS, k + 1), np.int64)
-    for m in range(len(pointers) - 1):
-        columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), reference(train, columns)
-        for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, who, scratch)
-            for row in range(len(here)):
-                own = votes[:, m, start + row]
-                if best[row, k] - best[row, k - 1] > tolerance:
-                    own[:] = 0
-                    for place in range(k):
-                        own[codes[who[row, place]]] += 1
-                else:
-                    _count_sure(block[row], best[row, k - 1], tolerance, codes, k, own)
+    neighbours: Int, n_certain: Int, codes: Int, n_classes: int
+) -> Int:  # pragma: no cover
+    """Count the votes of the certain neighbours (n, n_rows, k): int64 (n_classes, n, n_rows)."""
+    n, n_rows, _ = neighbours.shape
+    votes = np.zeros((n_classes, n, n_rows), np.int64)
+    for m in range(n):
+        for row in range(n_rows):
+            for neighbour in neighbours[m, row, : n_certain[m, row]]:
+                votes[codes[neighbour], m, row] += 1
+    return votes
 
 
 @njit(nogil=True, cache=True)
-def _count_sure(
-    work: Float, bound: float, tolerance: float, codes: Int, k: int, votes: Int
-) -> None:  # pragma: no cover
-    """Count votes if all rows at distance `bound` have the same class, otherwise -1."""
-    votes[:] = 0
-    left, last = k, -1
-    for i in range(len(work)):
-        if work[i] < bound - tolerance:
-            votes[codes[i]] += 1
-            left -= 1
-        elif work[i] <= bound + tolerance:
-            if last >= 0 and codes[i] != last:
-                votes[:] = -1
-                return
-            last = codes[i]
-    if left > 0:
-        votes[last] += left
-
-
-@njit(nogil=True, cache=True)
-def _sure(
-    work: Float, bound: float, tolerance: float, codes: Int, sure: Int, k: int
+def _heaviest_class(
+    squares: Float, codes: Int, tolerance: float, weights: Float
 ) -> int:  # pragma: no cover
-    """Return the class that wins regardless of which rows at distance `bound` vote, or -1."""
-    sure[:] = 0
-    maybe = np.zeros_like(sure)
-    left = k
-    for i in range(len(work)):
-        if work[i] < bound - tolerance:
-            sure[codes[i]] += 1
-            left -= 1
-        elif work[i] <= bound + tolerance:
-            maybe[codes[i]] += 1
-    return _winner(sure, maybe, left)
-
-
-@njit(nogil=True, cache=True)
-def _most(votes: Int) -> int:  # pragma: no cover
-    """Return the class with the most votes, the first one on ties."""
-    first = 0
-    for label in range(1, len(votes)):
-        if votes[label] > votes[first]:
-            first = label
-    return first
-
-
-@njit(nogil=True, cache=True)
-def _winner(sure: Int, maybe: Int, left: int) -> int:  # pragma: no cover
-    """Return the class that wins regardless of which `left` of the `maybe` rows vote, or -1."""
-    total = maybe.sum()
-    if left == 0:
-        return _most(sure)
-    for winner in range(len(sure)):
-        least = sure[winner] + max(0, left - (total - maybe[winner]))
-        wins = True
-        for label in range(len(sure)):
-            most = sure[label] + min(left, maybe[label])
-            if label != winner and (most > least or (most == least and label < winner)):
-                wins = False
-                break
-        if wins:
-            return winner
-    return -1
-
-
-@njit(nogil=True, cache=True)
-def _weighed(
-    best: Float, who: Int, codes: Int, k: int, tolerance: float, weight: Float
-) -> int:  # pragma: no cover
-    """Return the class with the largest weight, or -1 if doubtful."""
-    if best[k] - best[k - 1] <= tolerance:
-        return -1
-    weight[:] = 0.0
+    """Return the class of neighbours (k,) with the largest weight, or -1 if rounding decides."""
+    weights[:] = 0.0
     error = 0.0
-    here = codes[who[0]]
-    touching, agreed = 0, True
-    for place in range(k):
-        if best[place] <= tolerance:
-            touching += 1
-            agreed = agreed and codes[who[place]] == here
+    n_touching, agree = 0, True
+    for place in range(len(codes)):
+        square = squares[place]
+        if square <= tolerance:
+            n_touching += 1
+            agree = agree and codes[place] == codes[0]
         else:
-            share = 1.0 / np.sqrt(best[place])
-            weight[codes[who[place]]] += share
-            error += share * (tolerance / best[place] + 1e-14)
-    if touching > 0:
+            weight = 1.0 / np.sqrt(square)
+            weights[codes[place]] += weight
+            error += weight * (tolerance / square + 1e-14)
+    if n_touching > 0:
         # Rounding decides whether their distance is 0 or tiny; they win in both cases.
-        if agreed and weight.sum() < 0.5 / np.sqrt(tolerance):
-            return here  # type: ignore[no-any-return]
+        if agree and weights.sum() < 0.5 / np.sqrt(tolerance):
+            return codes[0]  # type: ignore[no-any-return]
         return -1
-    first = int(np.argmax(weight))
+    first = int(np.argmax(weights))
     second = 0.0
-    for label in range(len(weight)):
+    for label in range(len(weights)):
         if label != first:
-            second = max(second, weight[label])
-    return first if weight[first] - second > 2.0 * error else -1
+            second = max(second, weights[label])
+    return first if weights[first] - second > 2.0 * error else -1
 
 
 @njit(nogil=True, cache=True)
-def neighbours_of(
-    test: Float,
-    train: Float,
-    largest: Float,
-    pointers: Int,
-    chosen: Int,
-    k: int,
-    who: Int,  # output (n, n_test, k)
-    distance: Float,  # output (n, n_test, k)
-    sure: Bool,  # output (n,), whether rounding cannot change the neighbours
-) -> None:  # pragma: no cover
-    """Find the `k` nearest training rows of every test row, nearest first."""
-    n_train = train.shape[1]
-    block, best = np.empty((ROWS, n_train)), np.empty((ROWS, k + 1))
-    scratch = scratch_for(n_train)
-    found = np.empty((ROWS, k + 1), np.int64)
-    for m in range(len(pointers) - 1):
-        columns = chosen[pointers[m] : pointers[m + 1]]
-        tolerance, there = rounding_of(largest, columns), reference(train, columns)
-        sure[m] = True
-        for start in range(0, test.shape[1], ROWS):
-            here = _nearest(test, there, columns, start, block, best, found, scratch)
-            for row in range(len(here)):
-                sure[m] = sure[m] and best[row, k] - best[row, k - 1] > tolerance
-                who[m, start + row] = found[row, :k]
-                # Distances are used as weights, so they are summed without losing digits.
-                for place in range(k):
-                    total = 0.0
-                    for j in columns:
-                        step = test[j, start + row] - train[j, found[row, place]]
-                        total += step * step
-                    distance[m, start + row, place] = np.sqrt(total)
+def weigh_votes(
+    rows: Rows, chosen: Chosen, neighbours: Int, codes: Int, n_classes: int
+) -> Int:  # pragma: no cover
+    """Return the class with the largest weight (n, n_rows), or -1 if rounding decides."""
+    n, n_rows, k = neighbours.shape
+    labels, weights, squares = np.empty((n, n_rows), np.int64), np.empty(n_classes), np.empty(k)
+    for m in range(n):
+        columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
+        tolerance = rounding_of(rows.largest, columns)
+        for row in range(n_rows):
+            near = codes[neighbours[m, row]]
+            labels[m, row] = near[0]
+            if (near != near[0]).any():
+                _squares_of(rows, columns, row, neighbours[m, row], squares)
+                labels[m, row] = _heaviest_class(squares, near, tolerance, weights)
+    return labels

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +14,7 @@ from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """Columns of many masks, concatenated."""
 
     pointers: Int  # (n + 1,); mask m has ``columns[pointers[m]:pointers[m + 1]]``, ascending
@@ -24,6 +23,10 @@ class Chosen:
     def of(self, mask: int) -> Int:
         """Return the columns of one mask."""
         return self.columns[self.pointers[mask] : self.pointers[mask + 1]]
+
+    def only(self, mask: int) -> Chosen:
+        """Return one mask alone."""
+        return Chosen(self.pointers[mask : mask + 2] - self.pointers[mask], self.of(mask))
 
 
 @dataclass(frozen=True)
