@@ -35,7 +35,7 @@ def search(n_rows: int, n_columns: int, model: str, seed: int) -> dict[str, Any]
     X = rng.normal(size=(n_rows + N_UNSEEN, n_columns))
     y = rng.integers(0, 2, n_rows + N_UNSEEN)
     train, new = slice(0, n_rows), slice(n_rows, None)
-    selector = SubsetSelector(MODELS[model], epochs=15, confirm=True, random_state=seed)
+    selector = SubsetSelector(MODELS[model], budget=15, confirm=True, random_state=seed)
     selector.fit(X[train], y[train])
     head = selector.judge(X[train], y[train], test=(X[new], y[new]))
     unseen = next(one for one in head.evidence if "unseen" in one.rows)

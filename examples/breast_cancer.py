@@ -17,7 +17,7 @@ def main() -> None:
     model = LGBMClassifier(n_estimators=30, num_leaves=8, random_state=0, verbosity=-1)
 
     # With archive="sqlite:///archive.db" a second fit reuses all evaluations.
-    selector = SubsetSelector(model, scoring="f1", epochs=8, n_jobs=2, verbose=1)
+    selector = SubsetSelector(model, scoring="f1", budget=8, n_jobs=2, verbose=1)
     selector.fit(X_train, y_train)
     print(f"{len(selector.subset_)} of {X.shape[1]} columns, cost {selector.cost_:.4f}")
     print(selector.importances_.head(5).to_string())

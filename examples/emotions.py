@@ -48,8 +48,9 @@ def main() -> None:
     hits = (exact == y_test.to_numpy()).all(axis=1).mean()
     print(f"all {X.shape[1]} columns: every label right for {hits:.1%} of the unseen songs")
     for strategy in ("bpso", "mlaco"):
+        budget = {"distinct": given.distinct}
         selector = SubsetSelector(
-            model, strategy=strategy, scoring="subset_accuracy", distinct=given.distinct
+            model, strategy=strategy, scoring="subset_accuracy", budget=budget
         )
         kept = selector.fit(X_train, y_train).subset_
         model.fit(X_train[kept].to_numpy(), y_train.to_numpy())

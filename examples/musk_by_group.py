@@ -57,7 +57,7 @@ def main() -> None:
         model,
         scoring="f1",
         cv=StratifiedGroupKFold(3),
-        epochs=given.epochs,
+        budget=given.epochs,
         # Fewer and larger steps rank subsets similarly; the full model decides.
         proxy={"params": {"n_estimators": 15, "learning_rate": 0.25, "max_bin": 63}},
         n_jobs=2,

@@ -11,5 +11,5 @@ from sklearn.datasets import load_iris, load_wine
 WINE: Any = load_wine(return_X_y=True, as_frame=True)
 IRIS: Any = load_iris(return_X_y=True)
 FEW = {"n_particles": 4, "n_swarms": 2}
-BRIEF: dict[str, Any] = {"epochs": 2, "cv": 3, "strategy_params": FEW}
+BRIEF: dict[str, Any] = {"budget": 2, "cv": 3, "strategy_params": FEW}
 TREES = LGBMClassifier(n_estimators=3, num_leaves=3, verbosity=-1)

@@ -44,7 +44,7 @@ def permuted(X: pd.DataFrame, seed: int = 1) -> pd.DataFrame:
 
 
 def selector(**options: Any) -> SubsetSelector:
-    return SubsetSelector(**{"estimator": GaussianNB(), "epochs": 3, "cv": 3, **options})
+    return SubsetSelector(**{"estimator": GaussianNB(), "budget": 3, "cv": 3, **options})
 
 
 def rows_of(archive: Path) -> int:

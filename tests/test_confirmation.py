@@ -58,7 +58,7 @@ def cancer() -> tuple[pd.DataFrame, pd.Series]:
 
 @pytest.fixture(scope="module")
 def confirmed(cancer: tuple[pd.DataFrame, pd.Series]) -> SubsetSelector:
-    return SubsetSelector(GaussianNB(), epochs=4, cv=4, confirm=FEW).fit(*cancer)
+    return SubsetSelector(GaussianNB(), budget=4, cv=4, confirm=FEW).fit(*cancer)
 
 
 def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_repeat(
@@ -167,7 +167,7 @@ def test_an_interrupted_search_is_not_confirmed(
         if record.epoch == 2:
             raise KeyboardInterrupt
 
-    selector = SubsetSelector(GaussianNB(), epochs=4, cv=4, confirm=FEW, callbacks=[interrupt])
+    selector = SubsetSelector(GaussianNB(), budget=4, cv=4, confirm=FEW, callbacks=[interrupt])
     with pytest.warns(UserWarning, match="interrupted"):
         selector.fit(*cancer)
     assert selector.confirmation_ is None
@@ -177,7 +177,7 @@ def test_an_interrupted_search_is_not_confirmed(
 def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
     cancer: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = SubsetSelector(GaussianNB(), epochs=3, cv=4).fit(*cancer)
+    plain = SubsetSelector(GaussianNB(), budget=3, cv=4).fit(*cancer)
     evaluate = CrossValidation.evaluate
 
     def stopped(self: CrossValidation, *arguments: Any) -> Any:
@@ -186,7 +186,7 @@ def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
         return evaluate(self, *arguments)
 
     monkeypatch.setattr(CrossValidation, "evaluate", stopped)
-    selector = SubsetSelector(GaussianNB(), epochs=3, cv=4, confirm=FEW)
+    selector = SubsetSelector(GaussianNB(), budget=3, cv=4, confirm=FEW)
     with pytest.warns(UserWarning, match="the confirmation was interrupted"):
         selector.fit(*cancer)
     assert selector.subset_ == plain.subset_

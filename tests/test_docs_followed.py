@@ -88,7 +88,7 @@ def test_the_page_on_strategies_adds_one_in_a_package_of_its_own(tmp_path: Path)
         "assert swarm.make('climb', {'flips': 2}) == Climb(flips=2)\n"
         "X, y = load_wine(return_X_y=True, as_frame=True)\n"
         "for given in ('climb', Climb()):\n"
-        "    print(swarm.SubsetSelector(GaussianNB(), strategy=given, epochs=3).fit(X, y).cost_)"
+        "    print(swarm.SubsetSelector(GaussianNB(), strategy=given, budget=3).fit(X, y).cost_)"
     )
     by_name, by_object = do(["-c", code], tmp_path, **environment).split()
     assert by_name == by_object

@@ -382,7 +382,7 @@ def test_categories_that_json_lacks_are_served_as_they_were_trained(
 def test_a_selector_answers_in_the_names_of_the_table_whatever_lightgbm_refuses() -> None:
     X, y = odd_table()
     model = LGBMClassifier(n_estimators=5, verbosity=-1)
-    options: dict[str, Any] = {"epochs": 2, "cv": 3, "fixed": ['q"uote'], "random_state": 0}
+    options: dict[str, Any] = {"budget": 2, "cv": 3, "fixed": ['q"uote'], "random_state": 0}
     rows, labels = X.iloc[:90], y[:90]
     selector = SubsetSelector(model, **options).fit(rows, labels, categorical_feature=["b,c"])
     assert 'q"uote' in selector.subset_

@@ -274,7 +274,7 @@ def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -
     # One column alone cannot be as good as four that are equally informative.
     features = pd.DataFrame(NOISE).add(TARGET, axis=0)
     confirm = {"goal": "size", "margin": margin, "best": 4, "repeats": 2}
-    selector = SubsetSelector(GaussianNB(), epochs=2, max_size=1, confirm=confirm, cv=3)
+    selector = SubsetSelector(GaussianNB(), budget=2, size=(None, 1), confirm=confirm, cv=3)
     selector.fit(features, TARGET)
     told = {each.code: each for each in selector.findings_}
     assert ("SWM210" in told) == selector.confirmation_.missed == missed
@@ -286,7 +286,7 @@ def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
     features = pd.DataFrame({**NOISE, **ODD["SWM112"]})
     selector = SubsetSelector(
-        GaussianNB(), epochs=3, max_size=2, confirm=True, mute=["SWM202"], cv=3
+        GaussianNB(), budget=3, size=(None, 2), confirm=True, mute=["SWM202"], cv=3
     )
     told = selector.fit(features.head(100), TARGET[:100]).findings_
     assert {"SWM112", "SWM205"} <= {each.code for each in told}
@@ -302,7 +302,7 @@ def test_rows_whose_labels_are_in_another_order_than_those_of_x_are_noticed() ->
     weight = pd.Series(np.ones(100))
 
     def told(X: Any, y: Any, **given: Any) -> list[str]:
-        selector = SubsetSelector(DecisionTreeClassifier(), epochs=1, cv=3)
+        selector = SubsetSelector(DecisionTreeClassifier(), budget=1, cv=3)
         return [
             each.text for each in selector.fit(X, y, **given).findings_ if each.code == "SWM122"
         ]

@@ -87,7 +87,7 @@ def regression() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
 def labels() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
     """Bees on several labels, by the fast path of nearest neighbours."""
     X, y = make_multilabel_classification(240, 24, n_classes=5, random_state=0)
-    selector = SubsetSelector(MLkNN(), strategy="bee_colony", epochs=4, confirm=True)
+    selector = SubsetSelector(MLkNN(), strategy="bee_colony", budget=4, confirm=True)
     return selector, pd.DataFrame(X).add_prefix("x"), y, {}
 
 
@@ -98,7 +98,7 @@ def groups() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
     X = rng.normal(size=(300, 20)) + rng.normal(size=(40, 20))[group]
     y = (X[:, 0] - X[:, 1] + X[:, 2] + rng.normal(size=300) > 0).astype(int)
     cv = StratifiedGroupKFold(5, shuffle=True, random_state=0)
-    selector = SubsetSelector(GaussianNB(), cv=cv, epochs=12, confirm={"goal": "balanced"})
+    selector = SubsetSelector(GaussianNB(), cv=cv, budget=12, confirm={"goal": "balanced"})
     return selector, pd.DataFrame(X).add_prefix("x"), y, {"groups": group}
 
 

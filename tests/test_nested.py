@@ -282,7 +282,7 @@ def test_bad_outer_folds_are_refused_before_anything_is_searched(
 def test_a_selector_in_a_pipeline_is_cross_validated_as_by_hand(tmp_path):
     X, y = load_wine(return_X_y=True, as_frame=True)
     url = f"sqlite:///{tmp_path}/archive.db"
-    selector = SubsetSelector(GaussianNB(), epochs=3, confirm={"repeats": 2}, archive=url)
+    selector = SubsetSelector(GaussianNB(), budget=3, confirm={"repeats": 2}, archive=url)
     nested, folds = make_pipeline(selector, GaussianNB()), StratifiedKFold(3)
     found = cross_validate(nested, X, y, cv=folds, return_estimator=True)
     for (train, test), score, fitted in zip(

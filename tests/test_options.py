@@ -69,7 +69,7 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
     ConfigError: [
         # What does not go together.
         ({"warm": [["ash"]], "strategy": "sfs"}, "strategy"),
-        ({"size": 4, "max_size": 5}, "max_size"),
+        ({"budget": {"epoch": 3}}, "epochs"),
         ({"size": "parsimonious"}, "size"),
         ({**FORWARD, "size": 3, "strategy_params": {"size": 4}}, "size"),
         ({**FORWARD, "strategy_params": {"tol": 0.1}}, "tol"),
@@ -79,13 +79,15 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({"strategy": BinaryPso}, "strategy"),
         ({"strategy_params": {"particles": 3}}, "particles"),
         ({"strategy_params": [1]}, "strategy_params"),
-        ({"n_clusters": 99}, "n_clusters"),
         ({"random_state": np.random.RandomState(0)}, "random_state"),
         ({"n_jobs": "2"}, "n_jobs"),
-        ({"epochs": "many"}, "epochs"),
+        ({"budget": "many"}, "budget"),
+        ({"budget": None}, "budget"),
+        ({"budget": {"fits": 0}}, "fits"),
         ({"cv": iter([])}, "cv"),
         ({"size": 0}, "size"),
         ({"size": (5, 3)}, "size"),
+        ({"size": (None, 0)}, "size"),
         ({**FORWARD, "size": "most"}, "size"),
         ({**FORWARD, "size": "auto", "strategy_params": {"tol": -1}}, "tol"),
         ({**FORWARD, "size": "auto", "strategy_params": {"tol": "x"}}, "tol"),
@@ -107,7 +109,7 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
     ],
     DataError: [({"cv": 200}, "folds")],
     SpaceError: [
-        ({"max_size": 14}, "max_size"),
+        ({"size": (None, 14)}, "max_size"),
         ({"fixed": ["asch"]}, "fixed"),
         ({"fixed": [13]}, "fixed"),
         ({"fixed": [True]}, "fixed"),
@@ -131,7 +133,7 @@ def test_a_selector_refuses_before_training_and_names_the_parameter(
         raise AssertionError("a model was trained")
 
     monkeypatch.setattr(CrossValidation, "evaluate", never)
-    selector = SubsetSelector(**{"estimator": GaussianNB(), "cv": 3, "epochs": 20, **options})
+    selector = SubsetSelector(**{"estimator": GaussianNB(), "cv": 3, "budget": 20, **options})
     with pytest.raises(error, match=rf"\b{name}\b") as caught:
         selector.fit(*WINE)
     assert "\n" not in str(caught.value)

@@ -52,7 +52,7 @@ def numbers() -> tuple[pd.DataFrame, Any]:
 
 
 def selector(**options: Any) -> SubsetSelector:
-    given = {"estimator": GaussianNB(), "epochs": 2, "cv": 3, "prefilter": FEW, **options}
+    given = {"estimator": GaussianNB(), "budget": 2, "cv": 3, "prefilter": FEW, **options}
     return SubsetSelector(**given)
 
 
@@ -151,7 +151,7 @@ def test_noise_does_not_look_like_signal_after_the_ranking() -> None:
 def test_a_requested_size_is_always_kept() -> None:
     X, y = numbers()
     for strategy in ("sfs", "multiswarm"):
-        fitted = selector(strategy=strategy, size=12, epochs="auto").fit(X, y)
+        fitted = selector(strategy=strategy, size=12, budget="auto").fit(X, y)
         assert len(fitted.subset_) == 12
         assert fitted.prefilter_.sizes.min() >= 12
 
@@ -160,7 +160,7 @@ def test_a_requested_size_is_always_kept() -> None:
 def test_auto_cuts_tables_of_more_than_5000_columns_alone() -> None:
     rng = np.random.default_rng(0)
     X, y = pd.DataFrame(rng.normal(size=(40, 5001))).add_prefix("x"), np.arange(40) % 2
-    options = {"strategy": "random", "prefilter": "auto", "epochs": 1}
+    options = {"strategy": "random", "prefilter": "auto", "budget": 1}
     wide = selector(**options).fit(X, y)
     assert 20 <= wide.prefilter_.n_kept <= 5001
     assert selector(**options).fit(X.iloc[:, :5000], y).prefilter_ is None

@@ -71,7 +71,7 @@ def test_rows_of_a_group_stay_together() -> None:
 def test_the_answer_is_measured_on_all_rows_and_the_full_model(options: dict[str, Any]) -> None:
     X, y = WINE
     tree = DecisionTreeClassifier(max_depth=4, random_state=0)
-    selector = SubsetSelector(tree, epochs=3, cv=3, proxy={**options, "best": 5, "probes": 4})
+    selector = SubsetSelector(tree, budget=3, cv=3, proxy={**options, "best": 5, "probes": 4})
     selector.fit(X, y)
     found = selector.result_.measured
     assert 5 <= len(found.costs) <= 9

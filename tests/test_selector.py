@@ -90,7 +90,7 @@ def test_the_example_of_the_docstring_runs() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("model", [GaussianNB(), Ridge()])
 def test_it_passes_every_check_of_scikit_learn(model: Any) -> None:
-    results = check_estimator(SubsetSelector(model, **{**BRIEF, "epochs": 1}), on_fail=None)
+    results = check_estimator(SubsetSelector(model, **{**BRIEF, "budget": 1}), on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40

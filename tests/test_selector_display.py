@@ -32,8 +32,8 @@ CANCER, CANCER_UNSEEN = _SPLIT[::2], _SPLIT[1::2]
 
 @pytest.fixture(scope="module")
 def fitted() -> SubsetSelector:
-    selector = SubsetSelector(GaussianNB(), confirm={"repeats": 1}, **{**BRIEF, "epochs": 4})
-    return selector.set_params(max_size=8).fit(*ROWS)
+    selector = SubsetSelector(GaussianNB(), confirm={"repeats": 1}, **{**BRIEF, "budget": 4})
+    return selector.set_params(size=(None, 8)).fit(*ROWS)
 
 
 # ---------------------------------------------------------------- plots
@@ -111,7 +111,7 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     rng = np.random.default_rng(0)
     features, target = rng.normal(size=(1100, 100)), rng.integers(0, 2, 1100)
     rows, new = slice(0, 100), slice(100, 1100)
-    selector = SubsetSelector(GaussianNB(), epochs=15, confirm=True)
+    selector = SubsetSelector(GaussianNB(), budget=15, confirm=True)
     selector.fit(features[rows], target[rows])
     assert selector.confirmation_.verdict == "better"
     assert "of 100 features selected, not tested on unseen rows" in selector.summary()
@@ -205,7 +205,7 @@ def test_rows_that_can_show_nothing_are_refused(
 
 
 def test_a_selection_without_a_target_is_not_judged() -> None:
-    groups = SubsetSelector(KMeans(2, n_init=1), epochs=1).fit(X[TRAIN])
+    groups = SubsetSelector(KMeans(2, n_init=1), budget=1).fit(X[TRAIN])
     with pytest.raises(InputError, match="without a target"):
         groups.judge(X[TRAIN], None, test=(X[TEST], None))
 

@@ -122,7 +122,7 @@ def selected_by(selector: SubsetSelector, X: Any) -> Any:
 def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kind: str) -> None:
     X, model, by_hand = (one() if callable(one) else one for one in KINDS[kind])
     fixed = [name for name in "kw" if name in getattr(X, "columns", ())]
-    selector = SubsetSelector(model, epochs=1, cv=3, fixed=fixed)
+    selector = SubsetSelector(model, budget=1, cv=3, fixed=fixed)
     pipeline = make_pipeline(selector, clone(model)).fit(X, SIGN)
     table = selected_by(pipeline[0], X if by_hand is None else by_hand)
     expected = clone(model).fit(table, SIGN)
@@ -144,7 +144,7 @@ def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kin
 @pytest.fixture(scope="module")
 def fitted() -> SubsetSelector:
     table = mixed(list("xyz") * 30, "category")
-    return SubsetSelector(BOOSTED, epochs=1, cv=3, fixed=["k"]).fit(table, SIGN)
+    return SubsetSelector(BOOSTED, budget=1, cv=3, fixed=["k"]).fit(table, SIGN)
 
 
 class TestContainers:
@@ -282,7 +282,7 @@ class TestRouting:
         assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
         grid = GridSearchCV(
             pipe,
-            {"subsetselector__max_size": [9]},
+            {"subsetselector__size": [(None, 9)], "subsetselector__budget": [1, {"distinct": 20}]},
             cv=GroupKFold(2),
             scoring=make_scorer(accuracy_score).set_score_request(sample_weight=False),
             error_score="raise",
@@ -386,11 +386,9 @@ class TestCategories:
         assert found.results_["cost"].tolist() == plain.results_["cost"].tolist()
         assert "bin" in found.subset_
 
-    def test_others_are_refused_unless_the_user_knows_better(self, mixed: Any) -> None:
-        with pytest.raises(DataError, match=r"'kind' is categorical .*categorical_support"):
+    def test_others_are_refused(self, mixed: Any) -> None:
+        with pytest.raises(DataError, match=r"'kind' is categorical .*input_tags\.categorical"):
             SubsetSelector(Enabling(), strategy="full").fit(*mixed)
-        selector = SubsetSelector(Enabling(), strategy="full", categorical_support=True)
-        assert len(selector.fit(*mixed).subset_) == 5
 
 
 def test_an_array_with_gaps_goes_to_a_pipeline_that_fills_them() -> None:
@@ -433,7 +431,7 @@ def test_a_model_that_does_not_fit_the_data_is_refused_before_it_is_trained(
 ) -> None:
     monkeypatch.setattr(CrossValidation, "evaluate", lambda *_: pytest.fail("evaluated"))
     with pytest.raises(error, match=words):
-        SubsetSelector(model, cv=3, epochs=2, **options).fit(*data)
+        SubsetSelector(model, cv=3, budget=2, **options).fit(*data)
 
 
 SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
@@ -478,7 +476,7 @@ class TestSeveralOutputs:
         assert np.array_equal(selector.get_support(), expected.get_support())
         scores = cross_val_score(model, selector.transform(X), Y, cv=KFold(4))
         assert selector.cost_ == pytest.approx(1 - scores.mean())
-        assert SubsetSelector(model, epochs=2).fit(X, Y).cost_ < 0.5
+        assert SubsetSelector(model, budget=2).fit(X, Y).cost_ < 0.5
 
     @pytest.mark.parametrize(
         "model", [DecisionTreeClassifier(max_depth=3, random_state=0), KNeighborsClassifier()]
@@ -536,7 +534,7 @@ def test_a_number_of_folds_divides_no_group() -> None:
     groups = np.repeat(np.arange(60), 5)
     rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(300, 4))
     noise = rng.integers(0, 2, 60)[groups]
-    nearest = SubsetSelector(KNeighborsClassifier(1), epochs=2, confirm=True)
+    nearest = SubsetSelector(KNeighborsClassifier(1), budget=2, confirm=True)
     nearest.fit(rows, noise, groups=groups)
     # Without groups, a near copy of each row is in the training rows: a cost of 0.
     assert nearest.cost_ > 0.2

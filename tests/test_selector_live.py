@@ -23,7 +23,7 @@ from tests.selecting import BRIEF as SHORT
 from tests.selecting import IRIS, WINE
 from tests.test_runner import Impatient
 
-BRIEF: dict[str, Any] = {**SHORT, "epochs": 6}
+BRIEF: dict[str, Any] = {**SHORT, "budget": 6}
 
 
 @pytest.fixture(autouse=True)
@@ -50,7 +50,7 @@ def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
     with pytest.warns(UserWarning, match="interrupted after 3 finished epochs"):
         selector.fit(X, y)
     assert selector.interrupted_
-    shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "epochs": 3}).fit(X, y)
+    shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "budget": 3}).fit(X, y)
     assert not shorter.interrupted_
     assert (selector.subset_, selector.cost_) == (shorter.subset_, shorter.cost_)
     assert selector.transform(X).shape == (len(X), len(selector.subset_))
@@ -125,7 +125,7 @@ class TestScikitLearnCallbacks:
         assert len(costs) == n_epochs
         assert selector.result_.reason == ("stopped" if stop_at else "epochs")
         assert not selector.interrupted_
-        quiet = clone(selector).set_params(epochs=n_epochs).set_callbacks().fit(*WINE)
+        quiet = clone(selector).set_params(budget=n_epochs).set_callbacks().fit(*WINE)
         pd.testing.assert_frame_equal(quiet.history_, selector.history_)
 
 
@@ -157,11 +157,11 @@ def test_a_search_that_did_not_reach_the_requested_size_says_so() -> None:
 
 @pytest.mark.parametrize("strategy", ["sbs", "rfe"])
 def test_a_budget_that_ends_before_the_size_is_reached_is_told(strategy: str) -> None:
-    limit = {"sbs": {"fits": 100}, "rfe": {"epochs": 2}}[strategy]
+    budget = {"sbs": {"fits": 100}, "rfe": 2}[strategy]
     with pytest.warns(UserWarning, match="did not reach the requested size 5"):
-        SubsetSelector(DecisionTreeClassifier(), strategy=strategy, size=5, cv=3, **limit).fit(
-            *WINE
-        )
+        SubsetSelector(
+            DecisionTreeClassifier(), strategy=strategy, size=5, cv=3, budget=budget
+        ).fit(*WINE)
 
 
 def test_an_archive_may_be_a_path(tmp_path: Any) -> None:

@@ -31,7 +31,7 @@ TREES = LGBMClassifier(n_estimators=8, num_leaves=4, verbosity=-1, n_jobs=1, ran
 
 @pytest.fixture(scope="module")
 def fitted() -> SubsetSelector:
-    return SubsetSelector(TREES, cv=FOLDS, epochs=4, strategy_params=FEW).fit(*WINE)
+    return SubsetSelector(TREES, cv=FOLDS, budget=4, strategy_params=FEW).fit(*WINE)
 
 
 def test_each_subset_has_one_row_which_is_its_cross_validation(fitted: SubsetSelector) -> None:
@@ -60,7 +60,7 @@ def test_folds_that_were_not_needed_are_not_told_even_if_an_archive_knows_them(
     tmp_path: Any,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'archive.db'}"
-    pruned = SubsetSelector(TREES, cv=FOLDS, epochs=4, strategy_params=FEW)
+    pruned = SubsetSelector(TREES, cv=FOLDS, budget=4, strategy_params=FEW)
     whole = clone(pruned).set_params(pruning=False, archive=url).fit(*WINE)
     assert whole.results_["cost"].notna().all()
     alone, helped = clone(pruned).fit(*WINE), clone(pruned).set_params(archive=url).fit(*WINE)
@@ -109,7 +109,9 @@ def test_a_path_is_walked_to_its_end_and_other_limits_replace_the_default() -> N
     X, y = rng.normal(size=(60, 33)), rng.integers(0, 2, 60)
     path = SubsetSelector(GaussianNB(), strategy="sfs", cv=2).fit(X, y)
     assert len(path.history_) == 33
-    counted = SubsetSelector(GaussianNB(), strategy="random", cv=2, distinct=400).fit(X, y)
+    counted = SubsetSelector(GaussianNB(), strategy="random", cv=2, budget={"distinct": 400}).fit(
+        X, y
+    )
     assert len(counted.results_) == 400
 
 
@@ -180,9 +182,17 @@ def made(seed: int = 0, n_features: int = 12) -> tuple[Any, Any]:
 TWELVE = made()
 
 
-def linear(strategy: str, data: Any = TWELVE, tol: float | None = None, **options: Any) -> Any:
-    options = {"size": "auto", "cv": KFold(3), "strategy_params": {"tol": tol}, **options}
-    return SubsetSelector(LinearRegression(), strategy=strategy, **options).fit(*data)
+def linear(
+    strategy: str,
+    data: Any = TWELVE,
+    tol: float | None = None,
+    rule: str = "auto",
+    bounds: Any = None,
+) -> Any:
+    params = {"size": rule, "tol": tol}
+    return SubsetSelector(
+        LinearRegression(), strategy=strategy, strategy_params=params, size=bounds, cv=KFold(3)
+    ).fit(*data)
 
 
 class TestStopping:
@@ -207,7 +217,7 @@ class TestStopping:
     @pytest.mark.parametrize("strategy", ["sfs", "sbs", "sffs", "sbfs"])
     def test_auto_is_half_of_the_features_without_tol(self, strategy: str) -> None:
         assert linear(strategy).get_support().sum() == 6
-        assert linear(strategy, max_size=4).get_support().sum() == 4
+        assert linear(strategy, bounds=(None, 4)).get_support().sum() == 4
 
     @pytest.mark.parametrize(("strategy", "tol"), [("sffs", 0.01), ("sbfs", -0.01)])
     def test_a_floating_search_stops_too(self, strategy: str, tol: float) -> None:
@@ -220,10 +230,10 @@ class TestStopping:
         assert (1 if strategy == "sbfs" else 12) not in table.index
 
     def test_it_goes_on_to_sizes_that_are_allowed(self) -> None:
-        assert linear("sfs", tol=0.9, min_size=3).get_support().sum() == 3
+        assert linear("sfs", tol=0.9, bounds=(3, None)).get_support().sum() == 3
 
 
 def test_parsimonious_obeys_a_maximum_size() -> None:
-    free = linear("sfs", size="parsimonious")
-    bound = linear("sfs", size="parsimonious", max_size=2)
+    free = linear("sfs", rule="parsimonious")
+    bound = linear("sfs", rule="parsimonious", bounds=(None, 2))
     assert len(bound.subset_) <= 2 < len(free.subset_)

@@ -58,7 +58,7 @@ class TestAnObject:
     def test_it_gives_the_same_answer_as_its_name(self) -> None:
         by_name, by_object, changed = (
             swarm.SubsetSelector(
-                GaussianNB(), strategy=strategy, strategy_params=parameters, epochs=3
+                GaussianNB(), strategy=strategy, strategy_params=parameters, budget=3
             ).fit(*WINE)
             for strategy, parameters in (
                 ("bpso", {"n_particles": 6}),
@@ -82,8 +82,8 @@ class TestAnEntryPoint:
         install("draws")
         assert "draws" in swarm.registry()
         assert type(swarm.make("draws", {"batch_size": 3})).__name__ == "Draws"
-        by_name = swarm.SubsetSelector(GaussianNB(), strategy="draws", epochs=2).fit(*WINE)
-        same = swarm.SubsetSelector(GaussianNB(), strategy="random", epochs=2).fit(*WINE)
+        by_name = swarm.SubsetSelector(GaussianNB(), strategy="draws", budget=2).fit(*WINE)
+        same = swarm.SubsetSelector(GaussianNB(), strategy="random", budget=2).fit(*WINE)
         assert by_name.results_.equals(same.results_)
         assert "Random subsets, from another package (package swarm-draws)" in told("strategies")
         assert "batch_size" in told("strategies", "draws")

@@ -180,7 +180,7 @@ def test_a_selector_searches_on_purged_folds_and_in_outer_ones() -> None:
     X, y = frame[[f"x{i}" for i in range(8)]], frame["y"]
     times = np.column_stack([frame["when"], frame["when"] + 7])
     splitter = PurgedTimeSeriesSplit(3, max_train_size=40)
-    selector = SubsetSelector(GaussianNB(), cv=splitter, epochs=1, n_clusters=4)
+    selector = SubsetSelector(GaussianNB(), cv=splitter, budget=1)
     fitted = clone(selector).fit(X, y, groups=times)
     folds = list(splitter.split(X, y, times))
     # The same folds as a list, and the same horizon in rows.

@@ -41,7 +41,7 @@ def config(warm: Any) -> SelectConfig:
 
 
 def fitted(warm: Any, strategy: str = "bpso") -> SubsetSelector:
-    return SubsetSelector(GaussianNB(), strategy=strategy, warm=warm, epochs=1, cv=3).fit(X, y)
+    return SubsetSelector(GaussianNB(), strategy=strategy, warm=warm, budget=1, cv=3).fit(X, y)
 
 
 def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: Path) -> None:
@@ -56,7 +56,7 @@ def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: P
 
 def test_a_search_behind_a_prefilter_starts_from_them_too() -> None:
     selector = SubsetSelector(
-        GaussianNB(), strategy="bpso", warm=[list(X.columns)], prefilter={"least": 5}, epochs=1
+        GaussianNB(), strategy="bpso", warm=[list(X.columns)], prefilter={"least": 5}, budget=1
     ).fit(X, y)
     assert selector.prefilter_ is not None
     kept = selector.result_.space.subset(selector.prefilter_.kept)

@@ -135,7 +135,7 @@ def test_a_challenger_is_compared_with_the_champion_by_weighted_scores() -> None
 
 def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
     selector = SubsetSelector(
-        GaussianNB(), strategy="random", epochs=2, scoring="f1", weights_in_score=True, n_jobs=1
+        GaussianNB(), strategy="random", budget=2, scoring="f1", weights_in_score=True, n_jobs=1
     )
     fitted, unseen = np.arange(60), np.arange(60, 90)
     given = {"sample_weight": WEIGHT[fitted]}
@@ -154,7 +154,7 @@ def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
 
 def test_a_selector_and_a_configuration_have_the_option() -> None:
     selectors = [
-        SubsetSelector(GaussianNB(), strategy="random", epochs=2, weights_in_score=scored, n_jobs=1)
+        SubsetSelector(GaussianNB(), strategy="random", budget=2, weights_in_score=scored, n_jobs=1)
         for scored in (True, False)
     ]
     found = [selector.fit(X, CLASSES, sample_weight=WEIGHT).results_ for selector in selectors]

@@ -121,9 +121,9 @@ class Task:
 
 def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
     params = dict(params)
-    limit: dict[str, Any] = {"distinct": task.budget}
+    limit: dict[str, Any] = {"budget": {"distinct": task.budget}}
     if "max_share" in params:
-        limit["max_size"] = math.ceil(params.pop("max_share") * task.rows.X.shape[1])
+        limit["size"] = (None, math.ceil(params.pop("max_share") * task.rows.X.shape[1]))
     selector = SubsetSelector(
         task.model,
         **{"scoring": OUR_SCORING, "cv": 5, "random_state": task.seed, **params, **limit},
@@ -188,4 +188,4 @@ def load_compiled_code() -> None:
     X = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 4)), columns=list("abcd"))
     y = (X["a"] > 0).to_numpy().astype(int)
     for make in MODELS.values():
-        SubsetSelector(make(), scoring=OUR_SCORING, distinct=8).fit(X, y)
+        SubsetSelector(make(), scoring=OUR_SCORING, budget={"distinct": 8}).fit(X, y)

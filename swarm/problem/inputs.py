@@ -148,11 +148,11 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = 
         )
 
 
-def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = False) -> None:
-    """Reject columns that the model does not support, unless `categories` declares its support."""
+def check_columns(features: pd.DataFrame, estimator: Any) -> None:
+    """Reject columns that the model does not support."""
     encodes = preprocesses(estimator)
     lightgbm = is_lightgbm(estimator)
-    takes_categories = categories or takes_categorical(estimator)
+    takes_categories = takes_categorical(estimator)
     allows_nan = allows_missing(estimator)
     suspicious = _may_be_rejected(features, lightgbm, allows_nan)
     for name, column in features.loc[:, suspicious].items():
@@ -167,8 +167,8 @@ def check_columns(features: pd.DataFrame, estimator: Any, categories: bool = Fal
             if not takes_categories:
                 raise DataError(
                     f"column {name!r} is categorical but {type(estimator).__name__} needs numbers; "
-                    "encode it in a Pipeline or drop it; an estimator that supports categories "
-                    "says so in its tags, or by categorical_support of SubsetSelector"
+                    "encode it in a Pipeline or drop it, or set input_tags.categorical in "
+                    "the __sklearn_tags__ of an estimator that supports categories"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
             if not encodes:

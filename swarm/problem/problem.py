@@ -90,8 +90,6 @@ class Problem:
     by_column : tuple of str
         Parameters of the estimator that are restricted to the columns of a subset, see
         :mod:`swarm.problem.column_params`. Their positions refer to the user's table.
-    categorical_support : bool
-        Whether the user declared that the estimator supports categories.
     order : tuple of int
         Position of each column of `features` in the table that was given to :meth:`build`.
     weights_in_score : bool
@@ -112,7 +110,6 @@ class Problem:
     fit_params: Mapping[str, Any] = field(default_factory=dict)
     as_array: bool = False
     by_column: tuple[str, ...] = ()
-    categorical_support: bool = False
     order: tuple[int, ...] = ()
     weights_in_score: bool = False
 
@@ -133,7 +130,6 @@ class Problem:
         fit_params: Mapping[str, Any] | None = None,
         as_array: bool = False,
         task: str | None = None,
-        categorical_support: bool = False,
         seed: int = 0,
         weights_in_score: bool = False,
     ) -> Problem:
@@ -177,9 +173,6 @@ class Problem:
             column names.
         task
             As in :class:`Problem`. Default: inferred from the target and the estimator.
-        categorical_support
-            Declare that the estimator supports categorical columns, if neither its tags nor its
-            parameters show it.
         seed
             Seed of shuffled folds and of every ``random_state`` of None.
         weights_in_score
@@ -211,7 +204,7 @@ class Problem:
             params = by_name
             features, space = features.iloc[:, order], space.reordered(order)
         task = task or task_of(target, estimator)
-        check_columns(features, estimator, categorical_support)
+        check_columns(features, estimator)
         check_task(estimator, target, task)
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
@@ -241,7 +234,6 @@ class Problem:
             params,
             as_array,
             by_column,
-            categorical_support,
             tuple(order),
             weights_in_score,
         )
@@ -287,7 +279,7 @@ class Problem:
         check_estimator(estimator, self.scoring)
         given = self.given_columns
         by_column = column_params(estimator, given)
-        check_columns(self.features, estimator, self.categorical_support)
+        check_columns(self.features, estimator)
         check_fit_params(estimator, self.fit_params)
         model = make_deterministic(estimator, seed)
         columns = list(self.features.columns)

@@ -69,7 +69,7 @@ def check_parameters(selector: Any, y: Any) -> None:
     _check_scoring(selector.scoring)
     check_pick(selector.pick)
     if not isinstance(selector.confirm, bool):
-        _check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
+        check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
     if selector.confirm and selector.pick != "best":
         raise ConfigError(
             f"confirm and pick={selector.pick!r} both select a subset; use confirm with a goal, "
@@ -88,7 +88,7 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
         raise ConfigError(
             f"prefilter must be True, False, 'auto' or a mapping of options, got {prefilter!r}"
         )
-    _check_options("prefilter", given, tuple(_PREFILTER_OPTIONS))
+    check_options("prefilter", given, tuple(_PREFILTER_OPTIONS))
     options = {**_PREFILTER_OPTIONS, **given}
     try:
         require("prefilter when", options["when"], one_of=("always", "auto"))
@@ -103,7 +103,7 @@ def proxy_options(proxy: Any) -> dict[str, Any] | None:
     if proxy is None:
         return None
     given = dict(proxy) if isinstance(proxy, Mapping) else {"estimator": proxy}
-    _check_options("proxy", given, tuple(_PROXY_OPTIONS))
+    check_options("proxy", given, tuple(_PROXY_OPTIONS))
     options = {**_PROXY_OPTIONS, **given}
     if not given.keys() & {"estimator", "params", "rows"}:
         raise ConfigError("proxy needs one of the options estimator, params and rows")
@@ -117,12 +117,13 @@ def proxy_options(proxy: Any) -> dict[str, Any] | None:
     return options
 
 
-def _check_options(parameter: str, given: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def check_options(parameter: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """Reject an option of a parameter that is none of `names`."""
     for name in given:
-        if name not in known:
+        if name not in names:
             raise ConfigError(
-                f"unknown option {name!r} of {parameter} (there are {', '.join(known)})"
-                f"{nearest(str(name), known)}"
+                f"unknown option {name!r} of {parameter} (there are {', '.join(names)})"
+                f"{nearest(str(name), names)}"
             )
 
 

@@ -14,16 +14,18 @@ from sklearn.base import is_regressor
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
+from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
+from swarm.selector.checks import check_options
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
 from swarm.strategies.operators.sequential import answer_sizes, check_size
 
-_LIMITS = ("epochs", "distinct", "fits", "seconds", "patience")
+_LIMITS = ("epochs", "evaluations", "distinct", "fits", "seconds", "patience")
 _EPOCHS = 30
 # More epochs than any strategy that terminates by itself takes.
 _NO_LIMIT = 10**9
@@ -37,25 +39,29 @@ _SEVERAL_OUTPUTS = {
 
 
 def budget_of(selector: Any) -> Budget:
-    """Return the budget; ``epochs="auto"`` is 30, or no limit if the search ends otherwise."""
-    ends_by_itself = strategy_class(selector.strategy).ends_by_itself
-    limits = {name: _plain(getattr(selector, name)) for name in _LIMITS}
-    epochs = limits.pop("epochs")
-    if isinstance(epochs, str):
-        if epochs != "auto":
-            raise ConfigError(f"epochs must be a whole number, 'auto' or None, got {epochs!r}")
-        epochs = _NO_LIMIT if ends_by_itself else _EPOCHS
-        if any(limit is not None for limit in limits.values()):
-            epochs = None
+    """Return the limits; ``"auto"`` is 30 epochs, and without a limit a search ends by itself."""
+    given = selector.budget
+    if isinstance(given, Mapping):
+        check_options("budget", given, _LIMITS)
+        limits = {name: _plain(limit) for name, limit in given.items()}
+    elif given is None or given == "auto":
+        ends_by_itself = strategy_class(selector.strategy).ends_by_itself
+        limits = {"epochs": _NO_LIMIT if ends_by_itself else _EPOCHS if given else None}
+    elif isinstance(given, Integral) and not isinstance(given, bool):
+        limits = {"epochs": int(given)}
+    else:
+        raise ConfigError(
+            f"budget must be a number of epochs, 'auto', None or a mapping of limits, got {given!r}"
+        )
     try:
-        return Budget(epochs=epochs, **limits)
+        return Budget(**limits)
     except ConfigError:
         raise
     except ValueError as error:
         raise ConfigError(str(error)) from error
 
 
-def known_epochs(budget: Budget) -> int | None:
+def epochs_of(budget: Budget) -> int | None:
     """Maximum number of epochs, None if unknown."""
     return None if budget.epochs == _NO_LIMIT else budget.epochs
 
@@ -78,37 +84,38 @@ def _plain(value: Any) -> Any:
 def sized(selector: Any) -> tuple[Strategy, int, int | None]:
     """Return the strategy for the requested number of units, and the bounds of the space."""
     strategy, params = selector.strategy, selector.strategy_params
-    bounds = selector.min_size, selector.max_size
-    if selector.size is None:
-        return make(strategy, params), *bounds
     size = _plain(selector.size)
+    if size is None:
+        return make(strategy, params), 1, None
+    is_open = isinstance(size, tuple) and len(size) == 2 and None in size
     try:
-        check_size(size)
+        if not is_open:
+            check_size(size)
+        for end in size if is_open else ():
+            require("an end of size", 1 if end is None else end, at_least=1, whole=True)
     except ValueError as error:
         raise ConfigError(str(error)) from error
+    if is_open:
+        return make(strategy, params), 1 if size[0] is None else size[0], size[1]
     kind, name = strategy_class(strategy), name_of(strategy)
     # For other strategies the bounds of the space set the size.
     takes_number = kind.crosses_size_bounds and isinstance(size, int)
     if kind.size_parameter is not None and (kind.takes_size_rules or takes_number):
         _refuse_second_size(strategy, params or {}, kind.size_parameter, size)
-        return make(strategy, {**(params or {}), kind.size_parameter: size}), *bounds
+        return make(strategy, {**(params or {}), kind.size_parameter: size}), 1, None
     made = make(strategy, params)
     if size == "parsimonious":
         raise ConfigError(
             f"strategy {name!r} does not support size 'parsimonious'; use pick='parsimonious'"
         )
     if size == "auto":
-        takers = ", ".join(known for known, one in STRATEGIES.items() if one.takes_size_rules)
+        takers = ", ".join(other for other, one in STRATEGIES.items() if one.takes_size_rules)
         raise ConfigError(
             f"strategy {name!r} does not support size 'auto', which is for {takers}; "
             "pass a number or a pair (min, max)"
         )
     if isinstance(size, str):
-        return made, *bounds
-    if bounds != (1, None):
-        raise ConfigError(
-            f"size {size!r} and min_size or max_size are both given; omit one of them"
-        )
+        return made, 1, None
     least, largest = (size, size) if isinstance(size, int) else size
     return made, least, largest
 

@@ -78,7 +78,6 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
         fit_params=fit_params,
         as_array=as_array,
         task=task,
-        categorical_support=selector.categorical_support,
         seed=selector.random_state,
         weights_in_score=selector.weights_in_score,
     )
@@ -105,7 +104,6 @@ def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
             problem.space,
             None if problem.task == "unsupervised" else problem.target,
             problem.task,
-            n_clusters=selector.n_clusters,
             warm=warm,
             needs=strategy.needs,
         )
@@ -169,4 +167,4 @@ def _prefilter(selector: Any, posed: PosedProblem, ranked: Problem) -> Prefilter
         return None
     # Folds that cannot be drawn again are also those of the search.
     fresh = posed.on_fresh_folds(1, first=0) or posed.problem
-    return Prefilter.of(ranked, fresh.folds, posed.strategy, given["least"], selector.n_clusters)
+    return Prefilter.of(ranked, fresh.folds, posed.strategy, given["least"])

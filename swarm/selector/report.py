@@ -165,7 +165,7 @@ def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> TestRows:
     rows = table[list(problem.features.columns)].reset_index(drop=True)
     target = _target(as_target(test[1]))
     check_rows(rows, target.to_numpy())
-    check_columns(rows, problem.estimator, selector.categorical_support)
+    check_columns(rows, problem.estimator)
     seen = _seen(problem, rows, target)
     if seen:
         raise InputError(

@@ -34,7 +34,7 @@ from swarm.search.history import EpochRecord
 from swarm.search.plan import SearchPlan
 from swarm.search.runner import FinishedSearch, run_search
 from swarm.selector.checks import check_parameters
-from swarm.selector.defaults import bounds_of_answer, budget_of, known_epochs
+from swarm.selector.defaults import bounds_of_answer, budget_of, epochs_of
 from swarm.selector.display import SelectionDisplay
 from swarm.selector.inputs import (
     as_pandas,
@@ -60,52 +60,26 @@ class SubsetSelector(
 ):
     """Select the features with which an estimator has the best cross-validated score.
 
+    The parameters are, in this order, those of the search (`strategy` to `prefilter`), of its space
+    (`size` to `groups`), of the folds and scores (`scoring` to `importance`), of the choice among
+    the evaluated subsets (`pick`, `confirm`), and of the computation (`pruning` to `verbose`).
+
     Parameters
     ----------
     estimator : estimator
-        Any scikit-learn estimator; it is cloned, not modified.
+        Any scikit-learn estimator; it is cloned, not modified. Categorical columns need one whose
+        tags (``input_tags.categorical``) or parameters indicate that it supports them. Parameters
+        that name columns, such as CatBoost's ``cat_features``, are restricted to those of a subset.
     strategy : str or Strategy
         Search algorithm: a name in :func:`swarm.strategies.catalogue.registry`, or an instance of a
         class derived from :class:`swarm.strategies.base.Strategy`.
     strategy_params : mapping, optional
         Parameters that differ from the defaults of the strategy, or from those of the object.
-    scoring : str or callable, optional
-        Default: accuracy, or r2 for a regressor.
-    cv : int, splitter or list of (train, test)
-        Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
-        pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
-        rows it was trained on, which favours models that overfit. For rows in order of time:
-        scikit-learn's ``TimeSeriesSplit``, or :class:`swarm.PurgedTimeSeriesSplit` and
-        :class:`swarm.PurgedKFold`, which read the times from the ``groups`` of :meth:`fit`.
-    size : int, (min, max), "best", "parsimonious" or "auto", optional
-        Number of features to select. The strings are for sequential strategies: ``"best"``, the
-        cheapest of all sizes on the path; ``"parsimonious"``, the smallest within one standard
-        error of it; ``"auto"``, half of the features, or with ``strategy_params={"tol": ...}`` as
-        many as improve the cost by at least `tol` each.
-    pick : "best", "parsimonious" or "knee"
-        Which of the measured subsets to select: the best of the search, the smallest within one
-        standard error of the lowest cost, or the knee of the Pareto front, beyond which further
-        features improve the cost only slightly; see :mod:`swarm.search.candidates` and
-        :meth:`repick`.
-        Both buy size and cost some score on unseen rows; `confirm` with a goal tests the loss.
-    epochs : int, "auto" or None
-        Maximum number of epochs. ``"auto"``: 30, or no limit if another limit is given or the
-        strategy terminates by itself.
-    distinct, fits, seconds, patience : optional
-        Other limits, see :class:`swarm.search.budget.Budget`.
-    fixed, forbidden, groups, min_size, max_size
-        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
-        or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
-    importance : str
-        Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
-    categorical_support : bool
-        Whether `estimator` accepts categorical columns although neither its tags nor its
-        parameters indicate it. Parameters that name columns, such as CatBoost's ``cat_features``,
-        are restricted to the columns of a subset.
-    weights_in_score : bool
-        Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
-    n_clusters : int, optional
-        Number of feature clusters for the initial positions.
+    budget : int, "auto", mapping or None
+        When the search ends: a number of epochs, or a mapping of limits, of which the first that is
+        reached ends it: `epochs`, `evaluations`, `distinct`, `fits`, `seconds` and `patience` of
+        :class:`swarm.search.budget.Budget`. ``"auto"``: 30 epochs, or no limit if the strategy
+        terminates by itself. None: no limit, for such strategies only.
     warm : path, masks or lists of features, optional
         Subsets that the strategy evaluates first, the best first: a ``features.json`` of a run or
         of a refresh, masks (n, n_features), or lists of names or positions. Strategies without a
@@ -117,18 +91,45 @@ class SubsetSelector(
         `best` (16), the number of best subsets that are then measured on `estimator` itself and
         all rows, and `probes` (12), that of others by which both are compared; see
         :mod:`swarm.search.proxy`.
-    confirm : bool or mapping, default=False
-        Evaluate the best subsets again on fold partitions that the search never used, and select
-        among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (5), and `goal`, `margin` and `confidence` of
-        :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
-        a number of folds or a shuffled splitter.
     prefilter : bool, "auto" or mapping, default="auto"
         Rank all features by the importances of the model, keep the first ones, and search only
         those. Their number is the one with the lowest cost on fresh folds, where possible; see
         :mod:`swarm.search.prefilter`. True: always; ``"auto"``: for more than 5,000 columns,
         the largest number that most strategies search. A mapping has the options `when`,
         ``"always"`` or ``"auto"``, and `least`, the smallest number of units to keep (20).
+    size : int, (min, max), "best", "parsimonious" or "auto", optional
+        Number of features to select; a group counts once. An end of the pair may be None, which
+        leaves it open. The strings are for sequential strategies: ``"best"``, the
+        cheapest of all sizes on the path; ``"parsimonious"``, the smallest within one standard
+        error of it; ``"auto"``, half of the features, or with ``strategy_params={"tol": ...}`` as
+        many as improve the cost by at least `tol` each.
+    fixed, forbidden, groups
+        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
+        or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
+    scoring : str or callable, optional
+        Default: accuracy, or r2 for a regressor.
+    cv : int, splitter or list of (train, test)
+        Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
+        pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
+        rows it was trained on, which favours models that overfit. For rows in order of time:
+        scikit-learn's ``TimeSeriesSplit``, or :class:`swarm.PurgedTimeSeriesSplit` and
+        :class:`swarm.PurgedKFold`, which read the times from the ``groups`` of :meth:`fit`.
+    weights_in_score : bool
+        Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
+    importance : str
+        Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
+    pick : "best", "parsimonious" or "knee"
+        Which of the measured subsets to select: the best of the search, the smallest within one
+        standard error of the lowest cost, or the knee of the Pareto front, beyond which further
+        features improve the cost only slightly; see :mod:`swarm.search.candidates` and
+        :meth:`repick`.
+        Both buy size and cost some score on unseen rows; `confirm` with a goal tests the loss.
+    confirm : bool or mapping, default=False
+        Evaluate the best subsets again on fold partitions that the search never used, and select
+        among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
+        the number of partitions (5), and `goal`, `margin` and `confidence` of
+        :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
+        a number of folds or a shuffled splitter.
     pruning : bool
         Stop training subsets that cannot win any more. Does not change the selected subset; without
         pruning `results_` has every cost.
@@ -198,7 +199,7 @@ class SubsetSelector(
     >>> from sklearn.naive_bayes import GaussianNB
     >>> from swarm import SubsetSelector
     >>> X, y = load_wine(return_X_y=True, as_frame=True)
-    >>> selector = SubsetSelector(GaussianNB(), epochs=3).fit(X, y)
+    >>> selector = SubsetSelector(GaussianNB(), budget=3).fit(X, y)
     >>> selector.transform(X).shape[1] == len(selector.subset_)
     True
     >>> len(selector.subset_) >= len(selector.repick("parsimonious").subset_)
@@ -211,28 +212,20 @@ class SubsetSelector(
         *,
         strategy: str | Strategy = "multiswarm",
         strategy_params: Mapping[str, object] | None = None,
-        scoring: str | Callable[..., float] | None = None,
-        cv: Any = 5,
-        size: int | str | tuple[int, int] | None = None,
-        pick: str = "best",
-        epochs: int | str | None = "auto",
-        distinct: int | None = None,
-        fits: int | None = None,
-        seconds: float | None = None,
-        patience: int | None = None,
+        budget: int | str | Mapping[str, float | None] | None = "auto",
+        warm: Any = None,
+        proxy: Any = None,
+        prefilter: bool | str | Mapping[str, Any] = "auto",
+        size: int | str | tuple[int | None, int | None] | None = None,
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
-        min_size: int = 1,
-        max_size: int | None = None,
-        importance: str = "auto",
-        categorical_support: bool = False,
+        scoring: str | Callable[..., float] | None = None,
+        cv: Any = 5,
         weights_in_score: bool = False,
-        n_clusters: int | None = None,
-        warm: Any = None,
-        proxy: Any = None,
+        importance: str = "auto",
+        pick: str = "best",
         confirm: bool | Mapping[str, Any] = False,
-        prefilter: bool | str | Mapping[str, Any] = "auto",
         pruning: bool = True,
         n_jobs: int | None = 1,
         random_state: int = 0,
@@ -244,28 +237,20 @@ class SubsetSelector(
         self.estimator = estimator
         self.strategy = strategy
         self.strategy_params = strategy_params
-        self.scoring = scoring
-        self.cv = cv
+        self.budget = budget
+        self.warm = warm
+        self.proxy = proxy
+        self.prefilter = prefilter
         self.size = size
-        self.pick = pick
-        self.epochs = epochs
-        self.distinct = distinct
-        self.fits = fits
-        self.seconds = seconds
-        self.patience = patience
         self.fixed = fixed
         self.forbidden = forbidden
         self.groups = groups
-        self.min_size = min_size
-        self.max_size = max_size
-        self.importance = importance
-        self.categorical_support = categorical_support
+        self.scoring = scoring
+        self.cv = cv
         self.weights_in_score = weights_in_score
-        self.n_clusters = n_clusters
-        self.warm = warm
-        self.proxy = proxy
+        self.importance = importance
+        self.pick = pick
         self.confirm = confirm
-        self.prefilter = prefilter
         self.pruning = pruning
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -312,9 +297,9 @@ class SubsetSelector(
         """
         check_parameters(self, y)
         budget = budget_of(self)
-        tasks = FitCallbacks(self, X, y, params, known_epochs(budget))
+        tasks = FitCallbacks(self, X, y, params, epochs_of(budget))
         plan = plan_of(self, pose(self, X, y, params), budget)
-        strategy, space, epochs = plan.strategy, plan.problem.space, known_epochs(budget)
+        strategy, space, epochs = plan.strategy, plan.problem.space, epochs_of(budget)
         until_finished = strategy.epochs_in(space)
         if until_finished is not None:
             epochs = min(epochs or until_finished, until_finished)
@@ -512,7 +497,7 @@ class SubsetSelector(
         tags.target_tags.multi_output = inner is not None and inner.target_tags.multi_output
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = allows_missing(self.estimator)
-        tags.input_tags.categorical = self.categorical_support or takes_categorical(self.estimator)
+        tags.input_tags.categorical = takes_categorical(self.estimator)
         return tags
 
     def _get_support_mask(self) -> Bool:

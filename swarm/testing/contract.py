@@ -218,7 +218,7 @@ class StrategyContract:
         rng = np.random.default_rng(0)
         table = rng.normal(size=(40, 5))
         target = (table[:, 1] + table[:, 3] > 0).astype(int)
-        selector = SubsetSelector(GaussianNB(), strategy=self.strategy, cv=2, epochs=2)
+        selector = SubsetSelector(GaussianNB(), strategy=self.strategy, cv=2, budget=2)
         other = clone(selector).fit(table, target)
         assert other.strategy == self.strategy
         assert other.results_.equals(selector.fit(table, target).results_)
