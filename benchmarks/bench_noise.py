@@ -44,7 +44,7 @@ def search(n_rows: int, n_columns: int, model: str, seed: int) -> dict[str, Any]
         "n_features": len(selector.subset_),
         "fresh_verdict": selector.confirmation_.verdict,
         "fresh_accuracy": round(1 - selector.confirmation_.cost, 4),
-        "unseen_verdict": unseen.verdict,
+        "unseen_verdict": unseen.outcome,
         "unseen_accuracy": round(unseen.chosen, 4),
         "headline": head.title.split(",")[0].split(":")[0],
     }

@@ -21,9 +21,9 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
-from swarm.validation.headline import Headline, headline
-from swarm.validation.judgement import number
 from swarm.validation.metrics import display_name
+from swarm.validation.sentences import number
+from swarm.validation.verdict import Headline, headline
 from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
@@ -144,7 +144,6 @@ def evaluate(
             run.train,
             test,
             ensemble,
-            result.features,
             result.cost,
             by_group=config.split.kind == "group",
             metrics=config.test.metrics,
@@ -212,7 +211,7 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     head, judgement = outcome.headline, outcome.judgement
     declined = run.registered is not None and head.loses and not asked
     name = None if declined else run.registered
-    told = " ".join([f"{head.title}.", *outcome.lines, judgement.verdict()])
+    told = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
     digest = _digest(ensemble)
     known = log.tracking.run(log.run_id).data.tags
     is_known = known.get("answer") == digest and "model" in known
@@ -252,7 +251,7 @@ def describe(run: SearchRun, outcome: Outcome) -> None:
     tags |= {
         "stopped": result.reason,
         "headline": head.title,
-        "verdict": judgement.verdict(),
+        "verdict": judgement.sentence(),
         "findings": codes_of(outcome.findings),
     }
     log.tag(tags)
@@ -264,7 +263,7 @@ def describe(run: SearchRun, outcome: Outcome) -> None:
     }
     text = outcome.markdown()
     log.note(text, links, [config.description])
-    log_line(f"{head.title}. {judgement.verdict()}")
+    log_line(f"{head.title}. {judgement.sentence()}")
     show_answer(config.name, text, judgement, log.tracking, log.run_id)
 
 

@@ -33,8 +33,7 @@ from swarm.findings import Finding, found, unmuted
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
 from swarm.validation.drift import drift_table
-from swarm.validation.holdout import judged_metrics
-from swarm.validation.metrics import METRICS, default_metrics, natural_name
+from swarm.validation.metrics import METRICS, default_metrics, judged_metrics, natural_name
 from swarm.validation.paired_comparison import PairedComparison
 from tasks.files import parquet
 from tasks.refresh.champion import CHALLENGER, Champion, Champions

@@ -83,7 +83,7 @@ def select(config: SelectConfig) -> State:
 
     def attempt() -> str:
         # `fn` rather than a subflow: tasks and artifacts belong to this run.
-        return run.fn(read_parameter(config, SelectConfig), None, 1).judgement.verdict()
+        return run.fn(read_parameter(config, SelectConfig), None, 1).judgement.sentence()
 
     return _concluded(attempt)
 

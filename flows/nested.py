@@ -28,9 +28,9 @@ from swarm.errors import ConfigError
 from swarm.problem.scoring import Scoring
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.judgement import number, with_interval
 from swarm.validation.metrics import display_name, value_range
 from swarm.validation.nested import NestedEstimate, estimate
+from swarm.validation.sentences import number, with_interval
 from swarm.validation.stability import CORE, NOISE
 from tasks.nested import (
     STAGES,

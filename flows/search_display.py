@@ -16,8 +16,8 @@ from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
-from swarm.validation.judgement import number
 from swarm.validation.metrics import display_name, natural_name
+from swarm.validation.sentences import number
 from tasks.tracking.curves import fresh_score
 
 

@@ -16,8 +16,9 @@ from rich.table import Table
 from flows.terminal import echo, pages_of, store_option
 from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
 from swarm.search.result import listed
-from swarm.validation.judgement import number, signed
 from swarm.validation.metrics import display_name
+from swarm.validation.records import judgement_record
+from swarm.validation.sentences import number, signed
 
 if TYPE_CHECKING:
     from conf.schema import CompareConfig, RefreshConfig, SelectConfig
@@ -100,7 +101,7 @@ def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
         "model_inputs": outcome.model_inputs,
         "cost": result.cost,
         "confirmation": None if confirmation is None else confirmation.as_dict(),
-        "evaluation": outcome.judgement.as_dict(),
+        "evaluation": judgement_record(outcome.judgement),
         "epochs": result.state.epoch,
         "reason": result.reason,
         "model": outcome.model_uri or None,

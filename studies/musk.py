@@ -136,7 +136,7 @@ def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out
         "plan": digest_of(config),
     }
     tables = {
-        "figures": judgement.table.drop(columns="n_models"),
+        "figures": judgement.table[["contender", "metric", "value", "low", "high", "n_features"]],
         "epochs": result.history[["epoch", "best_cost", "best_size"]],
         "runs": pd.DataFrame([row]),
     }

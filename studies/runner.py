@@ -31,10 +31,11 @@ from conf.sections import EvaluationSection, StrategySection
 from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
 from flows.prefect_server import start_prefect
 from flows.terminal import cell_display
+from swarm import validation
+from swarm.ensemble import SubsetEnsemble
 from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make, strategy_class
-from swarm.validation import judge
 from tasks.files import write_atomically
 from tasks.search_cell import Cell, CellResult, search_cell
 
@@ -267,16 +268,13 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
     problem, train, test = data.problem, data.train, data.test
     assert test is not None
     masks, _ = search.best_members(_N_MODELS)
-    answer = judge(
-        problem.estimator,
-        (train.features, train.target),
-        (test.features, test.target),
-        [search.space.subset(mask) for mask in masks],
-        best=search.features,
+    answer = validation.judge(
         # The rows of the studies are those of a majority vote.
-        vote="hard",
+        SubsetEnsemble(problem.estimator, [search.space.subset(mask) for mask in masks], "hard"),
+        validation.Rows(train.features, train.target),
+        validation.Rows(test.features, test.target),
         space=problem.space,
-        cost_of=problem.scoring.cost,
+        scoring=problem.scoring,
         n_random=_N_RANDOM,
         # The intervals of the studies come from the resamples, not from a bootstrap.
         n_resamples=1,

@@ -131,7 +131,6 @@ def run_outer_fold(
         train,
         test,
         ensemble,
-        result.features,
         result.cost,
         by_group=train.groups is not None,
         metrics=metrics,
@@ -141,7 +140,7 @@ def run_outer_fold(
         n_jobs=plan.evaluation.get("n_jobs", 1),
     )
     judged = perf_counter()
-    confirmation, guessing = result.confirmation, judgement.guessing
+    confirmation = result.confirmation
     scores = OuterScores(
         n_train=len(train.features),
         n_test=len(test.features),
@@ -149,7 +148,7 @@ def run_outer_fold(
         confirmed_cost=None if confirmation is None else confirmation.cost,
         costs=dict(judgement.costs),
         table=judgement.table[["contender", "metric", "value", "n_features"]],
-        guess=guessing.value if guessing and plan.problem.scoring.is_named else None,
+        guess=judgement.guess if plan.problem.scoring.is_named else None,
     )
     (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _confirmed(plan, result, archive)
     assert searched.fits is not None

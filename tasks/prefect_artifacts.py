@@ -51,11 +51,11 @@ def show_answer(
     if _flow_run() is None:
         return False
     text = f"{text}\n\n{_run_link(tracking, run_id)}\n"
-    figures = f"On {judgement.n_rows} unseen rows, with {judgement.level:.0%} intervals"
+    figures = f"On {judgement.n_rows} unseen rows, with {judgement.bootstrap.level:.0%} intervals"
     return _made(
         _table(f"{name}-figures", _figure_rows(judgement), figures),
         ArtifactCreate(
-            type="markdown", key=_key(f"{name}-answer"), data=text, description=judgement.verdict()
+            type="markdown", key=_key(f"{name}-answer"), data=text, description=judgement.sentence()
         ),
     )
 

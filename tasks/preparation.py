@@ -24,7 +24,7 @@ from swarm.search.confirmation import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.holdout import judged_metrics
+from swarm.validation.metrics import judged_metrics
 from swarm.validation.scorer_metrics import check_scorable
 from tasks.split import label_spans
 from tasks.table import Table

@@ -23,8 +23,10 @@ from swarm.search.runner import FinishedSearch
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses, Unseen, feature_losses
-from swarm.validation.headline import Headline
 from swarm.validation.metrics import cost_label
+from swarm.validation.records import headline_record, judgement_record
+from swarm.validation.sentences import positive_class
+from swarm.validation.verdict import Headline
 from tasks.files import json_file, parquet
 from tasks.step import step
 from tasks.table import Table
@@ -145,12 +147,10 @@ def judgement_files(
     judgement: Judgement, head: Headline, row: pd.Series | None = None
 ) -> dict[str, bytes]:
     """Return ``evaluation.json``, its metrics as a table, and ``predictions.parquet``."""
-    gaps = judgement.differences.drop(columns="favours")
-    gaps = gaps.rename(columns={"low": "difference_low", "high": "difference_high"})
-    table = judgement.table.merge(gaps, "left", ["contender", "metric"])
+    record = {"headline": headline_record(head), **judgement_record(judgement)}
     return {
-        "evaluation.csv": table.to_csv(index=False).encode(),
-        "evaluation.json": json_file({"headline": head.as_dict(), **judgement.as_dict()}),
+        "evaluation.csv": judgement.table.to_csv(index=False).encode(),
+        "evaluation.json": json_file(record),
         "predictions.parquet": parquet(predictions_of(judgement, row)),
     }
 
@@ -251,7 +251,7 @@ def report_data(
         names = list(space.columns)
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
     return ReportData(
-        verdict=judgement.verdict(),
+        verdict=judgement.sentence(),
         features=result.features,
         n_available=space.n_columns,
         subsets=[
@@ -260,14 +260,13 @@ def report_data(
         history=result.history,
         evaluations=evaluations,
         figures=judgement.table,
-        differences=judgement.differences,
         importances=_importances(result, finished, known),
         distance=distance,
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         cost_label=cost_label(search.problem.scoring),
-        level=judgement.level,
-        positive=judgement.positive,
+        level=judgement.bootstrap.level,
+        positive=positive_class(judgement),
         **described,
     )
 
@@ -312,13 +311,11 @@ def ensemble_metrics(judgement: Judgement) -> dict[str, float]:
 
 def selection_metrics(judgement: Judgement) -> dict[str, float]:
     """Return the difference of best subset and all features on the test rows, and the optimism."""
-    metrics: dict[str, float] = {}
-    if judgement.selection is not None:
-        found = judgement.selection
-        own = f"test/best_subset_minus_all_{found.metric}"
-        metrics[own] = found.difference
-        if found.low == found.low:
-            metrics |= {f"{own}_low": found.low, f"{own}_high": found.high}
+    verdict = judgement.verdict
+    name = f"test/best_subset_minus_all_{verdict.metric}"
+    metrics = {name: verdict.difference}
+    if not math.isnan(verdict.low):
+        metrics |= {f"{name}_low": verdict.low, f"{name}_high": verdict.high}
     if judgement.optimism is not None:
         metrics["test/optimism"] = judgement.optimism
     return metrics

@@ -18,7 +18,7 @@ from swarm.search.driver import Search, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
-from swarm.validation import Judgement, judge
+from swarm.validation import Judgement, Rows, judge
 from tasks.models.registry import log_ensemble
 from tasks.preparation import compute_hints, measure_distances, pose
 from tasks.sources import fetch
@@ -77,7 +77,6 @@ def judge_answer(
     train: Table,
     test: Table,
     ensemble: SubsetEnsemble,
-    best: Sequence[str],
     cv_cost: float,
     *,
     by_group: bool,
@@ -89,19 +88,16 @@ def judge_answer(
     by group: members that have not seen some of the groups would be at an unfair disadvantage.
     """
     return judge(
-        problem.estimator,
-        (train.features, train.target),
-        (test.features, test.target),
-        ensemble.subsets,
-        best=best,
+        ensemble,
+        Rows(
+            train.features,
+            train.target,
+            train.groups if by_group else None,
+            None if train.weight is None else train.weight.to_numpy(dtype=np.float64),
+        ),
+        Rows(test.features, test.target, test.groups, test.weight_in_score(problem)),
         space=problem.space,
-        pos_label=positive_of(problem),
         scoring=problem.scoring,
-        train_groups=train.groups if by_group else None,
-        test_groups=test.groups,
-        train_weight=train.weight,
-        test_weight=test.weight_in_score(problem),
         cv_cost=cv_cost,
-        fitted=ensemble,
         **options,
     )

@@ -164,7 +164,7 @@ def attempts(monkeypatch: pytest.MonkeyPatch, prefect_server: str) -> Callable[.
 
 
 def verdict() -> Any:
-    return SimpleNamespace(judgement=SimpleNamespace(verdict=lambda: "all is well"))
+    return SimpleNamespace(judgement=SimpleNamespace(sentence=lambda: "all is well"))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ from swarm.search.plan import SearchPlan
 from swarm.search.runner import FinishedSearch, run_search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from swarm.validation.judgement import Evidence
+from swarm.validation.verdict import Verdict
 from tests.small_run import Bench
 
 N = 300
@@ -263,8 +263,8 @@ def finished_search(n_rows: int) -> tuple[FinishedSearch, Any, str]:
 @pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])
 def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doubted: bool) -> None:
     asked = finished_search(100)
-    unseen = Evidence("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
-    judgement: Any = SimpleNamespace(selection=unseen)
+    unseen = Verdict("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
+    judgement: Any = SimpleNamespace(verdict=unseen)
     assert "SWM205" in codes(search_findings(*asked))
     assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
 

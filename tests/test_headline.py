@@ -13,25 +13,25 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
-from swarm.validation.headline import Headline, headline
-from swarm.validation.judgement import Evidence, Guessing
+from swarm.validation.sentences import evidence as sentence
+from swarm.validation.verdict import Headline, Verdict, headline
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
 AUC = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
 RMSE = resolve_scoring("neg_root_mean_squared_error", None, np.arange(9.0), "regression")
 
 
-def unseen(low: float, high: float, metric: str = "roc_auc") -> Evidence:
-    return Evidence("90 unseen rows", metric, 0.8 + (low + high) / 2, 0.8, low, high)
+def unseen(low: float, high: float, metric: str = "roc_auc") -> Verdict:
+    return Verdict("90 unseen rows", metric, 0.8 + (low + high) / 2, 0.8, low, high)
 
 
 def told(
     scoring: Any,
-    evidence: Evidence | None,
+    evidence: Verdict | None,
     gain: float | None,
     sizes: tuple[int, ...] = (4, 2),
     n_rows: int = 100,
-    guessing: Guessing | None = None,
+    beats_guessing: bool = True,
 ) -> Headline:
     """Headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
@@ -53,8 +53,7 @@ def told(
     )
     judgement: Any = None
     if evidence is not None:
-        beats = guessing is None or guessing.beaten
-        judgement = SimpleNamespace(selection=evidence, beats_guessing=beats)
+        judgement = SimpleNamespace(verdict=evidence, beats_guessing=beats_guessing)
     return headline(result, scoring, judgement)
 
 
@@ -74,13 +73,13 @@ def told(
     ],
 )
 def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
-    evidence: Evidence | None, gain: float | None, title: str, first: str | None
+    evidence: Verdict | None, gain: float | None, title: str, first: str | None
 ) -> None:
     head = told(AUC, evidence, gain)
     assert head.title == title
     assert head.names_features == (not title.startswith("Keep all"))
     assert first is None or head.evidence[0].rows == first
-    assert head.evidence[0].verdict == head.verdict or not head.tested
+    assert head.evidence[0].outcome == head.verdict or not head.tested
     assert head.verdict != "better" or head.tested
     assert str(head).splitlines() == [f"{title}.", *head.sentences()]
 
@@ -111,12 +110,12 @@ def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> Non
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))
     assert fresh.low < 0.1 < fresh.high
     said = "ROC AUC on 10 fresh folds: 0.800, with all 0.700; +0.100 (+"
-    assert fresh.sentence().startswith(said)
+    assert sentence(fresh).startswith(said)
     (error,) = told(RMSE, None, 0.1).evidence
     assert (error.chosen, error.everything) == pytest.approx((0.2, 0.3))
     assert error.low < -0.1 < error.high < 0
-    assert error.verdict == "better"
-    assert "RMSE on 10 fresh folds: 0.200, with all 0.300; -0.100 (-" in error.sentence()
+    assert error.outcome == "better"
+    assert "RMSE on 10 fresh folds: 0.200, with all 0.300; -0.100 (-" in sentence(error)
     assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
     assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
     assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
@@ -131,9 +130,8 @@ def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_opt
 
 def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing() -> None:
     for evidence in (unseen(0.01, 0.05), unseen(-0.01, 0.05)):
-        beaten = told(AUC, evidence, 0.1, guessing=Guessing("roc_auc", 0.5, True))
-        assert beaten == told(AUC, evidence, 0.1)
-        head = told(AUC, evidence, 0.1, guessing=Guessing("roc_auc", 0.5, False))
+        beaten = told(AUC, evidence, 0.1)
+        head = told(AUC, evidence, 0.1, beats_guessing=False)
         assert head.title == "No clear gain over guessing, with 4 of 6 features or with all"
         assert beaten.offer
         assert head.offer == ""

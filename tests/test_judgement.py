@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import metrics as sk
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
@@ -21,18 +20,22 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
 from swarm.findings.outcome import judgement_findings
+from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
-from swarm.validation import judge
+from swarm.validation import Judgement, Rows
+from swarm.validation import judge as judge_rows
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
-    MeasuredContenders,
     committee_rows,
     make_contenders,
 )
+from swarm.validation.judgement import _table
+from swarm.validation.records import judgement_record
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
+from swarm.validation.verdict import outcome_of
 from tests.test_scorer_metrics import by_scikit_learn
 
 # ---------------------------------------------------------------- targets
@@ -78,26 +81,29 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
     few[0] = 1 - few[0]
     wrong = [y, y, 1 - y, few, y, y]
 
-    def told(predicted: Any, n_resamples: int = 200, groups: Any = None) -> Any:
+    def told(predicted: Any, n_resamples: int = 200, groups: Any = None) -> pd.DataFrame:
         answers = [Answers(one) for one in predicted]
         bootstrap = Bootstrap(40, groups, n_resamples)
         measured = measure_metrics(answers, truth, [metric], bootstrap)
-        return MeasuredContenders(contenders, measured, bootstrap).tables()
+        return _table(contenders, measured, bootstrap)
 
-    table, gaps = told(wrong)
-    assert gaps["favours"].tolist() == ["neither", "ensemble", "neither", "neither"]
-    assert gaps["contender"].tolist() == list(CONTENDERS)[1:]
+    def outcomes(table: pd.DataFrame) -> list[str]:
+        ends = table[["difference_low", "difference_high"]].to_numpy()[1:]
+        return [outcome_of(metric, *gap) for gap in ends]
+
+    table, unclear = told(wrong), "no clear difference"
+    assert outcomes(table) == [unclear, "better", unclear, unclear]
+    assert table["contender"].tolist() == list(CONTENDERS)
     sign = -1 if metric == "hamming_loss" else 1
-    assert (sign * gaps["difference"]).tolist() == pytest.approx([0, 1, 1 / 40, 0])
+    assert (sign * table["difference"]).tolist()[1:] == pytest.approx([0, 1, 1 / 40, 0])
+    assert table.loc[0, ["difference", "difference_low", "difference_high"]].isna().all()
     # The mean of two and five features, rounded; the draws have two members each.
     assert table.set_index("contender").loc["random_subsets", "n_features"] == round(3.5)
     assert (table["n_models"] == 2).all()
     swapped = [1 - y, y, y, y, y, y]
-    _, gaps = told(swapped)
-    assert gaps["favours"].tolist() == list(CONTENDERS)[1:]
+    assert outcomes(told(swapped)) == ["worse"] * 4
     pairs = np.arange(40) < 20
-    known, _ = told(swapped, 20, pairs)
-    assert known["low"].notna().all()
+    assert told(swapped, 20, pairs)["low"].notna().all()
 
 
 def left_out(
@@ -145,16 +151,18 @@ def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too
 
 def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism: Any = None) -> Any:
     """Findings of a subset that costs 0.1 less than all four features on the test rows."""
-    names = ["ensemble", "all_features", "best_subset"]
-    table = pd.DataFrame({"contender": names, "n_features": [4, 4, n_features], "n_models": 1})
-    gap = {"contender": ["random_subsets"], "metric": "f1", "difference": low, "favours": "neither"}
+    names = ["ensemble", "best_subset", "all_features", "random_subsets"]
+    table = pd.DataFrame({"contender": names, "metric": "f1", "value": 0.5, "n_models": 1})
+    table = table.assign(n_features=[4, n_features, 4, 4], difference=low)
     judged: Any = SimpleNamespace(
-        table=table,
-        differences=pd.DataFrame(gap).assign(low=low, high=high),
+        first_metric=table.assign(difference_low=low, difference_high=high)
+        .set_index("contender")
+        .to_dict("index"),
         metrics=["f1"],
+        outcome=lambda name: outcome_of("f1", low, high),
         costs={"all_features": (100 * cost + 10) / 100, "best_subset": cost},
         optimism=optimism,
-        guessing=None,
+        guess=None,
     )
     return [each.code for each in judgement_findings(judged)]
 
@@ -171,10 +179,10 @@ def test_random_subsets_and_optimism_are_doubts_unless_all_features_are_the_resu
 
 # ---------------------------------------------------------------- judged from training to verdict
 
-Rows = tuple[pd.DataFrame, Any]
+Pair = tuple[pd.DataFrame, Any]
 
 
-def planted(n_rows: int, seed: int, n_noise: int = 60, effect: float = 1.2) -> Rows:
+def planted(n_rows: int, seed: int, n_noise: int = 60, effect: float = 1.2) -> Pair:
     """Classes that differ in x0..x3 only, among noise columns that mislead k-NN."""
     rng = np.random.default_rng(seed)
     y = rng.integers(2, size=n_rows)
@@ -182,6 +190,15 @@ def planted(n_rows: int, seed: int, n_noise: int = 60, effect: float = 1.2) -> R
     values[:, :4] += effect * y[:, None]
     table = pd.DataFrame(values, columns=[f"x{i}" for i in range(values.shape[1])])
     return table, pd.Series(np.where(y == 1, "sick", "well"), name="state")
+
+
+def judge(model: Any, train: Any, test: Any, subsets: Any, **options: Any) -> Judgement:
+    """Judge subsets of a model, or a fitted ensemble, on pairs of features and target."""
+    parts = {name: options.pop(name, None) for name in ("vote", "pos_label", "test_groups")}
+    ensemble = options.pop("fitted", None) or SubsetEnsemble(
+        model, subsets, parts["vote"] or "auto", parts["pos_label"]
+    )
+    return judge_rows(ensemble, Rows(*train), Rows(*test, parts["test_groups"]), **options)
 
 
 CHOSEN = [["x0", "x1", "x2"], ["x1", "x2", "x3"], ["x0", "x2", "x3"]]
@@ -199,10 +216,9 @@ def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
         judged = judge(GaussianNB(), train, test, CHOSEN, **options)
         dummy = DummyClassifier(strategy="prior").fit(*train)
         scorer = get_scorer({"log_loss": "neg_log_loss"}.get(metric, metric))
-        assert judged.guessing is not None
-        assert judged.guessing.value == pytest.approx(abs(scorer(dummy, *test)))
-        guesses[effect] = (judged.guessing.beaten, [f.code for f in judgement_findings(judged)])
-        assert judged.as_dict()["guessing"]["value"] == judged.guessing.value
+        assert judged.guess == pytest.approx(abs(scorer(dummy, *test)))
+        guesses[effect] = (judged.beats_guessing, [f.code for f in judgement_findings(judged)])
+        assert judgement_record(judged)["guessing"]["value"] == judged.guess
     assert guesses[1.2][0]
     assert "SWM209" not in guesses[1.2][1]
     assert not guesses[0.0][0]
@@ -218,15 +234,15 @@ def test_guessing_is_known_for_labels_and_numbers_and_never_claimed_without_an_i
         train, test = (table[:60], target[:60]), (table[60:], target[60:])
         options: Any = {"n_random": 1, "n_resamples": 200}
         judged = judge(model, train, test, [["x0", "x1"]], **options)
-        assert judged.guessing is not None
-        assert not judged.guessing.beaten
+        assert judged.guess is not None
+        assert not judged.beats_guessing
         one = judge(model, train, test, [["x0", "x1"]], test_groups=np.zeros(60), **options)
-        assert one.guessing is not None
-        assert one.guessing.beaten
+        assert one.guess is not None
+        assert one.beats_guessing
 
 
 @pytest.fixture(scope="module")
-def small() -> tuple[Rows, Rows]:
+def small() -> tuple[Pair, Pair]:
     return planted(120, 3, n_noise=8), planted(171, 4, n_noise=8)
 
 
@@ -253,30 +269,26 @@ def test_every_figure_can_be_computed_from_the_predictions(small: Any) -> None:
     assert sizes.index.tolist() == list(CONTENDERS)
     assert sizes.drop("random_subsets").to_numpy().tolist() == [[4, 3], [3, 1], [12, 1], [12, 3]]
     assert 3 <= sizes.loc["random_subsets", "n_features"] <= 9
-    with pytest.raises(InputError, match="did you mean 'f1'"):
-        judged.verdict("f11")
-    with pytest.raises(InputError, match="did you mean 'all_features'"):
-        judged.verdict(against="al_features")
 
 
 def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None:
     train, test = small
     judged = judge(KNN, train, test, [CHOSEN[0]], n_random=1, n_resamples=50)
     value = judged.table.set_index(["contender", "metric"])["value"]
-    for row in judged.differences.to_dict("records"):
+    for row in judged.table.query("contender != 'ensemble'").to_dict("records"):
         expected = value["ensemble", row["metric"]] - value[row["contender"], row["metric"]]
         assert row["difference"] == pytest.approx(expected, abs=1e-12)
     # An ensemble of one is the best subset: paired, their difference has no width at all.
-    same = judged.differences.query("contender == 'best_subset'")
-    assert (same[["difference", "low", "high"]] == 0.0).all(axis=None)
-    assert (same["favours"] == "neither").all()
+    same = judged.table.query("contender == 'best_subset'")
+    assert (same[["difference", "difference_low", "difference_high"]] == 0.0).all(axis=None)
+    assert judged.outcome("best_subset") == "no clear difference"
 
 
 def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> None:
     forest = RandomForestClassifier(5)
     one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
     two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
-    assert json.dumps(one.as_dict()) == json.dumps(two.as_dict())
+    assert json.dumps(judgement_record(one)) == json.dumps(judgement_record(two))
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
     other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
     assert not other.predictions.equals(one.predictions)
@@ -288,7 +300,7 @@ def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> Non
         columns, groups={"pair": ["x4", "x5"]}, fixed=["x0"], forbidden=["x9"]
     )
     chosen = [["x0", "x1"], ["x0", "x4", "x5", "x7"]]
-    everyone = make_contenders(space, chosen, chosen[0], "hard", [], n_random=30, seed=0)
+    everyone = make_contenders(space, chosen, "hard", [], n_random=30, seed=0)
     assert everyone[2].subsets == (columns[:9],)
     drawn = [c for c in everyone if c.name == "random_subsets"]
     for contender in drawn:
@@ -301,16 +313,11 @@ def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> Non
 def test_optimism_is_test_cost_minus_cv_cost_of_the_best_subset(small: Any) -> None:
     train, test = small
 
-    def cost_of(model: Any, X: pd.DataFrame, y: Any) -> float:
-        return 1.0 - float(sk.accuracy_score(y, model.predict(X)))
-
-    best = CHOSEN[1]
-    judged = judge(
-        KNN, train, test, CHOSEN, best=best, cost_of=cost_of, cv_cost=0.05, n_resamples=9
-    )
-    alone = KNeighborsClassifier(5).fit(train[0][best], train[1])
-    assert judged.costs["best_subset"] == cost_of(alone, test[0][best], test[1])
-    assert judged.optimism == judged.costs["best_subset"] - 0.05
+    scoring = resolve_scoring("accuracy", None, train[1], "binary")
+    judged = judge(KNN, train, test, CHOSEN, scoring=scoring, cv_cost=0.05, n_resamples=9)
+    alone = KNeighborsClassifier(5).fit(train[0][CHOSEN[0]], train[1])
+    assert judged.costs["best_subset"] == 1 - alone.score(test[0][CHOSEN[0]], test[1])
+    assert judged.optimism == pytest.approx(judged.costs["best_subset"] - 0.05)
     accuracy = judged.table.query("metric == 'accuracy'").set_index("contender")["value"]
     for name, cost in judged.costs.items():
         assert cost == pytest.approx(1.0 - accuracy[name])
@@ -323,12 +330,8 @@ def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
     judged = judge(KNN, train, test, CHOSEN, fitted=other, n_random=1, n_resamples=9)
     assert (judged.predictions["ensemble"] == other.predict(test[0])).all()
     voting = SubsetEnsemble(KNN, CHOSEN, "any", pos_label="sick").fit(*train)
-    judged = judge(KNN, train, test, CHOSEN, fitted=voting, pos_label="sick", n_random=1)
-    assert judged.vote == "any"
-    with pytest.raises(InputError, match="has the vote 'any', not 'hard'"):
-        judge(KNN, train, test, CHOSEN, vote="hard", fitted=voting)
-    with pytest.raises(InputError, match="pass the subsets of the ensemble"):
-        judge(KNN, train, test, CHOSEN[:2], fitted=other, n_random=1, n_resamples=9)
+    judged = judge(KNN, train, test, CHOSEN, fitted=voting, n_random=1)
+    assert (judged.vote, judged.pos_label) == ("any", "sick")
 
 
 def test_groups_widen_what_copies_of_rows_pretend_to_know(small: Any) -> None:
@@ -342,7 +345,7 @@ def test_groups_widen_what_copies_of_rows_pretend_to_know(small: Any) -> None:
     width = [(j.table["high"] - j.table["low"]).iloc[0] for j in (as_rows, as_groups)]
     assert width[1] > 2 * width[0]
     assert as_groups.n_groups == 40
-    assert "On 400 unseen rows of 40 groups the ensemble of 3 subsets" in as_groups.verdict()
+    assert "On 400 unseen rows of 40 groups the ensemble of 3 subsets" in as_groups.sentence()
 
 
 def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
@@ -350,12 +353,12 @@ def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
     groups = np.zeros(len(test[0]))
     judged = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9, test_groups=groups)
     assert judged.table[["low", "high"]].isna().all(axis=None)
-    text = json.dumps(judged.as_dict(), allow_nan=False)
+    text = json.dumps(judgement_record(judged), allow_nan=False)
     told = json.loads(text)
     assert "which has no interval" in told["verdict"]
     assert told["bootstrap"]["unit"] == "group"
     rows = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9)
-    assert rows.as_dict()["bootstrap"]["unit"] == "row"
+    assert judgement_record(rows)["bootstrap"]["unit"] == "row"
 
 
 def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> None:
@@ -383,8 +386,6 @@ def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> Non
         judge(model, train, (X.iloc[:0], y.iloc[:0]), CHOSEN)
     with pytest.raises(InputError, match="n_random must be at least 1, got 0"):
         judge(model, train, test, CHOSEN, n_random=0)
-    with pytest.raises(InputError, match=r"level must be within \(0, 1\), got 95"):
-        judge(model, train, test, CHOSEN, level=95)
     labels = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
     with pytest.raises(DataError, match="must be 0 or 1; encode them"):
         judge(model, (X, labels), (X, labels), CHOSEN)

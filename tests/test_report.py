@@ -16,7 +16,7 @@ from swarm.report import ReportData, draw_figures, render
 from swarm.report.contenders import paired_differences
 from swarm.report.drawing import Drawing
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.headline import Headline
+from swarm.validation.verdict import Headline
 
 INF, NAN = float("inf"), float("nan")
 
@@ -54,22 +54,20 @@ def history(n_epochs: int = 25) -> pd.DataFrame:
     return pd.DataFrame({"epoch": epochs, **falling, **growing, **swarms, **flat})
 
 
-def judged() -> tuple[pd.DataFrame, pd.DataFrame]:
+def judged() -> pd.DataFrame:
     """Figures of every contender, and their differences from the ensemble, in two metrics."""
     place = np.tile(np.arange(len(CONTENDERS)), 2)
     names = {"contender": np.take(list(CONTENDERS), place)}
     names["metric"] = np.repeat(["f1", "recall"], len(CONTENDERS))
     value, gap = 0.95 - 0.01 * place, 0.01 * place
     table = pd.DataFrame({**names, "value": value, "low": value - 0.02, "high": value + 0.02})
-    gaps = pd.DataFrame({**names, "difference": gap, "low": gap - 0.02, "high": gap + 0.02})
-    gaps["favours"] = np.where(place > 2, "ensemble", "neither")
-    return table.assign(n_features=5 + place, n_models=2), gaps[place > 0].reset_index(drop=True)
+    table = table.assign(n_features=5 + place, n_models=2)
+    return table.assign(difference=gap, difference_low=gap - 0.02, difference_high=gap + 0.02)
 
 
 def report(names: list[str], n_chosen: int = 3) -> ReportData:
     rng = np.random.default_rng(0)
     distance = 1.0 - np.abs(np.corrcoef(rng.normal(size=(len(names), 40))).reshape(len(names), -1))
-    figures, differences = judged()
     chosen = names[:n_chosen]
     subsets = [(chosen, 0.004), (names[1 : n_chosen + 1] or chosen, 0.005)]
     size = rng.integers(1, len(names) + 1, 200)
@@ -82,8 +80,7 @@ def report(names: list[str], n_chosen: int = 3) -> ReportData:
         subsets=subsets,
         history=history(),
         evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
-        figures=figures,
-        differences=differences,
+        figures=judged(),
         importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
         distance=pd.DataFrame(distance, index=names, columns=names),
         cv_cost=0.004,
@@ -99,8 +96,7 @@ PLAIN = report([f"column {i}" for i in range(12)])
 
 BLIND = replace(
     PLAIN,
-    figures=PLAIN.figures.assign(low=NAN, high=NAN),
-    differences=PLAIN.differences.assign(low=NAN, high=NAN, favours="neither"),
+    figures=PLAIN.figures.assign(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN),
 )
 CASES = {
     "plain": PLAIN,
@@ -109,7 +105,6 @@ CASES = {
         history=pd.DataFrame(),
         evaluations=pd.DataFrame(),
         figures=pd.DataFrame(),
-        differences=pd.DataFrame(),
         importances=pd.Series({"column 0": 0.0}),
     ),
     "no intervals, all fixed": replace(
@@ -137,7 +132,6 @@ CASES = {
         history=pd.DataFrame(),
         evaluations=pd.DataFrame(),
         figures=pd.DataFrame(),
-        differences=pd.DataFrame(),
     ),
 }
 
@@ -222,11 +216,11 @@ def test_any_run_has_a_report_and_its_stored_data_make_the_same_page(case: str) 
 
 
 def test_a_difference_is_only_said_where_it_is_clear() -> None:
-    unclear = replace(PLAIN, differences=PLAIN.differences.assign(favours="neither", low=-0.1))
+    unclear = replace(PLAIN, figures=PLAIN.figures.assign(difference_low=-0.1))
     assert next((r.bounds, r.judgement) for r in paired_differences(unclear)) == (
         "[−0.100, 0.050]",
         "no clear difference",
     )
-    worse = replace(PLAIN, differences=PLAIN.differences.assign(favours="all_features_ensemble"))
+    worse = replace(PLAIN, figures=PLAIN.figures.assign(difference_low=-0.2, difference_high=-0.1))
     assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
     assert {r.judgement for r in paired_differences(BLIND)} == {"no interval, so no conclusion"}

@@ -21,10 +21,9 @@ from sklearn.svm import LinearSVC
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.problem.scoring import resolve_scoring
-from swarm.validation import judge
+from swarm.validation import Rows, judge
 from swarm.validation.answers import EvaluationTarget, answers_of
-from swarm.validation.holdout import judged_metrics
-from swarm.validation.metrics import METRICS, row_statistics
+from swarm.validation.metrics import METRICS, judged_metrics, row_statistics
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
@@ -137,23 +136,24 @@ def test_the_scorer_of_the_search_is_the_first_metric(
 def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
     train, (X, y) = halves("regression", 60)
     scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
-    options: Any = {"best": ["a"], "scoring": scoring, "n_random": 1, "n_resamples": 20}
-    judged = judge(Ridge(), train, (X, y), [["a"], ["b"]], **options)
+    options: Any = {"scoring": scoring, "n_random": 1, "n_resamples": 20}
+    judged = judge(SubsetEnsemble(Ridge(), [["a"], ["b"]]), Rows(*train), Rows(X, y), **options)
     table = judged.table.set_index(["contender", "metric"])["value"]
     assert judged.metrics[0] == "root_mean_squared_error"
     fitted = Ridge().fit(train[0][["a"]], train[1])
     rmse = float(np.sqrt(np.mean((fitted.predict(X[["a"]]) - y) ** 2)))
     assert table["best_subset", "root_mean_squared_error"] == pytest.approx(rmse)
     assert judged.costs["best_subset"] == pytest.approx(rmse)
-    assert "scores RMSE 0." in judged.verdict()
+    assert "scores RMSE 0." in judged.sentence()
 
 
 @pytest.mark.parametrize("vote", ["hard", "soft", "any"])
 def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote(vote: str) -> None:
     train, test = halves("binary", 80)
     scoring = resolve_scoring("roc_auc", None, rows("binary")[1], "binary")
-    options: Any = {"vote": vote, "scoring": scoring, "n_random": 1, "n_resamples": 20}
-    judged = judge(KNeighborsClassifier(5), train, test, SUBSETS, **options)
+    options: Any = {"scoring": scoring, "n_random": 1, "n_resamples": 20}
+    ensemble = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, vote)
+    judged = judge(ensemble, Rows(*train), Rows(*test), **options)
     proba = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
     expected = get_scorer("roc_auc")(proba, test[0], test[1])
     row = judged.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]

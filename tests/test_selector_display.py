@@ -118,7 +118,7 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     assert "SWM205" in selector.summary()
     head = selector.judge(features[rows], target[rows], test=(features[new], target[new]))
     unseen, fresh = head.evidence
-    assert (unseen.verdict, fresh.verdict) == ("no clear difference", "better")
+    assert (unseen.outcome, fresh.outcome) == ("no clear difference", "better")
     assert head.verdict == "no clear difference"
     assert unseen.rows == "1,000 unseen rows"
     assert fresh.chosen - unseen.chosen > 0.1

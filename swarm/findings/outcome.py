@@ -13,8 +13,9 @@ from swarm.findings.registry import Finding, found
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.search.runner import FinishedSearch
-from swarm.validation.judgement import Judgement, number
+from swarm.validation.judgement import Judgement
 from swarm.validation.metrics import display_name
+from swarm.validation.sentences import number
 from swarm.validation.stability import interpret_index, nogueira
 
 # See the reason of SWM205.
@@ -29,8 +30,7 @@ def search_findings(
 ) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the training rows."""
     # A significant gain on the test rows refutes the doubt that there were too few rows.
-    selection = None if judgement is None else judgement.selection
-    proven = selection is not None and selection.verdict == "better"
+    proven = judgement is not None and judgement.verdict.outcome == "better"
     result = finished.result
     return [
         *([found("SWM201", finished.doubt)] if finished.doubt else []),
@@ -43,9 +43,9 @@ def search_findings(
 
 def judgement_findings(judgement: Judgement) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the test rows."""
-    sizes = judgement.table.groupby("contender")["n_features"].first()
+    rows = judgement.first_metric
     # Of all features, none were selected.
-    everything = "all_features" in sizes and sizes["all_features"] == sizes.get("best_subset")
+    everything = rows["all_features"]["n_features"] == rows["best_subset"]["n_features"]
     selected = [] if everything else [*_optimism(judgement), *_random(judgement)]
     return [*selected, *_guessing(judgement)]
 
@@ -127,39 +127,36 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
 
 
 def _random(judgement: Judgement) -> Iterator[Finding]:
-    table, metric = judgement.differences, judgement.metrics[0]
-    rows = table[(table["contender"] == "random_subsets") & (table["metric"] == metric)]
-    if rows.empty or rows["favours"].iloc[0] == "ensemble":
+    row = judgement.first_metric["random_subsets"]
+    low, high = row["difference_low"], row["difference_high"]
+    if judgement.outcome("random_subsets") == "better":
         return
-    row = rows.iloc[0]
-    if math.isnan(row["difference"]) or difference(row["high"], row["low"]) == 0:
+    if math.isnan(row["difference"]) or difference(high, low) == 0:
         # Undefined, or the draws are the selection, as of all features.
         return
-    interval = "" if math.isnan(row["low"]) else f" ({row['low']:+z.3f} to {row['high']:+z.3f})"
+    interval = "" if math.isnan(low) else f" ({low:+z.3f} to {high:+z.3f})"
     own = _selection(judgement)
     others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
     yield found(
         "SWM204",
         f"{own} differs from {others} by {row['difference']:+z.3f}"
-        f"{interval} in {display_name(str(metric))}",
+        f"{interval} in {display_name(judgement.metrics[0])}",
     )
 
 
 def _guessing(judgement: Judgement) -> Iterator[Finding]:
-    guessing = judgement.guessing
-    if guessing is None or guessing.beaten or math.isnan(guessing.value):
+    guess, rows = judgement.guess, judgement.first_metric
+    if guess is None or judgement.beats_guessing or math.isnan(guess):
         return
-    table = judgement.table[judgement.table["metric"] == guessing.metric]
-    values = table.set_index("contender")["value"]
     yield found(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
-        f"{display_name(guessing.metric)} {number(guessing.value)}, {_selection(judgement)} "
-        f"{number(values['ensemble'])} and one model of all features "
-        f"{number(values['all_features'])}; neither is significantly better",
+        f"{display_name(judgement.metrics[0])} {number(guess)}, {_selection(judgement)} "
+        f"{number(rows['ensemble']['value'])} and one model of all features "
+        f"{number(rows['all_features']['value'])}; neither is significantly better",
     )
 
 
 def _selection(judgement: Judgement) -> str:
-    own = judgement.table[judgement.table["contender"] == "ensemble"]
-    return "the ensemble" if own["n_models"].iloc[0] > 1 else "the selection"
+    n_models = judgement.first_metric["ensemble"]["n_models"]
+    return "the ensemble" if n_models > 1 else "the selection"

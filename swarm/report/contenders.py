@@ -10,6 +10,7 @@ import pandas as pd
 from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
+from swarm.validation.verdict import outcome_of
 
 # Name and note.
 _CONTENDERS = {
@@ -85,15 +86,15 @@ class PairedDifference:
 
 def paired_differences(data: ReportData) -> list[PairedDifference]:
     """Return the differences to the baselines with the same vote, for the first metric."""
-    if not data.metrics or not len(data.differences):
+    if not data.metrics:
         return []
     metric, rivals = data.metrics[0], rivals_of(data)
     found = []
     for name in rivals:
-        for row in rows_of(data.differences, metric, name):
-            known = interval(row["low"], row["high"])
-            kind = {"ensemble": "better", "neither": "neither"}.get(str(row["favours"]), "worse")
-            kind = kind if known else "neither"
+        for row in rows_of(data.figures, metric, name):
+            low, high = row["difference_low"], row["difference_high"]
+            known, outcome = interval(low, high), outcome_of(metric, low, high)
+            kind = outcome if outcome in ("better", "worse") else "neither"
             found.append(
                 PairedDifference(
                     name=_told(data)[name][0],
@@ -108,17 +109,11 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
 
 
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
-    """Return a row per contender; `cells` has its result and paired difference per metric."""
+    """Return a row per contender; `cells` has its row of the figures per metric."""
     rows: list[dict[str, Any]] = []
     rivals = rivals_of(data)
     for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
-        cells = [
-            [
-                next(iter(rows_of(table, metric, name)), None)
-                for table in (data.figures, data.differences)
-            ]
-            for metric in data.metrics
-        ]
+        cells = [next(iter(rows_of(data.figures, metric, name)), None) for metric in data.metrics]
         shown, note = _told(data).get(name, (plain(name), ""))
         first = data.figures[data.figures["contender"] == name].iloc[0]
         rows.append(

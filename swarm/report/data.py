@@ -12,7 +12,7 @@ import pandas as pd
 from swarm.arrays import Float
 from swarm.search.result import SearchResult
 from swarm.validation.drop_column import FeatureLosses
-from swarm.validation.headline import Headline
+from swarm.validation.verdict import Headline
 
 # Features in the heat map, the chosen ones among them, and pairs in the table beside it.
 _MOST, _MOST_CHOSEN, _MOST_PAIRS = 60, 40, 10
@@ -27,7 +27,7 @@ class ReportData:
     title : str
         Name of the run.
     verdict : str
-        One sentence, see :meth:`swarm.validation.Judgement.verdict`.
+        One sentence, see :meth:`swarm.validation.Judgement.sentence`.
     features : names
         The best subset.
     n_available : int
@@ -41,8 +41,8 @@ class ReportData:
         ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
-    figures, differences : DataFrame
-        ``Judgement.table`` and ``Judgement.differences``. A missing `low` means no interval.
+    figures : DataFrame
+        ``Judgement.table``. A missing `low` means no interval.
     importances : Series, optional
         Importances of the best subset, by feature name; non-negative, on any scale.
     distance : DataFrame (n_features, n_features), optional
@@ -61,8 +61,8 @@ class ReportData:
         What the score loses without each chosen feature.
     config_yaml : str
     positive : str
-        Sentence that names the positive class, see :attr:`swarm.validation.Judgement.positive`;
-        empty unless there are two classes.
+        Sentence that names the positive class, see
+        :func:`swarm.validation.sentences.positive_class`; empty unless there are two classes.
     facts : mapping
         Further facts, shown by their key: data source, rows, strategy, seed, a mapping of
         package versions. ``seconds_training``, ``seconds_elsewhere``, ``archive_hits`` and
@@ -78,7 +78,6 @@ class ReportData:
     history: pd.DataFrame
     evaluations: pd.DataFrame
     figures: pd.DataFrame
-    differences: pd.DataFrame
     importances: pd.Series | None = None
     distance: pd.DataFrame | None = None
     cv_cost: float | None = None

@@ -16,9 +16,9 @@ from swarm.errors import InputError, check_known
 from swarm.search.result import aligned, counts_of, listed
 from swarm.selector.results import EvaluatedSubsets, best_by_size, with_interval
 from swarm.strategies.catalogue import name_of
-from swarm.validation.headline import Headline, headline
-from swarm.validation.judgement import number
 from swarm.validation.metrics import cost_label, display_name
+from swarm.validation.sentences import number
+from swarm.validation.verdict import Headline, headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,7 +161,7 @@ class SelectionDisplay:
 
         Returns
         -------
-        swarm.validation.headline.Headline
+        swarm.validation.verdict.Headline
             ``print`` shows the headline and its evidence; ``verdict`` is ``"better"``, ``"no clear
             difference"`` or ``"worse"``.
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from swarm.arrays import Float
+from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
@@ -25,10 +25,11 @@ from swarm.selector.display import head_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
 from swarm.strategies.catalogue import name_of
-from swarm.validation import Judgement, judge
+from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import Unseen, feature_losses
-from swarm.validation.headline import Headline, headline
 from swarm.validation.metrics import cost_label
+from swarm.validation.sentences import positive_class as positive_sentence
+from swarm.validation.verdict import Headline, headline
 
 # Share of test rows that may equal rows of the fit: tables have copies of rows.
 _COPIES = 0.1
@@ -58,10 +59,11 @@ def page_of(
     problem = posed.problem
     data = replace(data, distance=_distance(problem))
     if test is not None:
-        like = _like(selector, problem, test)
-        data = _judged(selector, data, problem, like)
-        rows = [Unseen(np.arange(len(problem.target)), like[0], np.asarray(like[1]), like[2])]
-        named = f"{len(like[0]):,} unseen rows"
+        unseen = _like(selector, problem, test)
+        data = _judged(selector, data, problem, unseen)
+        train = np.arange(len(problem.target))
+        rows = [Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight)]
+        named = f"{len(unseen.features):,} unseen rows"
     else:
         rows, named = _folds(posed)
     if problem.task != "unsupervised":
@@ -99,7 +101,6 @@ def _searched(selector: Any) -> ReportData:
         history=result.history,
         evaluations=known[["size", "cost"]].reset_index(drop=True),
         figures=pd.DataFrame(),
-        differences=pd.DataFrame(),
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
         headline=head_of(selector),
@@ -140,10 +141,7 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
     return posed
 
 
-TestRows = tuple[pd.DataFrame, pd.Series | pd.DataFrame, Float | None]
-
-
-def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> TestRows:
+def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     """Return test rows as a table with the columns of the problem, their target and weights."""
     if problem.task == "unsupervised":
         raise InputError("models without a target cannot be compared on test rows; leave them out")
@@ -173,7 +171,7 @@ def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> TestRows:
             "seen"
         )
     weight = checked_weights(test[2], len(rows), problem.estimator) if weighted else None
-    return rows, target, weight
+    return Rows(rows, target, weight=weight)
 
 
 def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame) -> int:
@@ -209,7 +207,7 @@ def _judged(
     selector: Any,
     data: ReportData,
     problem: Problem,
-    test: TestRows,
+    test: Rows,
 ) -> ReportData:
     """Add the comparison on test rows, of one model of the selected features."""
     judgement = _judgement(selector, problem, test)
@@ -219,10 +217,9 @@ def _judged(
         findings=[*data.findings, *(each.as_dict() for each in doubts)],
         headline=_tested(selector, judgement),
         figures=_without_copies(judgement.table),
-        differences=_without_copies(judgement.differences),
         test_cost=judgement.costs.get("best_subset"),
-        level=judgement.level,
-        positive=judgement.positive,
+        level=judgement.bootstrap.level,
+        positive=positive_sentence(judgement),
         facts={
             **data.facts,
             "rows": f"{len(problem.target):,} of the fit, {judgement.n_rows:,} to test",
@@ -233,7 +230,7 @@ def _judged(
 def _judgement(
     selector: Any,
     problem: Problem,
-    test: TestRows,
+    test: Rows,
     n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
@@ -242,16 +239,18 @@ def _judgement(
             f"models are compared on test rows without {name!r}, which fit passed to its models; "
             "set it on the estimator, or score the test rows by hand"
         )
+    subset = problem.space.subset(problem.space.mask(selector.subset_))
+    # Positions of columns in the estimator are those of the table of the fit.
+    features = problem.features[problem.given_columns]
     return judge(
-        problem.estimator,
-        # Positions of columns in the estimator are those of the table of the fit.
-        (problem.features[problem.given_columns], _target(problem.target)),
-        test[:2],
-        [list(problem.space.subset(problem.space.mask(selector.subset_)))],
+        SubsetEnsemble(
+            problem.estimator,
+            [subset],
+            pos_label=positive_class(scoring, problem.target) if binary else None,
+        ),
+        Rows(features, _target(problem.target), weight=problem.weight),
+        test,
         space=problem.space,
-        pos_label=positive_class(scoring, problem.target) if binary else None,
-        train_weight=problem.weight,
-        test_weight=test[2],
         scoring=scoring,
         cv_cost=float(selector.cost_),
         n_random=n_random,
@@ -264,11 +263,13 @@ def _tested(selector: Any, judgement: Judgement) -> Headline:
     """Return the headline of a fitted selector on test rows."""
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring, judgement)
-    head, found = head_of(selector), judgement.selection
-    if found is None:
-        return head
-    beats_guessing = judgement.beats_guessing
-    return replace(head, verdict=found.verdict, evidence=(found,), beats_guessing=beats_guessing)
+    verdict = judgement.verdict
+    return replace(
+        head_of(selector),
+        verdict=verdict.outcome,
+        evidence=(verdict,),
+        beats_guessing=judgement.beats_guessing,
+    )
 
 
 def _without_copies(table: pd.DataFrame) -> pd.DataFrame:

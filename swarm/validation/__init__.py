@@ -1,6 +1,6 @@
 """Unbiased evaluation of a selection, on held-out test rows."""
 
-from swarm.validation.holdout import judge
-from swarm.validation.judgement import Judgement
+from swarm.validation.answers import Rows
+from swarm.validation.judgement import Judgement, judge
 
-__all__ = ["Judgement", "judge"]
+__all__ = ["Judgement", "Rows", "judge"]

@@ -27,6 +27,26 @@ from swarm.problem.scoring import default_positive
 SERIAL_SECONDS = 3.0
 
 
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows to train on, or to test on.
+
+    Attributes
+    ----------
+    features : DataFrame (n_rows, n_features)
+    target : (n_rows,) or 0/1 (n_rows, n_labels)
+    groups : (n_rows,), optional
+        Rows with the same value belong together.
+    weight : float64 (n_rows,), optional
+        Sample weights.
+    """
+
+    features: pd.DataFrame
+    target: pd.Series | pd.DataFrame
+    groups: ArrayLike | None = None
+    weight: Float | None = None
+
+
 @dataclass(frozen=True)
 class EvaluationTarget:
     """The target of the training and of the test rows, and its task."""

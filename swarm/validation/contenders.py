@@ -1,34 +1,30 @@
-"""The ensemble and its baselines, and the tables of their metrics and predictions."""
+"""The ensemble and its baselines, their models and answers."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
 
-from swarm.arrays import AnyArray, Float
+from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
-from swarm.rounding import difference
-from swarm.validation.answers import EvaluationTarget
-from swarm.validation.judgement import CONTENDERS, Evidence, Guessing
-from swarm.validation.scorer_metrics import Bootstrap, MetricDraws
-
-__all__ = [
-    "CONTENDERS",
-    "Contender",
-    "MeasuredContenders",
-    "committee_rows",
-    "make_contenders",
-    "mean_by_contender",
-    "prediction_table",
-]
+from swarm.threads import one_thread
+from swarm.validation.answers import Answers, Rows, answers_of
 
 IntArray = NDArray[np.intp]
+
+# In the order of the table, with their names in sentences.
+CONTENDERS = {
+    "ensemble": "the ensemble",
+    "best_subset": "the best single subset",
+    "all_features": "all features with one model",
+    "all_features_ensemble": "all features with the same vote",
+    "random_subsets": "random subsets of the same sizes with the same vote",
+}
 
 
 @dataclass(frozen=True)
@@ -49,11 +45,11 @@ class Contender:
 def make_contenders(
     # constraints of the random subsets; "all features" are those that are not forbidden
     space: SearchSpace,
-    subsets: Sequence[Sequence[str]],
-    best: Sequence[str],
+    subsets: Sequence[Sequence[str]],  # the best one first
     vote: str,  # of the ensemble and of the two baselines with as many members
     # training rows of each member of `all_features_ensemble`, see `committee_rows`
     parts: Sequence[IntArray],
+    *,
     n_random: int,
     seed: int,
 ) -> list[Contender]:
@@ -63,7 +59,7 @@ def make_contenders(
     members = [everything] * len(chosen)
     return [
         Contender("ensemble", tuple(chosen), vote),
-        Contender("best_subset", (list(best),), "auto"),
+        Contender("best_subset", (chosen[0],), "auto"),
         Contender("all_features", (everything,), "auto"),
         Contender("all_features_ensemble", tuple(members), vote, tuple(parts)),
         *_random(space, chosen, vote, n_random, seed),
@@ -127,89 +123,39 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
     }
 
 
-@dataclass(frozen=True, eq=False)
-class MeasuredContenders:
-    """Contenders and their metrics on the test rows, and on the same resamples of them."""
-
-    contenders: Sequence[Contender]
-    # value and resamples of each contender; the first metric is that of the verdict
-    metrics: Mapping[str, MetricDraws]
-    bootstrap: Bootstrap
-
-    def tables(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Return the table of metrics and the table of their paired differences."""
-        n_features = mean_by_contender(self.contenders, [c.n_features for c in self.contenders])
-        n_models = {c.name: len(c.subsets) for c in self.contenders}
-        means = {
-            metric: [mean_by_contender(self.contenders, each) for each in zip(*drawn, strict=True)]
-            for metric, drawn in self.metrics.items()
-        }
-        rows: list[dict[str, Any]] = []
-        gaps: list[dict[str, Any]] = []
-        for name in CONTENDERS:
-            for metric, (value, draws) in means.items():
-                low, high = self.bootstrap.interval(draws[name])
-                figure = {"contender": name, "metric": metric, "value": float(value[name])}
-                sizes = {"n_features": round(n_features[name]), "n_models": n_models[name]}
-                rows.append({**figure, "low": low, "high": high, **sizes})
-                if name == "ensemble":
-                    continue
-                own, rival = ((float(value[n]), draws[n]) for n in ("ensemble", name))
-                gap = self._against("", metric, own, rival)
-                favours = {"better": "ensemble", "worse": name}.get(gap.verdict, "neither")
-                gaps.append(
-                    {
-                        "contender": name,
-                        "metric": metric,
-                        "difference": gap.difference,
-                        "low": gap.low,
-                        "high": gap.high,
-                        "favours": favours,
-                    }
-                )
-        return pd.DataFrame(rows), pd.DataFrame(gaps)
-
-    def selection(self, rows: str) -> Evidence:
-        """Compare best subset and all features, one model each, in the first metric on `rows`."""
-        metric, drawn = next(iter(self.metrics.items()))
-        names = [contender.name for contender in self.contenders]
-        own, rival = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
-        return self._against(rows, metric, own, rival)
-
-    def guessing(self, guess: tuple[float, Float]) -> Guessing:
-        """Compare ensemble, best subset and all features with value and resamples of a guess."""
-        metric, drawn = next(iter(self.metrics.items()))
-        beaten = any(
-            self._against("", metric, own, guess).verdict == "better"
-            for contender, own in zip(self.contenders, drawn, strict=True)
-            if contender.name in ("ensemble", "best_subset", "all_features")
-        )
-        value, draws = guess
-        return Guessing(metric, value, beaten or math.isnan(self.bootstrap.interval(draws)[0]))
-
-    def _against(
-        self, rows: str, metric: str, own: tuple[float, Float], rival: tuple[float, Float]
-    ) -> Evidence:
-        """Compare two models on the same resamples."""
-        interval = self.bootstrap.interval(difference(own[1], rival[1]))
-        return Evidence(rows, metric, own[0], rival[0], *interval)
+def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
+    """Clone the estimator, with the seed in place of every random state that is None."""
+    model = clone(estimator)
+    unset = [
+        name
+        for name, value in model.get_params(deep=True).items()
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    ]
+    return model.set_params(**dict.fromkeys(unset, seed))
 
 
-def prediction_table(
-    contenders: Sequence[Contender],
-    predicted: Sequence[AnyArray],
-    truth: EvaluationTarget,
-    index: pd.Index[Any],
-    labels: Sequence[Any] | None,
-) -> pd.DataFrame:
-    """Return a table of the true target and all predictions; `labels` names multi-label columns."""
-    answers = {"y_true": truth.test}
-    draw = 0
-    for contender, answer in zip(contenders, predicted, strict=True):
-        draw += contender.name == "random_subsets"
-        answers[f"{contender.name}_{draw}" if draw else contender.name] = answer
-    if truth.task != "multilabel":
-        return pd.DataFrame(answers, index=index)
-    named = range(truth.test.shape[1]) if labels is None else labels
-    columns = {f"{name}.{c}": v[:, i] for name, v in answers.items() for i, c in enumerate(named)}
-    return pd.DataFrame(columns, index=index)
+def answer(
+    estimator: BaseEstimator,
+    contender: Contender,
+    train: Rows,
+    test: Rows,
+    *,
+    pos_label: Any,
+    fitted: SubsetEnsemble | None,  # used instead of training one
+    cost_of: Callable[..., float] | None,  # function of model, features and target
+) -> tuple[Answers, float | None]:
+    """Return the answers of a contender on the test rows, and its cost on them."""
+    # One thread, so that results are bit-identical in this process and in a worker.
+    with one_thread():
+        ensemble = fitted
+        if ensemble is None:
+            ensemble = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
+            ensemble.fit(train.features, train.target, train.weight, contender.rows)
+        answers = answers_of(ensemble, test.features)
+        if cost_of is None:
+            return answers, None
+        if contender.vote == "auto":
+            # The cost of a single model is based on its own scores, as in the search, not on votes.
+            ((model, features),) = ensemble.members(test.features)
+            return answers, float(cost_of(model, features, test.target))
+        return answers, float(cost_of(ensemble, test.features, test.target))

@@ -1,128 +1,42 @@
-"""Result of an evaluation on test rows: metrics, confidence intervals, evidence and a verdict."""
+"""Evaluation of a selection on held-out test rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import partial
+from typing import Any
 
+import numpy as np
 import pandas as pd
+from joblib import delayed
 
-from swarm.errors import InputError, nearest
+from swarm.arrays import AnyArray
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import DataError, InputError, nearest
+from swarm.problem.scoring import Scoring
+from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
-from swarm.validation.metrics import LOWER_IS_BETTER, display_name
-
-Verdict = Literal["better", "no clear difference", "worse"]
-# In the order of the table, with their names in the verdict.
-CONTENDERS = {
-    "ensemble": "the ensemble",
-    "best_subset": "the best single subset",
-    "all_features": "all features with one model",
-    "all_features_ensemble": "all features with the same vote",
-    "random_subsets": "random subsets of the same sizes with the same vote",
-}
-CHOSEN, ALL = "these features", "all features"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """One model of the chosen columns against one model of all of them.
-
-    Attributes
-    ----------
-    rows : str
-        What both were scored on.
-    metric : str
-        Natural name.
-    chosen, everything : float
-        Its values.
-    low, high : float
-        Confidence interval of the difference, chosen minus everything; NaN if there is none.
-    subset : str
-        What the chosen columns are called; `ALL` if they are all.
-    """
-
-    rows: str
-    metric: str
-    chosen: float
-    everything: float
-    low: float
-    high: float
-    subset: str = CHOSEN
-
-    @property
-    def difference(self) -> float:
-        """Chosen minus everything."""
-        return float(difference(self.chosen, self.everything))
-
-    @property
-    def verdict(self) -> Verdict:
-        """Which of the two is better, if the interval excludes 0."""
-        low, high = self.low, self.high
-        if self.metric in LOWER_IS_BETTER:
-            low, high = -high, -low
-        if low > 0:
-            return "better"
-        return "worse" if high < 0 else "no clear difference"
-
-    def sentence(self) -> str:
-        """State both values and their difference; of all features, their value alone."""
-        name = display_name(self.metric)
-        text = f"{name[:1].upper()}{name[1:]} on {self.rows}: {number(self.chosen)}"
-        if self.subset == ALL:
-            return f"{text} with {ALL}."
-        text = f"{text}, with all {number(self.everything)}"
-        if math.isnan(self.low):
-            return f"{text}."
-        low, high = signed(self.low), signed(self.high)
-        return f"{text}; {signed(self.difference)} ({low} to {high})."
-
-
-@dataclass(frozen=True)
-class Guessing:
-    """A model that ignores the features, on the test rows.
-
-    It predicts the most frequent class with the shares of the classes as probabilities, or the
-    mean of the target.
-
-    Attributes
-    ----------
-    metric : str
-        Natural name.
-    value : float
-        Its value.
-    beaten : bool
-        Whether the ensemble, the best subset or all features are significantly better. True if
-        there are no intervals.
-    """
-
-    metric: str
-    value: float
-    beaten: bool
-
-
-def unseen_rows(n_rows: int, n_groups: int | None) -> str:
-    """Name the test rows, with their groups if they have any."""
-    rows = f"{n_rows:,} unseen rows"
-    return rows if n_groups is None else f"{rows} of {n_groups:,} group{'s' * (n_groups != 1)}"
-
-
-def number(value: float) -> str:
-    """Format a metric."""
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
-
-
-def signed(value: float) -> str:
-    """Format a difference with its sign."""
-    return f"{value:+z.3f}" if abs(value) < 100 else f"{value:+z,.0f}"
-
-
-def with_interval(difference: float, low: float, high: float) -> str:
-    """Format a difference with its sign, and with its interval if it has one."""
-    if math.isnan(low):
-        return signed(difference)
-    return f"{signed(difference)} [{signed(low)}, {signed(high)}]"
+from swarm.validation import sentences
+from swarm.validation.answers import Answers, EvaluationTarget, Rows, guess, serial_first
+from swarm.validation.contenders import (
+    CONTENDERS,
+    Contender,
+    answer,
+    committee_rows,
+    make_contenders,
+    mean_by_contender,
+    seeded,
+)
+from swarm.validation.metrics import judged_metrics
+from swarm.validation.scorer_metrics import (
+    Bootstrap,
+    MetricDraws,
+    check_scorable,
+    measure_metrics,
+)
+from swarm.validation.verdict import Outcome, Verdict, outcome_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,186 +47,338 @@ class Judgement:
     ----------
     table : DataFrame
         One row per contender and metric: contender, metric, value, low, high, n_features
-        (distinct columns in use), n_models. For `random_subsets` the value is the mean over
-        the draws, and n_features their rounded mean.
-    differences : DataFrame
-        One row per other contender and metric: contender, metric, difference (ensemble minus
-        contender), low, high, favours ("ensemble", the contender, or "neither" where the
-        interval contains 0). Differences are paired: computed on the same resamples, so that
-        the difficulty of the test rows cancels out.
+        (distinct columns in use), n_models, difference (ensemble minus contender),
+        difference_low, difference_high. For `random_subsets` the value is the mean over the
+        draws, and n_features their rounded mean. Differences are paired: computed on the same
+        resamples, so that the difficulty of the test rows cancels out.
     predictions : DataFrame (n_rows, n_columns)
         ``y_true`` and the predictions of each contender, `random_subsets_1` and so on for the
         draws; with several labels one column per label (``ensemble.<label>``).
+    verdict : Verdict
+        `best_subset` against `all_features`, one model each, in the first metric.
+    guess : float, optional
+        First metric of a model that ignores the features: it predicts the most frequent class
+        with the shares of the classes as probabilities, or the mean of the target. None if the
+        metric cannot be computed for it.
+    beats_guessing : bool
+        Whether the ensemble, the best subset or all features are significantly better than the
+        guess. True if that is unknown.
     costs : mapping
-        Test cost of each contender, lower is better; empty without a cost function.
+        Test cost of each contender, lower is better; empty without a scorer of the search.
     cv_cost : float, optional
         Cross-validated cost of the best single subset in the search.
-    optimism : float, optional
-        Test cost of the best single subset minus `cv_cost`.
     task, vote : str
         "binary", "multiclass", "multilabel" or "regression"; the vote of the contenders.
     pos_label : class, optional
         Positive class of a binary target.
     pos_share : float, optional
         Its share of the training rows.
-    selection : Evidence, optional
-        `best_subset` against `all_features`, one model each, in the first metric.
-    guessing : Guessing, optional
-        A model that ignores the features, in the first metric.
-    n_rows, n_groups : int
-        Number of test rows, and of their groups (None without groups).
-    n_resamples, level, seed
-        Parameters of the bootstrap.
+    bootstrap : Bootstrap
+        The test rows with their groups, and how they were resampled.
     """
 
     table: pd.DataFrame
-    differences: pd.DataFrame
     predictions: pd.DataFrame
+    verdict: Verdict
+    guess: float | None
+    beats_guessing: bool
     costs: Mapping[str, float]
     cv_cost: float | None
-    optimism: float | None
     task: str
     vote: str
     pos_label: Any
-    n_rows: int
-    n_groups: int | None
-    n_resamples: int
-    level: float
-    seed: int
-    pos_share: float | None = None
-    selection: Evidence | None = None
-    guessing: Guessing | None = None
+    pos_share: float | None
+    bootstrap: Bootstrap
 
-    @property
-    def positive(self) -> str:
-        """Name the positive class with its share of the training rows; empty without one."""
-        if self.pos_label is None:
-            return ""
-        share = "" if self.pos_share is None else f", {self.pos_share:.0%} of the training rows"
-        return f"Positive class: {self.pos_label}{share}."
+    def sentence(self) -> str:
+        """Compare the ensemble with all features and the same vote, in the first metric."""
+        return sentences.against_baseline(self)
 
-    @property
-    def beats_guessing(self) -> bool:
-        """Whether a model that ignores the features is beaten, or not known."""
-        return self.guessing is None or self.guessing.beaten
+    def outcome(self, contender: str) -> Outcome:
+        """How the ensemble compares with another contender in the first metric."""
+        row = self.first_metric[contender]
+        return outcome_of(self.metrics[0], row["difference_low"], row["difference_high"])
 
     @property
     def metrics(self) -> list[str]:
         """Names of the metrics; the first one is that of the search and of the verdict."""
         return list(dict.fromkeys(self.table["metric"].tolist()))
 
-    def verdict(self, metric: str | None = None, against: str = "all_features_ensemble") -> str:
-        """Summarise in one sentence how the ensemble compares with one baseline.
+    @property
+    def first_metric(self) -> dict[Any, dict[Any, Any]]:
+        """Rows of the first metric, by contender."""
+        rows = self.table[self.table["metric"] == self.metrics[0]]
+        return rows.set_index("contender").to_dict("index")
 
-        Parameters
-        ----------
-        metric : str, optional
-            Default: the first metric.
-        against : str
-            Name of the baseline.
+    @property
+    def optimism(self) -> float | None:
+        """Test cost of the best single subset minus `cv_cost`."""
+        if self.cv_cost is None or not self.costs:
+            return None
+        return float(difference(self.costs["best_subset"], self.cv_cost))
 
-        Raises
-        ------
-        InputError
-            If the metric or the baseline is not in the table.
-        """
-        name = self.metrics[0] if metric is None else metric
-        _check("metric", name, self.metrics)
-        _check("contender", against, self.differences["contender"].unique().tolist())
-        own = _row(self.table, "ensemble", name)
-        other = _row(self.table, against, name)
-        gap = _row(self.differences, against, name)
-        models, columns = int(own["n_models"]), int(own["n_features"])
-        rows = unseen_rows(self.n_rows, self.n_groups)
-        if math.isnan(gap["low"]):
-            rest = f"which has no interval, as {self._without_interval()}"
-        elif gap["favours"] == "neither":
-            rest = "which is not distinguishable from none"
-        else:
-            rest = f"which favours {CONTENDERS[gap['favours']]}"
-        return (
-            f"On {rows} the ensemble of {models} subset{'s' * (models != 1)}"
-            f" ({columns} column{'s' * (columns != 1)} together) scores {display_name(name)} "
-            f"{number(own['value'])}{_interval(own)} against {number(other['value'])} for "
-            f"{CONTENDERS[against]}: a difference of {number(gap['difference'])}"
-            f"{_interval(gap)}, {rest}."
+    @property
+    def n_rows(self) -> int:
+        """Number of test rows."""
+        return self.bootstrap.n_rows
+
+    @property
+    def n_groups(self) -> int | None:
+        """Number of groups of test rows; None without groups."""
+        return self.bootstrap.n_groups
+
+
+def judge(
+    ensemble: SubsetEnsemble,
+    train: Rows,
+    test: Rows,
+    *,
+    space: SearchSpace | None = None,
+    scoring: Scoring | None = None,
+    cv_cost: float | None = None,
+    metrics: Sequence[str] | None = None,
+    n_random: int = 5,
+    n_resamples: int = 1000,
+    seed: int = 0,
+    n_jobs: int = 1,
+    on_models: Callable[[int], None] = lambda n_models: None,
+) -> Judgement:
+    """Compare the ensemble of the chosen subsets with its baselines on the test rows.
+
+    The contenders, all trained on `train` and evaluated on `test`, are `ensemble` (the subsets
+    with the vote), `best_subset` (the first subset), `all_features` (one model),
+    `all_features_ensemble` (all features, as many members, the same vote) and `random_subsets`
+    (random subsets of the same sizes with the same vote, averaged over `n_random` draws). The
+    last two have the same vote because a vote by itself changes the metrics: ``any`` raises
+    recall even without selection.
+
+    The members of `all_features_ensemble` form a cross-validated committee (Parmanto, Munro &
+    Doyle, 1996): the rows are split into as many parts as there are members, stratified by class
+    in a classification and by whole groups if `train` has groups, and member i is trained on all
+    parts except part i. Otherwise all members of a deterministic estimator would be the same.
+
+    Confidence intervals (95 %) are percentile intervals of a bootstrap of the test rows, or of
+    whole groups if `test` has groups. They show how the metrics of these fitted models vary with
+    the test rows, not with the training rows. All contenders share the same resamples.
+
+    Every `random_state` of the estimator that is None is set to `seed`; the global random
+    generator is never used.
+
+    Parameters
+    ----------
+    ensemble : SubsetEnsemble
+        Estimator, subsets, the best one first, and vote. If it is fitted, it is evaluated as it
+        is. Its `pos_label` is the positive class of f1, recall and precision too; default: that
+        of `scoring`, else the label 1, else the rarer class of the training rows.
+    train, test : Rows
+        Training rows, and test rows that the search has not seen. Weights of the training rows
+        are sample weights, those of the test rows count in all metrics and costs.
+    space : SearchSpace, optional
+        Constraints of the search: random subsets satisfy them, and "all features" excludes the
+        forbidden ones. Default: all columns of `train`, unconstrained.
+    scoring : Scoring, optional
+        Scorer of the search. Its metric comes first, and its cost is that of the contenders.
+        Scorers that need probabilities get the mean over the members, whatever the vote.
+    cv_cost : float, optional
+        Cross-validated cost of the best subset. The optimism needs this and `scoring`.
+    metrics : names, optional
+        Names of metrics or of scikit-learn scorers; metrics have their natural sign, also if the
+        name of the scorer begins with ``neg_``. Default: f1, accuracy, recall, precision,
+        balanced_accuracy for two classes; f1_macro, accuracy, balanced_accuracy for more;
+        f1_samples, subset_accuracy, hamming_loss for several labels; r2,
+        root_mean_squared_error, mean_absolute_error for regression.
+    n_random, n_resamples : int
+        Number of draws of random subsets (each needs one fit per subset), and of bootstrap
+        resamples.
+    seed : int
+        Seed of the random subsets, the committee and the bootstrap.
+    n_jobs : int
+        Number of contenders trained in parallel. It does not change the results.
+    on_models : callable
+        Callback for progress, called with the number of models of each contender once its answers
+        are known.
+
+    Returns
+    -------
+    Judgement
+
+    Raises
+    ------
+    InputError
+        If a metric is unknown, the vote does not suit the task, or a number is out of range.
+    SpaceError
+        If a subset names an unknown column.
+    DataError
+        If the target is not supported, or a table lacks a column.
+    """
+    _check(ensemble, train, test, n_random=n_random, n_resamples=n_resamples)
+    pos_label = ensemble.pos_label
+    if pos_label is None and scoring is not None:
+        pos_label = scoring.pos_label
+    estimator = seeded(ensemble.estimator, seed)
+    truth = EvaluationTarget.of(estimator, train.target, test.target, pos_label, test.weight)
+    names = judged_metrics(metrics, truth.task, scoring)
+    check_scorable(names, truth, scoring)
+    is_fitted = hasattr(ensemble, "models_")
+    vote = ensemble.vote_ if is_fitted else ensemble.resolve_vote()
+    classes = None if truth.task == "regression" else truth.train
+    n_members, n_train = len(ensemble.subsets), len(train.features)
+    contenders = make_contenders(
+        SearchSpace.build(list(train.features.columns)) if space is None else space,
+        ensemble.subsets,
+        vote,
+        committee_rows(n_members, classes, n_train, train.groups, seed),
+        n_random=n_random,
+        seed=seed,
+    )
+    # A scorer of one's own may read the rows, so that it needs the models.
+    cost_of = None
+    if scoring is not None and not scoring.reads_answers:
+        cost_of = partial(scoring.cost, weight=truth.weight)
+    calls = [
+        delayed(answer)(
+            estimator,
+            contender,
+            train,
+            test,
+            pos_label=truth.pos_label,
+            fitted=ensemble if is_fitted and contender.name == "ensemble" else None,
+            cost_of=cost_of,
         )
+        for contender in contenders
+    ]
+    answers: list[Answers] = []
+    costs: list[float] = []
+    positions = np.arange(len(test.features))[:, None]
+    for contender, (one, cost) in zip(contenders, serial_first(calls, n_jobs), strict=True):
+        answers.append(one)
+        if cost is not None:
+            costs.append(cost)
+        elif scoring is not None:
+            costs.append(scoring.cost(one.estimator(), positions, truth.test, truth.weight))
+        on_models(len(contender.subsets))
+    bootstrap = Bootstrap(len(test.features), test.groups, n_resamples, seed)
+    measured = measure_metrics(answers, truth, names, bootstrap, scoring)
+    value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
+    means = mean_by_contender(contenders, costs) if costs else {}
+    return Judgement(
+        table=_table(contenders, measured, bootstrap),
+        predictions=_prediction_table(contenders, answers, truth, test),
+        verdict=_verdict(contenders, measured, bootstrap),
+        guess=value,
+        beats_guessing=beats_guessing,
+        costs={name: float(cost) for name, cost in means.items()},
+        cv_cost=cv_cost,
+        task=truth.task,
+        vote=vote,
+        pos_label=truth.pos_label,
+        pos_share=truth.positive_share,
+        bootstrap=bootstrap,
+    )
 
-    def _without_interval(self) -> str:
-        if self.n_groups == 1:
-            return "all rows belong to one group"
-        return "there is one row" if self.n_rows == 1 else "the metric is undefined on these rows"
 
-    def as_dict(self) -> dict[str, Any]:
-        """Return everything except the predictions as JSON types, NaN as None."""
-        contenders: dict[str, Any] = {}
-        for row in self.table.to_dict("records"):
-            name = row["contender"]
-            entry = contenders.setdefault(
-                name,
+def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) -> None:
+    for name, value in numbers.items():
+        if value < 1:
+            raise InputError(f"{name} must be at least 1, got {value}")
+    if not ensemble.subsets:
+        raise InputError("there is no subset to evaluate; give at least one")
+    if len(test.features) == 0:
+        raise DataError("there is no test row to evaluate on; hold some rows out")
+    columns = test.features.columns
+    for name in train.features.columns:
+        if name not in columns:
+            near = nearest(name, columns)
+            raise DataError(f"the test table has no column {name!r} of the training table{near}")
+
+
+def _table(
+    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bootstrap: Bootstrap
+) -> pd.DataFrame:
+    """Return the metrics of each contender, and their paired differences to the ensemble."""
+    n_features = mean_by_contender(contenders, [each.n_features for each in contenders])
+    n_models = {each.name: len(each.subsets) for each in contenders}
+    means = {
+        metric: [mean_by_contender(contenders, each) for each in zip(*drawn, strict=True)]
+        for metric, drawn in measured.items()
+    }
+    rows: list[dict[str, Any]] = []
+    for name in CONTENDERS:
+        for metric, (value, draws) in means.items():
+            low, high = bootstrap.interval(draws[name])
+            gap = gap_low = gap_high = float("nan")
+            if name != "ensemble":
+                gap = float(difference(value["ensemble"], value[name]))
+                gap_low, gap_high = bootstrap.interval(difference(draws["ensemble"], draws[name]))
+            rows.append(
                 {
-                    "n_features": int(row["n_features"]),
-                    "n_models": int(row["n_models"]),
-                    "cost": _plain(self.costs.get(name)),
-                    "metrics": {},
-                },
+                    "contender": name,
+                    "metric": metric,
+                    "value": float(value[name]),
+                    "low": low,
+                    "high": high,
+                    "n_features": round(n_features[name]),
+                    "n_models": n_models[name],
+                    "difference": gap,
+                    "difference_low": gap_low,
+                    "difference_high": gap_high,
+                }
             )
-            entry["metrics"][row["metric"]] = {k: _plain(row[k]) for k in ("value", "low", "high")}
-        differences: dict[str, Any] = {}
-        for row in self.differences.to_dict("records"):
-            differences.setdefault(row["contender"], {})[row["metric"]] = {
-                **{k: _plain(row[k]) for k in ("difference", "low", "high")},
-                "favours": row["favours"],
-            }
-        selection, guessing = (
-            None if one is None else {key: _plain(value) for key, value in vars(one).items()}
-            for one in (self.selection, self.guessing)
-        )
-        if selection is not None and self.selection is not None:
-            selection["difference"] = _plain(self.selection.difference)
-        return {
-            "verdict": self.verdict(),
-            "task": self.task,
-            "vote": self.vote,
-            "pos_label": _plain(self.pos_label),
-            "pos_share": _plain(self.pos_share),
-            "n_rows": self.n_rows,
-            "n_groups": self.n_groups,
-            "contenders": contenders,
-            "differences_from_ensemble": differences,
-            "best_subset_against_all_features": selection,
-            "guessing": guessing,
-            "cv_cost": _plain(self.cv_cost),
-            "test_cost": _plain(self.costs.get("best_subset")),
-            "optimism": _plain(self.optimism),
-            "bootstrap": {
-                "n_resamples": self.n_resamples,
-                "level": self.level,
-                "seed": self.seed,
-                "unit": "row" if self.n_groups is None else "group",
-            },
+    return pd.DataFrame(rows)
+
+
+def _verdict(
+    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bootstrap: Bootstrap
+) -> Verdict:
+    """Compare best subset and all features, one model each, in the first metric."""
+    metric, drawn = next(iter(measured.items()))
+    names = [contender.name for contender in contenders]
+    chosen, everything = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
+    low, high = bootstrap.interval(difference(chosen[1], everything[1]))
+    rows = sentences.unseen_rows(bootstrap.n_rows, bootstrap.n_groups)
+    return Verdict(rows, metric, chosen[0], everything[0], low, high)
+
+
+def _guess(
+    truth: EvaluationTarget,
+    contenders: Sequence[Contender],
+    measured: Mapping[str, MetricDraws],
+    bootstrap: Bootstrap,
+    scoring: Scoring | None,
+) -> tuple[float | None, bool]:
+    """Return the first metric of a model that ignores the features, and whether it is beaten."""
+    metric, drawn = next(iter(measured.items()))
+    try:
+        blind = [guess(truth.task, truth.train, len(truth.test))]
+        ((value, draws),) = measure_metrics(blind, truth, [metric], bootstrap, scoring)[metric]
+    except InputError:
+        # Some scorers need predictions of every class.
+        return None, True
+    beaten = any(
+        outcome_of(metric, *bootstrap.interval(difference(own, draws))) == "better"
+        for contender, (_, own) in zip(contenders, drawn, strict=True)
+        if contender.name in ("ensemble", "best_subset", "all_features")
+    )
+    return value, beaten or math.isnan(bootstrap.interval(draws)[0])
+
+
+def _prediction_table(
+    contenders: Sequence[Contender],
+    answers: Sequence[Answers],
+    truth: EvaluationTarget,
+    test: Rows,
+) -> pd.DataFrame:
+    """Return a table of the true target and all predictions."""
+    predictions: dict[str, AnyArray] = {"y_true": truth.test}
+    draw = 0
+    for contender, one in zip(contenders, answers, strict=True):
+        draw += contender.name == "random_subsets"
+        predictions[f"{contender.name}_{draw}" if draw else contender.name] = one.predicted
+    if truth.task == "multilabel":
+        labels = getattr(test.target, "columns", range(truth.test.shape[1]))
+        predictions = {
+            f"{name}.{label}": values[:, i]
+            for name, values in predictions.items()
+            for i, label in enumerate(labels)
         }
-
-
-def _check(what: str, name: str, known: list[str]) -> None:
-    if name not in known:
-        raise InputError(
-            f"unknown {what} {name!r}{nearest(name, known)}; choose from {', '.join(known)}"
-        )
-
-
-def _row(table: pd.DataFrame, contender: str, metric: str) -> Any:
-    chosen = (table["contender"] == contender) & (table["metric"] == metric)
-    return table[chosen].iloc[0]
-
-
-def _interval(row: Any) -> str:
-    if math.isnan(row["low"]):
-        return ""
-    return f" [{number(row['low'])}, {number(row['high'])}]"
-
-
-def _plain(value: Any) -> Any:
-    """Convert NumPy scalars to Python types, NaN and infinities to None."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return pd.DataFrame(predictions, index=test.features.index)

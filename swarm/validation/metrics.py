@@ -135,6 +135,14 @@ def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
     return list(dict.fromkeys(map(natural_name, metrics)))
 
 
+def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | None) -> list[str]:
+    """Return natural names of metrics, that of the search first; InputError if one is unknown."""
+    names = default_metrics(task) if metrics is None else check_metrics(metrics, task)
+    if scoring is None or not scoring.reads_answers:
+        return names
+    return list(dict.fromkeys([tested_metric(scoring.metric, task), *names]))
+
+
 def scorer_of(metric: str) -> str | None:
     """Return the name of the scorer of a metric; None if there is none."""
     known = scorer_names()

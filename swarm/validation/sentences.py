@@ -1,0 +1,155 @@
+"""The sentences on a judgement and a headline, and the numbers in them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from swarm.problem.scoring import Scoring
+from swarm.search.result import SearchResult, listed
+from swarm.validation.contenders import CONTENDERS
+from swarm.validation.metrics import display_name
+
+if TYPE_CHECKING:
+    from swarm.validation.judgement import Judgement
+    from swarm.validation.verdict import Headline, Verdict
+
+
+def number(value: float) -> str:
+    """Format a metric."""
+    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+
+
+def signed(value: float) -> str:
+    """Format a difference with its sign."""
+    return f"{value:+z.3f}" if abs(value) < 100 else f"{value:+z,.0f}"
+
+
+def with_interval(difference: float, low: float, high: float) -> str:
+    """Format a difference with its sign, and with its interval if it has one."""
+    if math.isnan(low):
+        return signed(difference)
+    return f"{signed(difference)} [{signed(low)}, {signed(high)}]"
+
+
+def unseen_rows(n_rows: int, n_groups: int | None) -> str:
+    """Name the test rows, with their groups if they have any."""
+    rows = f"{n_rows:,} unseen rows"
+    return rows if n_groups is None else f"{rows} of {n_groups:,} group{'s' * (n_groups != 1)}"
+
+
+# ---------------------------------------------------------------- headline
+
+
+def title(head: Headline) -> str:
+    """Return one of three headlines, or the statement that their evidence is missing."""
+    few, everything = f"{head.n_features:,}", f"{head.n_available:,}"
+    noun = "feature" if head.n_available == 1 else "features"
+    if not head.beats_guessing:
+        return f"No clear gain over guessing, with {few} of {everything} {noun} or with all"
+    if head.n_features == head.n_available == 1:
+        return "Keep the only feature"
+    if head.n_features == head.n_available or head.verdict == "worse":
+        return f"Keep all {everything} {noun}"
+    if head.verdict == "better":
+        return f"Keep these {few} of {everything} {noun}"
+    if not head.evidence:
+        return f"{few} of {everything} {noun} selected, not compared with all"
+    if not head.tested:
+        return f"{few} of {everything} {noun} selected, not tested on unseen rows"
+    return f"No clear difference: {few} of {everything} {noun} do"
+
+
+def evidence(verdict: Verdict) -> str:
+    """State both values of a verdict and their difference; of all features, their value alone."""
+    text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {number(verdict.chosen)}"
+    if verdict.subset == "all features":
+        return f"{text} with all features."
+    text = f"{text}, with all {number(verdict.everything)}"
+    if math.isnan(verdict.low):
+        return f"{text}."
+    low, high = signed(verdict.low), signed(verdict.high)
+    return f"{text}; {signed(verdict.difference)} ({low} to {high})."
+
+
+def offer(result: SearchResult) -> str:
+    """Name the smallest subset not worse than all features, if it is neither the result nor all."""
+    confirmation = result.confirmation
+    if confirmation is None:
+        return ""
+    row, masks = confirmation.smallest, confirmation.candidates.masks
+    if row is None or row == confirmation.chosen:
+        return ""
+    # A row of all features is not worse than itself.
+    if (masks[row] | result.space.forbidden).all():
+        return ""
+    names = result.space.subset(masks[row])
+    return (
+        f"Goal 'size' keeps {len(names)}, not worse than all by more than {confirmation.margin:g} "
+        f"in cost at {confirmation.confidence:.0%}: {listed(names)}."
+    )
+
+
+def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
+    """State the score of the result in the search, and the winner's curse."""
+    score = number(scoring.natural(result.cost))
+    subset = "all features" if len(result.features) == result.space.n_allowed else "this subset"
+    text = f"{_metric_first(scoring.metric)} of {subset}: {score} in the search"
+    confirmation = result.confirmation
+    if confirmation is None:
+        return f"{text}."
+    fresh = number(scoring.natural(confirmation.cost))
+    # Positive if the search promised too much, whatever the sign of the metric.
+    curse = signed(confirmation.cost - confirmation.searched_cost)
+    text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."
+    if not tested or result.space.n_columns > confirmation.n_train + confirmation.n_test:
+        text += " Fresh folds have the rows of the search, so they may show little of its optimism."
+    return text
+
+
+def _metric_first(metric: str) -> str:
+    """Return the name of a metric that begins a sentence."""
+    name = display_name(metric)
+    return f"{name[:1].upper()}{name[1:]}"
+
+
+# ---------------------------------------------------------------- judgement
+
+
+def against_baseline(judgement: Judgement) -> str:
+    """Compare the ensemble with all features and the same vote, in the first metric."""
+    baseline = "all_features_ensemble"
+    ensemble, rival = (judgement.first_metric[name] for name in ("ensemble", baseline))
+    low, high = rival["difference_low"], rival["difference_high"]
+    models, columns = ensemble["n_models"], ensemble["n_features"]
+    conclusion = {
+        "better": f"which favours {CONTENDERS['ensemble']}",
+        "worse": f"which favours {CONTENDERS[baseline]}",
+    }.get(judgement.outcome(baseline), "which is not distinguishable from none")
+    if math.isnan(low):
+        conclusion = f"which has no interval, as {_without_interval(judgement)}"
+    return (
+        f"On {unseen_rows(judgement.n_rows, judgement.n_groups)} the ensemble of {models} "
+        f"subset{'s' * (models != 1)} ({columns} column{'s' * (columns != 1)} together) scores "
+        f"{display_name(judgement.metrics[0])} {number(ensemble['value'])}"
+        f"{_interval(ensemble['low'], ensemble['high'])} against {number(rival['value'])} for "
+        f"{CONTENDERS[baseline]}: a difference of {number(rival['difference'])}"
+        f"{_interval(low, high)}, {conclusion}."
+    )
+
+
+def positive_class(judgement: Judgement) -> str:
+    """Name the positive class with its share of the training rows; empty without one."""
+    if judgement.pos_label is None:
+        return ""
+    return f"Positive class: {judgement.pos_label}, {judgement.pos_share:.0%} of the training rows."
+
+
+def _interval(low: Any, high: Any) -> str:
+    return "" if math.isnan(low) else f" [{number(low)}, {number(high)}]"
+
+
+def _without_interval(judgement: Judgement) -> str:
+    if judgement.n_groups == 1:
+        return "all rows belong to one group"
+    return "there is one row" if judgement.n_rows == 1 else "the metric is undefined on these rows"

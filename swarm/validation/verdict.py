@@ -1,0 +1,170 @@
+"""The decision whether the chosen columns should be kept.
+
+It compares one model of the chosen columns with one model of all columns, paired, in the metric of
+the search: on test rows that no search saw, and on fresh folds of the search rows. Terminal,
+report, MLflow and registration all follow this one decision.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from swarm.problem.scoring import Scoring
+from swarm.rounding import difference
+from swarm.search.confirmation import Confirmation
+from swarm.search.result import SearchResult
+from swarm.validation import sentences
+from swarm.validation.metrics import LOWER_IS_BETTER
+
+if TYPE_CHECKING:
+    from swarm.validation.judgement import Judgement
+
+Outcome = Literal["better", "no clear difference", "worse"]
+CHOSEN, ALL = "these features", "all features"
+
+
+def outcome_of(metric: str, low: float, high: float) -> Outcome:
+    """Return what the interval of a difference says: significant if it excludes 0."""
+    if metric in LOWER_IS_BETTER:
+        low, high = -high, -low
+    if low > 0:
+        return "better"
+    return "worse" if high < 0 else "no clear difference"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One model of the chosen columns against one model of all of them.
+
+    Attributes
+    ----------
+    rows : str
+        What both were scored on.
+    metric : str
+        Natural name.
+    chosen, everything : float
+        Its values.
+    low, high : float
+        Confidence interval of the difference, chosen minus everything; NaN if there is none.
+    subset : str
+        What the chosen columns are called; `ALL` if they are all.
+    """
+
+    rows: str
+    metric: str
+    chosen: float
+    everything: float
+    low: float
+    high: float
+    subset: str = CHOSEN
+
+    @property
+    def difference(self) -> float:
+        """Chosen minus everything."""
+        return float(difference(self.chosen, self.everything))
+
+    @property
+    def outcome(self) -> Outcome:
+        """How the chosen columns compare with all."""
+        return outcome_of(self.metric, self.low, self.high)
+
+
+@dataclass(frozen=True)
+class Headline:
+    """Whether the chosen columns should be kept, and the evidence for it."""
+
+    # ``worse`` if either comparison is significantly worse; else that of the test rows. The search
+    # chose on the rows of the fresh folds: alone they cannot show that a subset is better.
+    verdict: Outcome
+    n_features: int
+    n_available: int
+    # that which supports the verdict first, the test rows before the fresh folds
+    evidence: tuple[Verdict, ...] = ()
+    # The smallest subset that is not worse than all features; empty if it is the chosen one, or
+    # nothing beats guessing.
+    offer: str = ""
+    searched: str = ""  # score of the chosen subset in the search, and the winner's curse
+    # Whether the chosen columns were compared with all on rows that no search saw, or all features
+    # cannot be fitted.
+    tested: bool = True
+    # Whether the chosen columns or all of them significantly beat a model that ignores the
+    # features, on the test rows. True without test rows.
+    beats_guessing: bool = True
+
+    def __str__(self) -> str:
+        return "\n".join([f"{self.title}.", *self.sentences()])
+
+    @property
+    def title(self) -> str:
+        """One of three headlines, or the statement that their evidence is missing."""
+        return sentences.title(self)
+
+    @property
+    def loses(self) -> bool:
+        """Whether all features are better, or nothing is known to beat guessing."""
+        return self.verdict == "worse" or not self.beats_guessing
+
+    @property
+    def names_features(self) -> bool:
+        """Whether the chosen columns belong behind the title."""
+        return self.verdict != "worse" and self.n_features < self.n_available
+
+    def sentences(self) -> list[str]:
+        """Return the evidence, a sentence each."""
+        return [sentences.evidence(verdict) for verdict in self.evidence]
+
+
+def headline(
+    result: SearchResult, scoring: Scoring, judgement: Judgement | None = None
+) -> Headline:
+    """Combine the verdicts on test rows and on fresh folds."""
+    confirmation = result.confirmation
+    verdicts = []
+    if judgement is not None:
+        unseen = judgement.verdict
+        if not scoring.reads_answers:
+            # The scorer may read the rows, and cannot be bootstrapped.
+            rows = f"{unseen.rows}, in another metric than {scoring.metric!r}"
+            unseen = replace(unseen, rows=rows)
+        verdicts.append(unseen)
+    if confirmation is not None and confirmation.gain is not None:
+        verdicts.append(_on_fresh_folds(confirmation, scoring))
+    if len(result.features) == result.space.n_allowed:
+        verdicts = [replace(verdict, subset=ALL) for verdict in verdicts]
+    tested = judgement is not None
+    outcome: Outcome = "no clear difference"
+    if any(verdict.outcome == "worse" for verdict in verdicts):
+        outcome = "worse"
+    elif tested:
+        outcome = verdicts[0].outcome
+    elif confirmation is not None and confirmation.gain is None:
+        # All features cannot be fitted.
+        outcome, tested = "better", True
+    verdicts.sort(key=lambda verdict: verdict.outcome != outcome)
+    beats_guessing = judgement is None or judgement.beats_guessing
+    return Headline(
+        outcome,
+        len(result.features),
+        result.space.n_allowed,
+        tuple(verdicts),
+        sentences.offer(result) if beats_guessing else "",
+        sentences.searched(result, scoring, tested),
+        tested,
+        beats_guessing,
+    )
+
+
+def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Verdict:
+    gain = confirmation.gain
+    assert gain is not None
+    # A gain is a lower cost.
+    low, high = scoring.natural_difference(-gain.high, -gain.low)
+    return Verdict(
+        f"{confirmation.n_folds} fresh folds",
+        scoring.metric,
+        scoring.natural(confirmation.cost),
+        scoring.natural(confirmation.baseline_cost),
+        low,
+        high,
+    )
