@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +13,22 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
+from swarm.report.formatting import shortened
 from swarm.search.result import aligned, counts_of, listed
-from swarm.selector.results import EvaluatedSubsets, best_by_size, with_interval
+from swarm.selector.report import headline_of, page_of
+from swarm.selector.results import (
+    EvaluatedSubsets,
+    best_by_size,
+    headline_of_pick,
+    with_interval,
+)
 from swarm.strategies.catalogue import name_of
 from swarm.validation.metrics import cost_label, display_name
 from swarm.validation.sentences import number
-from swarm.validation.verdict import Headline, headline
+from swarm.validation.verdict import Headline
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from swarm.problem.scoring import Scoring
 
 _MOST_BARS = 20
 _NAME_LENGTH = 40
@@ -62,7 +67,12 @@ class SelectionDisplay:
         """
         check_is_fitted(self, "subset_")
         check_known("kind of plot", kind, _PLOTS)
-        axes = _axes(ax)
+        require_package("matplotlib", "report", "a plot")
+        if ax is None:
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots()[1]
+        axes: Axes = ax
         _PLOTS[kind](self, axes)
         return axes
 
@@ -133,8 +143,6 @@ class SelectionDisplay:
             `fit`.
         """
         check_is_fitted(self, "subset_")
-        from swarm.selector.report import page_of
-
         path = Path(file).expanduser().absolute()
         if not path.parent.is_dir():
             raise InputError(f"folder {path.parent} does not exist; create it, or pass another")
@@ -175,8 +183,6 @@ class SelectionDisplay:
             passed parameters to its models.
         """
         check_is_fitted(self, "subset_")
-        from swarm.selector.report import headline_of
-
         return headline_of(self, X, y, test, params)
 
     def summary(self) -> str:
@@ -191,93 +197,49 @@ class SelectionDisplay:
         return aligned(_rows(self))
 
 
-def head_of(selector: Any) -> Headline:
-    """Return the headline of a fitted selector; another pick than the best has no evidence."""
-    if selector.picked_ == "best":
-        return headline(selector.result_, _scoring(selector))
-    n_columns = selector.result_.space.n_columns
-    return Headline("no clear difference", len(selector.subset_), n_columns)
-
-
-def _scoring(selector: Any) -> Scoring:
-    scoring: Scoring = selector._evaluated.scoring
-    return scoring
-
-
 # ---------------------------------------------------------------- plots
 
 
-def _axes(ax: Any) -> Axes:
-    """Return the axes to draw on, by default those of a new figure."""
-    require_package("matplotlib", "report", "a plot")
-    if ax is None:
-        from matplotlib import pyplot
-
-        ax = pyplot.subplots()[1]
-    axes: Axes = ax
-    return axes
-
-
-def _label(axes: Axes, x: str, y: str) -> None:
+def _label(selector: Any, axes: Axes, x: str) -> None:
     """Label the axes, that of whole numbers below."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set_ylabel(f"cost ({cost_label(selector._evaluated.scoring)})")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.legend()
 
 
 def _convergence(selector: Any, axes: Axes) -> None:
-    """Draw the lowest cost, the mean of the solutions that the strategy keeps, and fresh folds."""
-    history = selector.history_
-    best = history["best_cost"].where(np.isfinite(history["best_cost"]))
-    mean = history["pbest_cost_mean"].where(np.isfinite(history["pbest_cost_mean"]))
+    """Draw the lowest cost by epoch, and the cost on fresh folds."""
+    history, confirmation = selector.history_, selector.confirmation_
+    costs = history["best_cost"].where(np.isfinite(history["best_cost"]))
     marker = "o" if len(history) == 1 else None
-    line = axes.plot(
-        history["epoch"], best, drawstyle="steps-post", marker=marker, label="best so far"
-    )[0]
-    if not np.allclose(mean, best, equal_nan=True):
-        style: Any = {"linestyle": "--", "linewidth": 1.0, "color": "0.5"}
-        axes.plot(history["epoch"], mean, label="mean of the current subsets", **style)
-        # The first epochs are far off, and would flatten the rest of the curve.
-        top = np.nanmax([best.max(), mean.quantile(0.9)])
-        low = np.nanmin(best)
-        axes.set_ylim(low - 0.05 * (top - low or 1.0), top + 0.05 * (top - low or 1.0))
-    confirmation = selector.confirmation_
+    axes.plot(history["epoch"], costs, drawstyle="steps-post", marker=marker, label="best so far")
     if confirmation is not None:
         label = f"confirmed, on {confirmation.n_folds} fresh folds"
-        axes.axhline(confirmation.cost, color=line.get_color(), linestyle=":", label=label)
-        low, high = axes.get_ylim()
-        axes.set_ylim(min(low, confirmation.cost), max(high, confirmation.cost * 1.01))
-    _label(axes, "epoch", f"cost ({cost_label(_scoring(selector))})")
-    axes.legend()
+        axes.axhline(confirmation.cost, linestyle=":", label=label)
+    _label(selector, axes, "epoch")
 
 
 def _size(selector: Any, axes: Axes) -> None:
     """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
-    table = selector.results_
-    known = table[np.isfinite(table["cost"])]
-    dot: Any = {"linestyle": "none", "marker": ".", "color": "0.6", "alpha": 0.5}
-    axes.plot(known["size"], known["cost"], **dot, label="measured subset")
-    best = selector.metric_table()
-    best = best[np.isfinite(best["cost"])]
+    table, best, front = selector.results_, selector.metric_table(), selector.pareto_
+    table, best = (each[np.isfinite(each["cost"])] for each in (table, best))
     error = best["se"].fillna(0.0)
     label = "± standard error of the best of each size"
+    axes.plot(table["size"], table["cost"], ".", color="0.6", alpha=0.5, label="measured subset")
     axes.fill_between(
         best.index, best["cost"] - error, best["cost"] + error, alpha=0.15, label=label
     )
-    front = selector.pareto_
-    axes.plot(
-        front["size"], front["cost"], drawstyle="steps-post", marker=".", label="Pareto front"
-    )
-    star: Any = {"linestyle": "none", "marker": "*", "markersize": 14, "label": "selected"}
-    axes.plot([len(selector.importances_)], [selector.cost_], **star)
+    axes.step(front["size"], front["cost"], ".-", where="post", label="Pareto front")
+    n_units = len(selector.importances_)
+    axes.plot([n_units], [selector.cost_], "*", markersize=14, label="selected")
     # A few bad subsets would flatten the good ones.
-    low, high = known["cost"].min(), known["cost"].quantile(0.95)
-    shown = max(high, float(best["cost"].max()), selector.cost_)
-    axes.set_ylim(low - 0.1 * (shown - low or 1.0), shown + 0.1 * (shown - low or 1.0))
-    _label(axes, "features", f"cost ({cost_label(_scoring(selector))})")
-    axes.legend()
+    low, high = table["cost"].min(), max(table["cost"].quantile(0.95), best["cost"].max())
+    margin = 0.1 * (high - low or 1.0)
+    axes.set_ylim(low - margin, high + margin)
+    _label(selector, axes, "features")
 
 
 def _importances(selector: Any, axes: Axes) -> None:
@@ -287,11 +249,11 @@ def _importances(selector: Any, axes: Axes) -> None:
         raise InputError(
             "there are no importances to plot; fit the selector with importance='permutation'"
         )
-    shown = values.head(_MOST_BARS)[::-1]
-    axes.barh([_shortened(name) for name in shown.index], shown.to_numpy())
+    bars = values.head(_MOST_BARS)[::-1]
+    axes.barh([shortened(str(name), _NAME_LENGTH) for name in bars.index], bars.to_numpy())
     axes.set_xlabel("importance")
-    if len(shown) < len(values):
-        axes.set_title(f"{len(shown)} most important of {len(values):,} features")
+    if len(bars) < len(values):
+        axes.set_title(f"{len(bars)} most important of {len(values):,} features")
 
 
 _PLOTS: dict[str, Callable[[Any, Any], None]] = {
@@ -306,55 +268,45 @@ _PLOTS: dict[str, Callable[[Any, Any], None]] = {
 
 def _rows(selector: Any) -> list[tuple[str, str]]:
     """Return the lines of the summary: name and text."""
-    result, confirmation = selector.result_, selector.confirmation_
-    scoring, head = _scoring(selector), head_of(selector)
-    ranked = _ranked(selector)
-    rows = [("features", f"{len(ranked):,} of {result.space.n_columns:,}: {listed(ranked)}")]
-    rows.append(("verdict", head.title))
-    name = display_name(scoring.metric)
-    found = number(scoring.natural(selector.cost_))
-    rows.append(("score", f"{name} {found} in the search (cost {selector.cost_:.4g})"))
-    rows += [("fresh folds", sentence) for sentence in head.sentences()]
-    if confirmation is None:
-        rows.append(("fresh folds", "none; confirm=True evaluates the best subsets on them"))
-    others = [f"{rule}, {size} features, {name} {value}" for rule, size, value in _picks(selector)]
-    rows += [("repick", other) for other in others]
-    rows += result.outcomes
+    result, scoring = selector.result_, selector._evaluated.scoring
+    head, metric = headline_of_pick(selector), display_name(scoring.metric)
+    names = _by_importance(selector)
+    score = f"{metric} {number(scoring.natural(selector.cost_))}"
     work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"
-    rows.append(("search", f"{work}; ended by {result.reason}"))
-    codes = [f"{each.code} {each.title}" for each in selector.findings_]
-    rows.append(("findings", "; ".join(codes) if codes else "none"))
-    rows.append(
-        ("next", "transform(X), plot(), report('report.html'), judge(X, y, test=(X_test, y_test))")
-    )
-    return rows
+    codes = "; ".join(f"{each.code} {each.title}" for each in selector.findings_)
+    confirmed = head.sentences()
+    if selector.confirmation_ is None:
+        confirmed = [*confirmed, "none; confirm=True evaluates the best subsets on them"]
+    return [
+        ("features", f"{len(names):,} of {result.space.n_columns:,}: {listed(names)}"),
+        ("verdict", head.title),
+        ("score", f"{score} in the search (cost {selector.cost_:.4g})"),
+        *(("fresh folds", sentence) for sentence in confirmed),
+        *(
+            ("repick", f"{rule}, {size} features, {metric} {number(scoring.natural(cost))}")
+            for rule, size, cost in _smaller_picks(selector)
+        ),
+        *result.outcomes,
+        ("search", f"{work}; ended by {result.reason}"),
+        ("findings", codes or "none"),
+        ("next", "transform(X), plot(), report('report.html'), judge(X, y, test=(X_test, y_test))"),
+    ]
 
 
-def _picks(selector: Any) -> list[tuple[str, int, str]]:
-    """Return rule, size and score of the smaller subsets that :meth:`repick` would select."""
-    found = []
+def _smaller_picks(selector: Any) -> Iterator[tuple[str, int, float]]:
+    """Yield rule, size and cost of the smaller subsets that :meth:`repick` would select."""
     evaluated = selector._evaluated
     for rule in ("parsimonious", "knee"):
         row = evaluated.pick(rule)
-        if row is None or not math.isfinite(evaluated.cost(row)):
-            continue
-        features = evaluated.table["features"].iloc[row]
-        if len(features) >= len(selector.subset_):
-            continue
-        value = number(_scoring(selector).natural(evaluated.cost(row)))
-        found.append((rule, len(features), value))
-    return found
+        if row is not None and math.isfinite(evaluated.cost(row)):
+            size = len(evaluated.table["features"].iloc[row])
+            if size < len(selector.subset_):
+                yield rule, size, evaluated.cost(row)
 
 
-def _ranked(selector: Any) -> list[str]:
+def _by_importance(selector: Any) -> list[str]:
     """Return the selected features by importance; in the order of X without importances."""
-    known = selector.importances_.dropna()
-    groups = set(known.index) - set(selector.subset_)
-    if known.empty or groups:
+    names = [name for name in selector.importances_.dropna().index if name in selector.subset_]
+    if len(names) < selector.importances_.notna().sum():  # units are groups
         return list(selector.subset_)
-    return [*known.index, *(name for name in selector.subset_ if name not in known.index)]
-
-
-def _shortened(name: object) -> str:
-    text = str(name)
-    return text if len(text) <= _NAME_LENGTH else f"{text[: _NAME_LENGTH - 1]}…"
+    return [*names, *(name for name in selector.subset_ if name not in names)]

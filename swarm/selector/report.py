@@ -21,9 +21,9 @@ from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
 from swarm.report.data import work_of
 from swarm.selector.defaults import n_jobs_of
-from swarm.selector.display import head_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
+from swarm.selector.results import headline_of_pick
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import Unseen, feature_losses
@@ -103,7 +103,7 @@ def _searched(selector: Any) -> ReportData:
         figures=pd.DataFrame(),
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
-        headline=head_of(selector),
+        headline=headline_of_pick(selector),
         cost_label=cost_label(selector._evaluated.scoring),
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),
@@ -265,7 +265,7 @@ def _tested(selector: Any, judgement: Judgement) -> Headline:
         return headline(selector.result_, selector._evaluated.scoring, judgement)
     verdict = judgement.verdict
     return replace(
-        head_of(selector),
+        headline_of_pick(selector),
         verdict=verdict.outcome,
         evidence=(verdict,),
         beats_guessing=judgement.beats_guessing,

@@ -24,6 +24,7 @@ from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
+from swarm.validation.verdict import Headline, headline
 
 _CONFIDENCE = 0.95
 
@@ -147,6 +148,14 @@ def selected_at(
         return None
     subset, support = selected(space, order, state.best_mask)
     return {"subset_": subset, "cost_": state.best_cost, "support_": support}
+
+
+def headline_of_pick(selector: Any) -> Headline:
+    """Return the headline of a fitted selector; another pick than the best has no evidence."""
+    if selector.picked_ == "best":
+        return headline(selector.result_, selector._evaluated.scoring)
+    n_columns = selector.result_.space.n_columns
+    return Headline("no clear difference", len(selector.subset_), n_columns)
 
 
 def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
