@@ -180,8 +180,8 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
             names[place] = free
     masks = members.masks[order]
     if len(names) > MANY_COLUMNS:
-        kept = np.flatnonzero(masks.any(axis=0))
-        masks, names = masks[:, kept], [names[unit] for unit in kept]
+        used = np.flatnonzero(masks.any(axis=0))
+        masks, names = masks[:, used], [names[unit] for unit in used]
     table = pd.DataFrame(masks.astype(int), columns=names)
     table.insert(0, "cost", members.costs[order])
     table.insert(1, "group", members.group[order])

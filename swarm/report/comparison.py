@@ -126,24 +126,24 @@ def _on_test_rows(comparison: Comparison) -> list[str]:
         return []
     best = []
     for dataset in comparison.datasets:
-        own = summary[(summary["dataset"] == dataset) & summary["mean_test_cost"].notna()]
-        if len(own):
-            lowest = own["mean_test_cost"].min()
-            names = own.loc[own["mean_test_cost"] == lowest, "strategy"]
+        rows = summary[(summary["dataset"] == dataset) & summary["mean_test_cost"].notna()]
+        if len(rows):
+            lowest = rows["mean_test_cost"].min()
+            names = rows.loc[rows["mean_test_cost"] == lowest, "strategy"]
             best.append(f"{', '.join(map(str, names))} on {dataset} ({lowest:.5f})")
     return [f"Lowest mean cost on test rows that no search saw: {'; '.join(best)}."]
 
 
 def _friedman(comparison: Comparison) -> str:
-    found, alpha = comparison.friedman, comparison.alpha
-    if found is None:
+    test, alpha = comparison.friedman, comparison.alpha
+    if test is None:
         return f"No test over all strategies: {comparison.silent['friedman']}."
-    verdict = "the strategies differ" if found.p <= alpha else f"not significant at {alpha:g}"
+    verdict = "the strategies differ" if test.p <= alpha else f"not significant at {alpha:g}"
     return (
         f"Friedman's test on the mean {judged_cost(comparison)}s, with the data sets as blocks: "
-        f"chi2 {found.chi2:.2f}, "
-        f"p {_p_value(found.p)} ({verdict}); Iman and Davenport's F {found.f:.2f}, "
-        f"p {_p_value(found.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
+        f"chi2 {test.chi2:.2f}, "
+        f"p {_p_value(test.p)} ({verdict}); Iman and Davenport's F {test.f:.2f}, "
+        f"p {_p_value(test.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
         f"apart are not significantly different (Nemenyi, {alpha:g})."
     )
 
@@ -199,17 +199,17 @@ def columns_of(comparison: Comparison) -> dict[str, tuple[str, str]]:
 
 
 def _columns_of(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> _Table:
-    there = {key: value for key, value in columns.items() if key in frame}
+    shown = {key: value for key, value in columns.items() if key in frame}
     rows = [
-        [formatted(row[key], form) for key, (_, form) in there.items()]
+        [formatted(row[key], form) for key, (_, form) in shown.items()]
         for _, row in frame.iterrows()
     ]
-    return _Table([name for name, _ in there.values()], rows)
+    return _Table([name for name, _ in shown.values()], rows)
 
 
 def _summary(comparison: Comparison, dataset: str) -> _Table:
-    own = comparison.summary[comparison.summary["dataset"] == dataset]
-    return _columns_of(own.sort_values("rank", kind="stable"), columns_of(comparison))
+    rows = comparison.summary[comparison.summary["dataset"] == dataset]
+    return _columns_of(rows.sort_values("rank", kind="stable"), columns_of(comparison))
 
 
 def _times(comparison: Comparison, dataset: str) -> _Table | None:
@@ -228,11 +228,11 @@ def _ranks(ranks: pd.DataFrame) -> _Table:
 
 def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
     """Return the columns of each strategy by the number of seeds, those of most seeds first."""
-    own = data.chosen.get(dataset)
-    if not own:
+    by_strategy = data.chosen.get(dataset)
+    if not by_strategy:
         return None
     rows = []
-    for strategy, subsets in own.items():
+    for strategy, subsets in by_strategy.items():
         counts = Counter(name for subset in subsets for name in dict.fromkeys(subset))
         ranked = sorted(counts, key=lambda name: -counts[name])
         groups = [
@@ -242,7 +242,7 @@ def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
         ]
         more = len(ranked) - _COLUMNS_SHOWN
         rows.append([strategy, "; ".join(groups) + (f" and {more} more" if more > 0 else "")])
-    several = any(len(subsets) > 1 for subsets in own.values())
+    several = any(len(subsets) > 1 for subsets in by_strategy.values())
     return _Table(["strategy", "columns" + (" (by number of seeds)" if several else "")], rows)
 
 

@@ -137,9 +137,9 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
         rows.append(costs[np.searchsorted(end, x, side="right")])
     costs = np.array(rows)
     # A NaN of one seed propagates to mean, low and high.
-    known = np.where(np.isfinite(costs), costs, np.nan)
+    finite = np.where(np.isfinite(costs), costs, np.nan)
     used = max(float(end[-1]) for end in ends)
-    return Band(x, known.mean(axis=0), known.min(axis=0), known.max(axis=0), used)
+    return Band(x, finite.mean(axis=0), finite.min(axis=0), finite.max(axis=0), used)
 
 
 def convergence_bands(
@@ -162,30 +162,31 @@ def convergence_bands(
     # Label the last panel of each column, also above an unused one.
     for axes in grid.flat[len(bands) - columns : len(bands)]:
         axes.tick_params(labelbottom=True)
-    for axes, (name, own) in zip(grid.flat, bands.items(), strict=False):
+    for axes, (name, current) in zip(grid.flat, bands.items(), strict=False):
         axes.set_title(shortened(name, 24), color=LIGHT["ink"])
-        _panel(axes, own, [other for other in bands.values() if other is not own], everything)
+        others = [each for each in bands.values() if each is not current]
+        _panel(axes, current, others, everything)
     figure.supxlabel("distinct evaluations", color=LIGHT["muted"], fontsize=12)
     figure.supylabel(shortened(cost_label, 24), color=LIGHT["muted"], fontsize=12)
     _legend(figure)
     return figure
 
 
-def _panel(axes: Axes, own: Band, others: Sequence[Band], everything: float) -> None:
+def _panel(axes: Axes, band: Band, others: Sequence[Band], everything: float) -> None:
     axes.grid(axis="y")
     if np.isfinite(everything):
         axes.axhline(everything, color=LIGHT["muted"], linewidth=1.0, linestyle=DASHED)
     for other in others:
         axes.step(other.x, other.mean, where="post", color=LIGHT["faint"], linewidth=0.7)
-    if np.isnan(own.mean).all():
+    if np.isnan(band.mean).all():
         place: Any = {"ha": "center", "va": "center", "transform": axes.transAxes}
         axes.text(0.5, 0.5, "no finite cost", color=LIGHT["muted"], **place)
         return
     style: Any = {"step": "post", "color": LIGHT["accent"], "alpha": 0.22, "linewidth": 0}
-    axes.fill_between(own.x, own.low, own.high, **style)
-    axes.step(own.x, own.mean, where="post", color=LIGHT["accent"], linewidth=2.0)
-    at = int(np.searchsorted(own.x, own.used, side="right")) - 1
-    axes.plot(own.x[at], own.mean[at], "o", color=LIGHT["accent"], markersize=4, clip_on=False)
+    axes.fill_between(band.x, band.low, band.high, **style)
+    axes.step(band.x, band.mean, where="post", color=LIGHT["accent"], linewidth=2.0)
+    at = int(np.searchsorted(band.x, band.used, side="right")) - 1
+    axes.plot(band.x[at], band.mean[at], "o", color=LIGHT["accent"], markersize=4, clip_on=False)
 
 
 def _cost_limits(bands: Iterable[Band], everything: float) -> tuple[float, float]:

@@ -68,7 +68,7 @@ def rivals_of(data: ReportData) -> tuple[str, ...]:
     return _SINGLE_RIVALS if is_single(data) else _RIVALS
 
 
-def _told(data: ReportData) -> dict[str, tuple[str, str]]:
+def _names_and_notes(data: ReportData) -> dict[str, tuple[str, str]]:
     return _SINGLE if is_single(data) else _CONTENDERS
 
 
@@ -89,23 +89,23 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
     if not data.metrics:
         return []
     metric, rivals = data.metrics[0], rivals_of(data)
-    found = []
+    comparisons = []
     for name in rivals:
         for row in rows_of(data.figures, metric, name):
             low, high = row["difference_low"], row["difference_high"]
-            known, outcome = interval(low, high), outcome_of(metric, low, high)
+            bounds, outcome = interval(low, high), outcome_of(metric, low, high)
             kind = outcome if outcome in ("better", "worse") else "neither"
-            found.append(
+            comparisons.append(
                 PairedDifference(
-                    name=_told(data)[name][0],
+                    name=_names_and_notes(data)[name][0],
                     metric=metric_name(metric),
                     difference=signed(row["difference"]),
-                    bounds=known or "no interval",
-                    judgement=_JUDGEMENTS[kind] if known else "no interval, so no conclusion",
+                    bounds=bounds or "no interval",
+                    judgement=_JUDGEMENTS[kind] if bounds else "no interval, so no conclusion",
                     kind=kind,
                 )
             )
-    return found
+    return comparisons
 
 
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
@@ -114,7 +114,7 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
     rivals = rivals_of(data)
     for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
         cells = [next(iter(rows_of(data.figures, metric, name)), None) for metric in data.metrics]
-        shown, note = _told(data).get(name, (plain(name), ""))
+        shown, note = _names_and_notes(data).get(name, (plain(name), ""))
         first = data.figures[data.figures["contender"] == name].iloc[0]
         rows.append(
             {

@@ -111,8 +111,8 @@ class ReportData:
         names = list(dict.fromkeys(self.features))
         if self.importances is None:
             return names
-        known = {str(name): float(value) for name, value in self.importances.items()}
-        return sorted(names, key=lambda name: -known.get(name, 0.0))
+        importances = {str(name): float(value) for name, value in self.importances.items()}
+        return sorted(names, key=lambda name: -importances.get(name, 0.0))
 
     def shown_features(self) -> list[str]:
         """Up to 40 chosen features by importance, then those nearest to them; at most 60."""
@@ -146,12 +146,12 @@ class ReportData:
         if not out:
             return []
         values = self._distances()
-        found = []
+        pairs = []
         for i, name in enumerate(columns):
             if name in chosen:
                 nearest = out[int(np.argmin(values[i, out]))]
-                found.append((name, columns[nearest], 1.0 - float(values[i, nearest])))
-        return sorted(found, key=lambda one: -one[2])[:_MOST_PAIRS]
+                pairs.append((name, columns[nearest], 1.0 - float(values[i, nearest])))
+        return sorted(pairs, key=lambda one: -one[2])[:_MOST_PAIRS]
 
     def _distances(self) -> Float:
         """Return all distances, 1 where the correlation is undefined."""

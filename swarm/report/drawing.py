@@ -126,7 +126,7 @@ class Drawing:
 
         def themed(tag: re.Match[str]) -> str:
             # Only in tags: the name of a feature may be a colour.
-            return _COLOUR.sub(lambda found: names[found[0]], tag[0])
+            return _COLOUR.sub(lambda match: names[match[0]], tag[0])
 
         return _TAG.sub(themed, self.svg)
 

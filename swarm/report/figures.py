@@ -163,10 +163,10 @@ def _mean_and_best(axes: Axes, epochs: Float, mean: Float, best: Float, label: s
 
 
 def _line(axes: Axes, epochs: Float, values: Float, **style: Any) -> None:
-    known = np.isfinite(values).sum()
-    if known:
+    n_finite = np.isfinite(values).sum()
+    if n_finite:
         # A line through one point is invisible.
-        axes.plot(epochs, values, marker="o" if known == 1 else None, markersize=5, **style)
+        axes.plot(epochs, values, marker="o" if n_finite == 1 else None, markersize=5, **style)
 
 
 def with_gaps(epochs: Float, values: Float, every: int | None) -> tuple[Float, Float]:
@@ -205,7 +205,7 @@ def _tradeoff(data: ReportData) -> Figure:
     if not size.size:
         blank(axes, "No subset was evaluated on all folds with a finite cost.")
         return figure
-    points = [(len(names), own) for names, own in data.subsets]
+    points = [(len(names), cost) for names, cost in data.subsets]
     chosen = np.array(points, dtype=np.float64).reshape(-1, 2)
     chosen = chosen[np.isfinite(chosen[:, 1])]
     top = _highest_shown(value, chosen[:, 1])
@@ -293,9 +293,9 @@ def _front(axes: Axes, size: Float, value: Float) -> None:
 # ---------------------------------------------------------------- features
 
 
-def _dropped(found: FeatureLosses) -> Figure:
+def _dropped(dropped: FeatureLosses) -> Figure:
     """Draw a dot with its interval for each feature."""
-    table = found.losses
+    table = dropped.losses
     figure, axes = one_panel(22 * len(table) + 70)
     loss, low, high = (table[name].to_numpy(dtype=np.float64) for name in ("loss", "low", "high"))
     axes.set_xlim(*limits(np.concatenate([loss, low, high, [0.0]]), 0.06))
@@ -308,14 +308,17 @@ def _dropped(found: FeatureLosses) -> Figure:
         axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
         axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
     plain_ticks(axes.xaxis, count=4)
-    start = "increase of" if found.metric in LOWER_IS_BETTER else "loss in"
-    axes.set_title(f"{start} {metric_name(found.metric)} without it", loc="right")
+    start = "increase of" if dropped.metric in LOWER_IS_BETTER else "loss in"
+    axes.set_title(f"{start} {metric_name(dropped.metric)} without it", loc="right")
     return figure
 
 
 def _mark_chosen(axes: Axes, chosen: Bool) -> None:
-    for text, own in zip(axes.get_yticklabels(), chosen, strict=True):
-        text.set(color=LIGHT["ink" if own else "muted"], fontweight="bold" if own else "normal")
+    for text, is_chosen in zip(axes.get_yticklabels(), chosen, strict=True):
+        text.set(
+            color=LIGHT["ink" if is_chosen else "muted"],
+            fontweight="bold" if is_chosen else "normal",
+        )
 
 
 def _heatmap(data: ReportData, names: list[str]) -> Figure:
@@ -328,7 +331,9 @@ def _heatmap(data: ReportData, names: list[str]) -> Figure:
     axes.imshow(blue(1.0 - square), aspect="auto", interpolation="none")
     axes.spines[:].set_visible(False)
     labels = [shortened(name, NAME_LENGTH) for name in names]
-    labels = [f"{name} •" if own else name for name, own in zip(labels, chosen, strict=True)]
+    labels = [
+        f"{name} •" if is_chosen else name for name, is_chosen in zip(labels, chosen, strict=True)
+    ]
     axes.set_yticks(range(len(names)), labels, fontsize=min(12.0, pitch - 2.0))
     _mark_chosen(axes, chosen)
     below = np.flatnonzero(chosen)

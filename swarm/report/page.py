@@ -173,7 +173,7 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
     """Return the counts and times of the run: value and label."""
     history, facts = data.history, data.facts
     last = dict(history.iloc[-1]) if len(history) else {}
-    found = [
+    counts = [
         (f"{int(last[column]):,}", label)
         for column, label in (
             ("epoch", "epochs"),
@@ -186,17 +186,17 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
     if "folds_pruned" in last:
         pruned, fits = int(history["folds_pruned"].sum()), int(last.get("fits", 0))
         share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
-        found.append((f"{pruned:,}", f"fits saved by pruning{share}"))
+        counts.append((f"{pruned:,}", f"fits saved by pruning{share}"))
     if "archive_hits" in facts:
-        found.append(
+        counts.append(
             (f"{int(float(str(facts['archive_hits']))):,}", "evaluations from the archive")
         )
     if fallbacks := int(float(str(facts.get("fallbacks", 0)))):
-        found.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
+        counts.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
     for name, label in (("seconds_training", "in training"), ("seconds_elsewhere", "elsewhere")):
         if name in facts:
-            found.append((duration(float(str(facts[name]))), label))
-    return found
+            counts.append((duration(float(str(facts[name]))), label))
+    return counts
 
 
 def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:

@@ -128,10 +128,10 @@ def _refuse_second_size(
     if isinstance(strategy, Strategy):
         values = {one: getattr(strategy, one.name) for one in fields(strategy)}  # type: ignore[arg-type]
         given["strategy"] = {one.name: v for one, v in values.items() if v != one.default}
-    for key, own in given.items():
-        if parameter in own:
+    for key, sizes in given.items():
+        if parameter in sizes:
             raise ConfigError(
-                f"size is given twice, as {size!r} and in {key} as {own[parameter]!r}; "
+                f"size is given twice, as {size!r} and in {key} as {sizes[parameter]!r}; "
                 "omit one of them"
             )
 

@@ -28,9 +28,9 @@ except ImportError:  # private, so it may be moved
 
 def output_container(selector: Any) -> str | None:
     """Return the container that ``set_output`` or scikit-learn's configuration sets, else None."""
-    own = getattr(selector, "_sklearn_output_config", {}).get("transform")
+    container = getattr(selector, "_sklearn_output_config", {}).get("transform")
     configured = get_config()["transform_output"]
-    return own or (None if configured == "default" else configured)
+    return container or (None if configured == "default" else configured)
 
 
 def as_pandas(X: Any) -> Any:
@@ -114,13 +114,13 @@ def numbered(count: int) -> list[str]:
 def _refuse_larger_than_memory(values: Any) -> None:
     needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # unknown on this system
         return
-    if needed > there:
+    if needed > memory:
         raise DataError(
             f"the sparse matrix of {values.shape[0]} rows and {values.shape[1]} columns takes "
-            f"{needed / 1e9:.0f} GB once dense, and the machine has {there / 1e9:.0f} GB; drop "
+            f"{needed / 1e9:.0f} GB once dense, and the machine has {memory / 1e9:.0f} GB; drop "
             "columns that are almost constant, for example with VarianceThreshold"
         )
 

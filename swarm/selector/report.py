@@ -90,7 +90,7 @@ def _searched(selector: Any) -> ReportData:
     """Return what the selector itself knows."""
     result = selector.result_
     table = selector.results_
-    known = table[table["cost"].notna()]
+    measured = table[table["cost"].notna()]
     importances = selector.importances_.dropna()
     return ReportData(
         title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
@@ -99,7 +99,7 @@ def _searched(selector: Any) -> ReportData:
         n_available=result.space.n_columns,
         subsets=[(list(selector.subset_), float(selector.cost_))],
         history=result.history,
-        evaluations=known[["size", "cost"]].reset_index(drop=True),
+        evaluations=measured[["size", "cost"]].reset_index(drop=True),
         figures=pd.DataFrame(),
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
@@ -181,11 +181,11 @@ def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame
         hash_rows(pd.concat([features, pd.DataFrame(np.asarray(labels))], axis=1))
         for features, labels in ((fitted, problem.target), (rows, target))
     ]
-    known = np.unique(hashes[0])
-    if not is_distinguished(fitted, len(known)):
+    fitted_rows = np.unique(hashes[0])
+    if not is_distinguished(fitted, len(fitted_rows)):
         # Rows of a few categories are equal by chance, but not whole tables.
         return len(rows) if rows.equals(fitted) else 0
-    seen = int(np.isin(hashes[1], known).sum())
+    seen = int(np.isin(hashes[1], fitted_rows).sum())
     return seen if seen > _COPIES * len(rows) else 0
 
 

@@ -114,16 +114,16 @@ class EvaluatedSubsets:
         rows = [*self.front.tolist(), *([] if answer is None else [answer])]
         if problem.relevance is not None:
             return {row: problem.relevance * self.masks[row] for row in rows}
-        found = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
+        importances = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
         if problem.importance == "none":
-            return found
+            return importances
         wanted = {self.masks[row].tobytes(): row for row in rows}
         for mask, record in looked_up(asked_masks(self.result, problem.n_folds)[0], known):
             if record.complete and not record.failed:
                 # A subset without its unused units is in the archive under the proposed mask.
                 keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
-                found |= {wanted[key]: record.importance for key in keys & set(wanted)}
-        return found
+                importances |= {wanted[key]: record.importance for key in keys & set(wanted)}
+        return importances
 
     def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
         if not problem.exact_shrink:
@@ -169,8 +169,8 @@ def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.Da
 
 def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest row of each size, indexed by size; the first wins a tie."""
-    known = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
-    return known.drop_duplicates("size").set_index("size")
+    costed = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
+    return costed.drop_duplicates("size").set_index("size")
 
 
 def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:

@@ -308,13 +308,13 @@ class SubsetSelector(
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             labels = label_findings(X, {"y": y, **params})
-            found = self._evaluate(plan, tasks, shown, labels)
-        if found.result.interrupted and within_model_selection():
+            evaluated = self._evaluate(plan, tasks, shown, labels)
+        if evaluated.result.interrupted and within_model_selection():
             raise KeyboardInterrupt
-        for each in (found.result.cut, found.result.confirmation):
+        for each in (evaluated.result.cut, evaluated.result.confirmation):
             if each is not None:
                 tell(each.sentence(), self.verbose)
-        self._keep(found, self.pick)
+        self._select(evaluated, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
             self._warn_without_error(stacklevel=4)
@@ -335,7 +335,7 @@ class SubsetSelector(
             With `subset_`, `cost_`, `importances_` and `picked_` of that subset.
         """
         check_is_fitted(self, "subset_")
-        self._keep(self._evaluated, pick)
+        self._select(self._evaluated, pick)
         if pick == "parsimonious":
             self._warn_without_error(stacklevel=3)
         return self
@@ -440,26 +440,26 @@ class SubsetSelector(
         """Return what is odd about the data and the result, without what is muted."""
         problem = finished.problem
         target, task, scoring = problem.target, problem.task, problem.scoring
-        told = search_findings(finished, target, task)
-        told += target_findings(target, task, scoring.name, scoring.pos_label)
-        told += column_findings(problem.features, target, task)
-        return unmuted([*told, *findings], self.mute)
+        doubts = search_findings(finished, target, task)
+        doubts += target_findings(target, task, scoring.name, scoring.pos_label)
+        doubts += column_findings(problem.features, target, task)
+        return unmuted([*doubts, *findings], self.mute)
 
-    def _keep(self, found: EvaluatedSubsets, pick: str) -> None:
-        row = found.pick(pick)
-        result, space = found.result, found.result.space
-        mask = result.best_mask if row is None else found.masks[row]
-        self._evaluated = found
+    def _select(self, evaluated: EvaluatedSubsets, pick: str) -> None:
+        row = evaluated.pick(pick)
+        result, space = evaluated.result, evaluated.result.space
+        mask = result.best_mask if row is None else evaluated.masks[row]
+        self._evaluated = evaluated
         self.result_, self.history_ = result, result.history
-        self.results_ = found.table
-        self.pareto_ = found.table.iloc[found.front]
+        self.results_ = evaluated.table
+        self.pareto_ = evaluated.table.iloc[evaluated.front]
         self.picked_ = pick
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
-        self.subset_, self.support_ = selected(space, found.order, mask)
-        self.cost_ = result.cost if row is None or pick == "best" else found.cost(row)
-        self.importances_ = found.importance_of(mask, row)
+        self.subset_, self.support_ = selected(space, evaluated.order, mask)
+        self.cost_ = result.cost if row is None or pick == "best" else evaluated.cost(row)
+        self.importances_ = evaluated.importance_of(mask, row)
 
     def _warn_of_end(self) -> None:
         """Warn of an interrupted search, and of one that did not reach the requested sizes."""
