@@ -18,6 +18,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.metrics import Metric, metric_of
 from swarm.fastpaths.pairwise import pairwise_sum
 from swarm.problem.scoring import Scoring
+from swarm.statistics.metrics import fraction, matthews, set_terms
 
 
 @njit(nogil=True, cache=True)
@@ -52,12 +53,7 @@ def _balanced(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | No
 
 def _correlation(counts: Int, _classes: NDArray[Any], _metric: Metric) -> Float:
     true, predicted = counts[0].sum(axis=1) * 1.0, counts.sum(axis=1) * 1.0
-    n_correct, n_rows = np.trace(counts, axis1=1, axis2=2) * 1.0, true.sum()
-    # Sums of integers are exact in any order.
-    both = n_correct * n_rows - predicted @ true
-    own = n_rows**2 - (predicted**2).sum(axis=1)
-    product = own * (n_rows**2 - true @ true)
-    return np.where(product == 0, 0.0, both / np.sqrt(np.where(product == 0, 1.0, product)))
+    return matthews(true, predicted, np.trace(counts, axis1=1, axis2=2) * 1.0)
 
 
 def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:
@@ -101,34 +97,20 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
 
     def scores(rows: Int, kept: Int) -> Float:
         place = np.ix_(rows, kept)
-        terms = [np.ascontiguousarray(part[place]) for part in (hits, true, predicted)]
+        terms = [np.ascontiguousarray(part[place]) for part in (true, predicted, hits)]
         if average == "micro":
             terms = [part.sum(axis=1, keepdims=True) for part in terms]
-        above, below = _ratio(metric.name, terms, beta**2)
-        zero = below == 0
-        warned[rows] = zero.any(axis=1)
-        ratio = np.where(zero, undefined, above / np.where(zero, 1.0, below))
+        above, below = set_terms(metric.name.removesuffix("_score"), *terms, beta2=beta**2)
+        warned[rows] = (below == 0).any(axis=1)
+        ratio = fraction(above, below, undefined)
         if average != "weighted":
             return _mean(ratio)
-        share = terms[1] * 1.0
-        total = share.sum(axis=1)
-        weighted: Float = (ratio * share).sum(axis=1) / np.where(total == 0, np.nan, total)
-        return weighted
+        share = terms[0] * 1.0
+        return fraction((ratio * share).sum(axis=1), share.sum(axis=1), np.nan)
 
     every = np.arange(len(counts))
     found = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
     return _first_left(found, warned) if given["zero_division"] == "warn" else found
-
-
-def _ratio(name: str, terms: list[Any], beta2: float) -> tuple[Any, Any]:
-    hits, true, predicted = terms
-    if name == "precision_score":
-        return hits, predicted
-    if name == "recall_score":
-        return hits, true
-    if name == "jaccard_score":
-        return hits, true + predicted - hits
-    return (1 + beta2) * hits, beta2 * true + predicted
 
 
 def _positions(classes: NDArray[Any], labels: Any) -> Int | None:

@@ -17,6 +17,7 @@ import numpy as np
 from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
 from swarm.problem.scoring import Scoring, scorer_names
+from swarm.statistics.metrics import fraction, matthews, set_terms
 
 # Maps sums (..., n_statistics) and the position of the positive class to values (...).
 Value = Callable[[Float, int], Float]
@@ -174,17 +175,11 @@ def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyAr
 
 def _label_statistics(truth: Bool, guess: Bool) -> Float:
     both = truth & guess
-    f1 = _ratio(2.0 * both.sum(axis=1), truth.sum(axis=1) + guess.sum(axis=1))
+    f1 = fraction(2.0 * both.sum(axis=1), truth.sum(axis=1) + guess.sum(axis=1))
     per_row = np.column_stack(
         [np.ones(len(truth)), (truth == guess).all(axis=1), (truth != guess).mean(axis=1), f1]
     )
     return np.concatenate([per_row, truth, guess, both], axis=1).astype(np.float64)
-
-
-def _ratio(above: AnyArray, below: AnyArray) -> Float:
-    """Return the quotient, 0 where the divisor is 0."""
-    below = np.asarray(below, dtype=np.float64)
-    return np.divide(above, below, out=np.zeros_like(below), where=below != 0.0)
 
 
 def _counts(sums: Float) -> tuple[Float, Float, Float]:
@@ -194,76 +189,57 @@ def _counts(sums: Float) -> tuple[Float, Float, Float]:
 
 
 def _mean_where(values: Float, present: Bool) -> Float:
-    return _ratio((values * present).sum(axis=-1), present.sum(axis=-1))
+    return fraction((values * present).sum(axis=-1), present.sum(axis=-1))
 
 
 def _accuracy(sums: Float, _: int) -> Float:
     truth, _guess, both = _counts(sums)
-    return _ratio(both.sum(axis=-1), truth.sum(axis=-1))
+    return fraction(both.sum(axis=-1), truth.sum(axis=-1))
 
 
 def _balanced_accuracy(sums: Float, _: int) -> Float:
     truth, _guess, both = _counts(sums)
-    return _mean_where(_ratio(both, truth), truth > 0)
+    return _mean_where(fraction(both, truth), truth > 0)
 
 
 def _matthews(sums: Float, _: int) -> Float:
     truth, guess, both = _counts(sums)
-    rows = truth.sum(axis=-1)
-    spread_truth = rows**2 - (truth**2).sum(axis=-1)
-    spread_guess = rows**2 - (guess**2).sum(axis=-1)
-    covariance = both.sum(axis=-1) * rows - (truth * guess).sum(axis=-1)
-    return _ratio(covariance, np.sqrt(spread_truth * spread_guess))
+    return matthews(truth, guess, both.sum(axis=-1))
 
 
-def _f1(truth: Float, guess: Float, both: Float) -> Float:
-    return _ratio(2.0 * both, truth + guess)
+def _per_class(name: str, sums: Float) -> Float:
+    return fraction(*set_terms(name, *_counts(sums)))
 
 
-def _recall(truth: Float, guess: Float, both: Float) -> Float:
-    return _ratio(both, truth)
+def _of_positive(name: str) -> Value:
+    return lambda sums, positive: _per_class(name, sums)[..., positive]
 
 
-def _precision(truth: Float, guess: Float, both: Float) -> Float:
-    return _ratio(both, guess)
-
-
-PerClass = Callable[[Float, Float, Float], Float]
-
-
-def _of_positive(per_class: PerClass) -> Value:
-    return lambda sums, positive: per_class(*_counts(sums))[..., positive]
-
-
-def _macro(per_class: PerClass) -> Value:
+def _macro(name: str) -> Value:
     def value(sums: Float, _: int) -> Float:
-        truth, guess, both = _counts(sums)
-        return _mean_where(per_class(truth, guess, both), truth + guess > 0)
+        truth, guess, _both = _counts(sums)
+        return _mean_where(_per_class(name, sums), truth + guess > 0)
 
     return value
 
 
-def _weighted(per_class: PerClass) -> Value:
-    def value(sums: Float, _: int) -> Float:
-        truth, guess, both = _counts(sums)
-        weighted = (per_class(truth, guess, both) * truth).sum(axis=-1)
-        return _ratio(weighted, truth.sum(axis=-1))
-
-    return value
+def _weighted_f1(sums: Float, _: int) -> Float:
+    truth = _counts(sums)[0]
+    return fraction((_per_class("f1", sums) * truth).sum(axis=-1), truth.sum(axis=-1))
 
 
 def _row_mean(position: int) -> Value:
-    return lambda sums, _: _ratio(sums[..., position], sums[..., 0])
+    return lambda sums, _: fraction(sums[..., position], sums[..., 0])
 
 
 def _labels_macro(sums: Float, _: int) -> Float:
-    value: Float = _f1(*_counts(sums[..., 4:])).mean(axis=-1)
+    value: Float = _per_class("f1", sums[..., 4:]).mean(axis=-1)
     return value
 
 
 def _labels_micro(sums: Float, _: int) -> Float:
-    truth, guess, both = (counts.sum(axis=-1) for counts in _counts(sums[..., 4:]))
-    return _f1(truth, guess, both)
+    counts = [counts.sum(axis=-1) for counts in _counts(sums[..., 4:])]
+    return fraction(*set_terms("f1", *counts))
 
 
 def _r2(sums: Float, _: int) -> Float:
@@ -272,7 +248,7 @@ def _r2(sums: Float, _: int) -> Float:
     # As in scikit-learn, r2 of a constant target is 1 if predicted exactly and 0 otherwise. A
     # resample of one repeated row is constant up to rounding.
     constant = np.where(errors == 0.0, 1.0, 0.0)
-    varied = 1.0 - _ratio(errors, spread)
+    varied = 1.0 - fraction(errors, spread)
     return np.where(spread > 1e-12 * squares, varied, constant)
 
 
@@ -284,10 +260,10 @@ _OF_CLASSES: Mapping[str, Value] = MappingProxyType(
     {
         "accuracy": _accuracy,
         "balanced_accuracy": _balanced_accuracy,
-        "f1_macro": _macro(_f1),
-        "f1_weighted": _weighted(_f1),
-        "recall_macro": _macro(_recall),
-        "precision_macro": _macro(_precision),
+        "f1_macro": _macro("f1"),
+        "f1_weighted": _weighted_f1,
+        "recall_macro": _macro("recall"),
+        "precision_macro": _macro("precision"),
         "matthews_corrcoef": _matthews,
     }
 )
@@ -296,9 +272,9 @@ METRICS: Mapping[str, Mapping[str, Value]] = MappingProxyType(
     {
         "binary": MappingProxyType(
             {
-                "f1": _of_positive(_f1),
-                "recall": _of_positive(_recall),
-                "precision": _of_positive(_precision),
+                "f1": _of_positive("f1"),
+                "recall": _of_positive("recall"),
+                "precision": _of_positive("precision"),
                 **_OF_CLASSES,
             }
         ),

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import InputError
 from swarm.problem.scoring import Scoring, resolve_scoring
+from swarm.statistics.metrics import precision_areas, roc_areas
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
@@ -212,11 +213,11 @@ Areas = Callable[[Answers, EvaluationTarget, Int | Float], Float]
 def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
     """Return the function of an area for all resamples; None for another scorer."""
     area = {
-        ("binary", "roc_auc"): _roc_areas,
-        ("binary", "average_precision"): _precision_areas,
-        ("multilabel", "roc_auc"): _roc_areas,
-        ("multilabel", "average_precision"): _precision_areas,
-        ("multiclass", "roc_auc_ovr"): _roc_areas,
+        ("binary", "roc_auc"): roc_areas,
+        ("binary", "average_precision"): precision_areas,
+        ("multilabel", "roc_auc"): roc_areas,
+        ("multilabel", "average_precision"): precision_areas,
+        ("multiclass", "roc_auc_ovr"): roc_areas,
     }.get((truth.task, name))
     return None if area is None else lambda *given: _mean_area(area, *given)
 
@@ -237,34 +238,3 @@ def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: In
         pairs = [(score if answers.classes[1] == positive else -score, truth.test == positive)]
     found: Float = np.mean([area(*pair, counts) for pair in pairs], axis=0)
     return found
-
-
-def _tied(score: Float, positive: Bool, counts: Int | Float) -> tuple[Float, Float]:
-    """Count positive and negative rows (n_resamples, n_values), the highest score first."""
-    order = np.argsort(-score, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
-    ordered = counts[:, order].astype(np.float64)
-    up = np.add.reduceat(ordered * positive[order], starts, axis=1)
-    down = np.add.reduceat(ordered * ~positive[order], starts, axis=1)
-    return up, down
-
-
-def _roc_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
-    up, down = _tied(score, positive, counts)
-    below = down.sum(axis=1, keepdims=True) - np.cumsum(down, axis=1)
-    pairs = up.sum(axis=1) * down.sum(axis=1)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        area: Float = (up * (below + down / 2)).sum(axis=1) / pairs
-    return area
-
-
-def _precision_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
-    up, down = _tied(score, positive, counts)
-    found, taken = np.cumsum(up, axis=1), np.cumsum(up + down, axis=1)
-    precision = np.divide(found, taken, out=np.zeros_like(found), where=taken > 0)
-    total = up.sum(axis=1)
-    # As in scikit-learn, 0 without a positive row.
-    area: Float = np.divide(
-        (up * precision).sum(axis=1), total, out=np.zeros_like(total), where=total > 0
-    )
-    return area
