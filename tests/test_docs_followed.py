@@ -97,7 +97,7 @@ def test_the_page_on_strategies_adds_one_in_a_package_of_its_own(tmp_path: Path)
     )
     (select,) = command_lines(page)
     few = ["--set", "budget.epochs=2"]
-    assert "cost" in do(["-m", "flows.cli", *select, *few], tmp_path, **environment)
+    assert "swarm report" in do(["-m", "flows.cli", *select, *few], tmp_path, **environment)
     (tmp_path / "kept.py").rename(tmp_path / "swarm_climb.py")
     wide = ["--line-length", "100", "swarm_climb.py", "test_climb.py"]
     do(["-m", "ruff", "check", *wide], tmp_path)
