@@ -37,7 +37,7 @@ Finished = tuple[NDArray[np.bool_], float, bool]
 
 def answer_files(
     result: SearchResult,
-    known: KnownEvaluations,
+    evaluations: KnownEvaluations,
     n_models: int,
     union_at_most: int | float | None = None,
 ) -> dict[str, bytes]:
@@ -79,7 +79,7 @@ def answer_files(
         "features.json": json_file(features),
         "subsets.csv": _subsets(result).to_csv(index=False).encode(),
         "history.parquet": parquet(result.history),
-        "archive.parquet": parquet(_evaluation_table(result, known)),
+        "archive.parquet": parquet(_evaluation_table(result, evaluations)),
     }
 
 
@@ -126,7 +126,7 @@ def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
     return table.to_csv(index=False).encode()
 
 
-def _evaluation_table(result: SearchResult, known: KnownEvaluations) -> pd.DataFrame:
+def _evaluation_table(result: SearchResult, evaluations: KnownEvaluations) -> pd.DataFrame:
     """Return a row per distinct mask of the search, without a cost if pruning skipped folds."""
     rows = [
         {
@@ -138,7 +138,7 @@ def _evaluation_table(result: SearchResult, known: KnownEvaluations) -> pd.DataF
             **{f"fold_{i}": cost for i, cost in enumerate(record.fold_costs)},
             "features": json.dumps(result.space.subset(mask)),
         }
-        for mask, record in asked_evaluations(result, known)
+        for mask, record in asked_evaluations(result, evaluations)
     ]
     return pd.DataFrame(rows)
 
@@ -231,15 +231,15 @@ def report_data(
 
     `described` are the title, the headline and further fields of the data.
     """
-    result, known = search.result, search.known
+    result, evaluations = search.result, search.known
     space = result.space
     masks, costs = result.best_members(n_models, union_at_most)
     finished = [
         (mask, record.cost, bool(record.importance.any()))
-        for mask, record in asked_evaluations(result, known)
+        for mask, record in asked_evaluations(result, evaluations)
         if record.complete
     ]
-    evaluations = pd.DataFrame(
+    sizes_and_costs = pd.DataFrame(
         {
             "size": [int(mask.sum()) for mask, _, _ in finished],
             "cost": [cost for _, cost, _ in finished],
@@ -258,9 +258,9 @@ def report_data(
             (space.subset(mask), float(cost)) for mask, cost in zip(masks, costs, strict=True)
         ],
         history=result.history,
-        evaluations=evaluations,
+        evaluations=sizes_and_costs,
         figures=judgement.table,
-        importances=_importances(result, finished, known),
+        importances=_importances(result, finished, evaluations),
         distance=distance,
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
@@ -272,7 +272,7 @@ def report_data(
 
 
 def _importances(
-    result: SearchResult, finished: Sequence[Finished], known: KnownEvaluations
+    result: SearchResult, finished: Sequence[Finished], evaluations: KnownEvaluations
 ) -> pd.Series | None:
     """Return the importances of the best subset from its evaluation, None if unknown.
 
@@ -282,7 +282,7 @@ def _importances(
     for mask, cost, is_informative in finished:
         equal = math.isclose(cost, result.cost, rel_tol=0.0, abs_tol=1e-12)
         if is_informative and equal and not (best & ~mask).any():
-            record = known.lookup(mask[None, :])[0]
+            record = evaluations.lookup(mask[None, :])[0]
             units = np.flatnonzero(best)
             names = [result.space.names[unit] for unit in units]
             return pd.Series(record.importance[units], index=names)

@@ -40,15 +40,15 @@ def headline_of(
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
     problem = _posed(selector, X, y, params).problem
-    judgement = _judgement(selector, problem, _like(selector, problem, test), n_random=1)
-    return _tested(selector, judgement)
+    judgement = _judgement(selector, problem, _test_rows(selector, problem, test), n_random=1)
+    return _headline_on_test(selector, judgement)
 
 
 def page_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, ...] | None, params: dict[str, Any]
 ) -> str:
     """Render the report of a fitted selector, with the sections that the rows allow."""
-    data = _searched(selector)
+    data = _search_data(selector)
     if X is None:
         if test is not None or y is not None:
             raise InputError(
@@ -59,7 +59,7 @@ def page_of(
     problem = posed.problem
     data = replace(data, distance=_distance(problem))
     if test is not None:
-        unseen = _like(selector, problem, test)
+        unseen = _test_rows(selector, problem, test)
         data = _judged(selector, data, problem, unseen)
         train = np.arange(len(problem.target))
         rows = [Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight)]
@@ -86,7 +86,7 @@ def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
     return rows, f"{len(rows)} {'folds of the search' if fresh is None else 'fresh folds'}"
 
 
-def _searched(selector: Any) -> ReportData:
+def _search_data(selector: Any) -> ReportData:
     """Return what the selector itself knows."""
     result = selector.result_
     table = selector.results_
@@ -141,7 +141,7 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
     return posed
 
 
-def _like(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
+def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     """Return test rows as a table with the columns of the problem, their target and weights."""
     if problem.task == "unsupervised":
         raise InputError("models without a target cannot be compared on test rows; leave them out")
@@ -215,7 +215,7 @@ def _judged(
     return replace(
         data,
         findings=[*data.findings, *(each.as_dict() for each in doubts)],
-        headline=_tested(selector, judgement),
+        headline=_headline_on_test(selector, judgement),
         figures=_without_copies(judgement.table),
         test_cost=judgement.costs.get("best_subset"),
         level=judgement.bootstrap.level,
@@ -259,7 +259,7 @@ def _judgement(
     )
 
 
-def _tested(selector: Any, judgement: Judgement) -> Headline:
+def _headline_on_test(selector: Any, judgement: Judgement) -> Headline:
     """Return the headline of a fitted selector on test rows."""
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring, judgement)

@@ -48,7 +48,7 @@ class EvaluatedSubsets:
         cls,
         result: SearchResult,
         problem: Problem,
-        known: KnownEvaluations,
+        evaluations: KnownEvaluations,
         bounds: tuple[int, int],
     ) -> EvaluatedSubsets:
         """Read the requested subsets of the search from the archive.
@@ -57,7 +57,7 @@ class EvaluatedSubsets:
         searches. Picks are within the `bounds`, unless no such subset was measured.
         """
         masks, needed = asked_masks(result, problem.n_folds)
-        fold_costs, used = _costs(masks, needed, known)
+        fold_costs, used = _costs(masks, needed, evaluations)
         if problem.exact_shrink and result.state.strategy.members.answer is None:
             whole = np.isfinite(fold_costs).all(axis=1)
             masks = masks.copy()
@@ -74,7 +74,7 @@ class EvaluatedSubsets:
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
         held = cls(result, table, masks[rows], front, {}, bounds, problem.order, problem.scoring)
-        return replace(held, importances=held._read_importances(problem, known))
+        return replace(held, importances=held._read_importances(problem, evaluations))
 
     @property
     def n_folds(self) -> int:
@@ -109,7 +109,9 @@ class EvaluatedSubsets:
         series = pd.Series(values[mask], index=names, name="importance")
         return series.sort_values(ascending=False, kind="stable")
 
-    def _read_importances(self, problem: Problem, known: KnownEvaluations) -> dict[int, Float]:
+    def _read_importances(
+        self, problem: Problem, evaluations: KnownEvaluations
+    ) -> dict[int, Float]:
         answer = self.answer
         rows = [*self.front.tolist(), *([] if answer is None else [answer])]
         if problem.relevance is not None:
@@ -118,7 +120,7 @@ class EvaluatedSubsets:
         if problem.importance == "none":
             return importances
         wanted = {self.masks[row].tobytes(): row for row in rows}
-        for mask, record in looked_up(asked_masks(self.result, problem.n_folds)[0], known):
+        for mask, record in looked_up(asked_masks(self.result, problem.n_folds)[0], evaluations):
             if record.complete and not record.failed:
                 # A subset without its unused units is in the archive under the proposed mask.
                 keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
@@ -173,10 +175,10 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     return costed.drop_duplicates("size").set_index("size")
 
 
-def _costs(masks: Bool, needed: Bool, known: KnownEvaluations) -> tuple[Float, Bool]:
+def _costs(masks: Bool, needed: Bool, evaluations: KnownEvaluations) -> tuple[Float, Bool]:
     """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
-    for row, (mask, record) in enumerate(looked_up(masks, known)):
+    for row, (mask, record) in enumerate(looked_up(masks, evaluations)):
         fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
         used[row] = mask & record.used.any(axis=0)
     return fold_costs, used
