@@ -87,11 +87,11 @@ class EvaluationTarget:
             )
         if len(classes) > 2:
             return cls("multiclass", y_train, y_test, classes, None, weights)
-        known = classes.tolist()
-        if pos_label is not None and pos_label not in known:
+        labels = classes.tolist()
+        if pos_label is not None and pos_label not in labels:
             raise InputError(
                 f"pos_label {pos_label!r} is not a class of the target; "
-                f"choose from {', '.join(map(repr, known))}"
+                f"choose from {', '.join(map(repr, labels))}"
             )
         positive = default_positive(y_train) if pos_label is None else pos_label
         return cls("binary", y_train, y_test, classes, positive, weights)
@@ -163,10 +163,10 @@ class _FixedClasses(ClassifierMixin, _Fixed):  # type: ignore[misc]
     def decision_function(self, positions: Any) -> Any:
         if self.answers.decision is not None:
             return self.answers.decision[_rows(positions)]
-        found = self.predict_proba(positions)
-        if isinstance(found, list):
-            return np.column_stack([label[:, -1] for label in found])
-        return found[:, 1] if found.shape[1] == 2 else found
+        scores = self.predict_proba(positions)
+        if isinstance(scores, list):
+            return np.column_stack([label[:, -1] for label in scores])
+        return scores[:, 1] if scores.shape[1] == 2 else scores
 
 
 def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
@@ -182,8 +182,8 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
     if has_probabilities(ensemble.estimator) or len(ensemble.models_) > 1:
         proba = ensemble.mean_proba(rows)
     if len(ensemble.models_) == 1 and hasattr(ensemble.models_[0], "decision_function"):
-        ((model, own),) = ensemble.members(rows)
-        decision = model.decision_function(own)
+        ((model, features),) = ensemble.members(rows)
+        decision = model.decision_function(features)
     return Answers(predicted, proba, decision, classes)
 
 
@@ -214,5 +214,5 @@ def _rows(positions: Any) -> NDArray[np.intp]:
 def _one_hot(predicted: AnyArray, classes: Any) -> Any:
     if isinstance(classes, list):
         pairs = zip(predicted.T, classes, strict=True)
-        return [(one[:, None] == own).astype(np.float64) for one, own in pairs]
+        return [(one[:, None] == labels).astype(np.float64) for one, labels in pairs]
     return (predicted[:, None] == classes).astype(np.float64)

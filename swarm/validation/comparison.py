@@ -135,9 +135,9 @@ def _check_cells(cells: pd.DataFrame) -> None:
     missing = [name for name in _NEEDED if name not in cells.columns]
     if missing:
         raise ValueError(f"cells must have the column {missing[0]!r}")
-    there = set(zip(cells["dataset"], cells["strategy"], cells["seed"], strict=True))
+    searches = set(zip(cells["dataset"], cells["strategy"], cells["seed"], strict=True))
     whole = math.prod(cells[name].nunique() for name in _NEEDED[:3])
-    if len(cells) != whole or len(there) != whole:
+    if len(cells) != whole or len(searches) != whole:
         raise ValueError(
             "cells must contain every seed of every strategy on every data set exactly once"
         )

@@ -57,10 +57,10 @@ def _summary(values: pd.Series) -> dict[str, Any]:
     summary: dict[str, Any] = {"missing": float(values.isna().mean()) if len(values) else 0.0}
     if types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype):
         numbers = present.to_numpy(dtype=np.float64)
-        found = np.sort(numbers)
-        if len(found) > _QUANTILES:
-            found = np.quantile(found, np.linspace(0.0, 1.0, _QUANTILES))
-        return {**summary, "quantiles": found.tolist()}
+        quantiles = np.sort(numbers)
+        if len(quantiles) > _QUANTILES:
+            quantiles = np.quantile(quantiles, np.linspace(0.0, 1.0, _QUANTILES))
+        return {**summary, "quantiles": quantiles.tolist()}
     shares = present.astype(str).value_counts(normalize=True).sort_index()
     shares = shares.sort_values(ascending=False, kind="stable").head(_CATEGORIES)
     return {**summary, "shares": {str(key): float(share) for key, share in shares.items()}}
@@ -70,43 +70,45 @@ def _moved(before: Mapping[str, Any], values: pd.Series) -> dict[str, float]:
     missing = float(values.isna().mean()) if len(values) else 0.0
     present = values.dropna()
     if "quantiles" in before:
-        expected, found, ks = _of_numbers(before["quantiles"], present)
+        expected, observed, ks = _of_numbers(before["quantiles"], present)
     else:
-        expected, found = _of_categories(before["shares"], present)
-        ks = float(np.abs(expected - found).sum() / 2.0)
+        expected, observed = _of_categories(before["shares"], present)
+        ks = float(np.abs(expected - observed).sum() / 2.0)
     gone = np.array([before["missing"], missing])
     expected = np.append(expected * (1.0 - gone[0]), gone[0])
-    found = np.append(found * (1.0 - gone[1]), gone[1])
-    index = _stability(expected, found)
+    observed = np.append(observed * (1.0 - gone[1]), gone[1])
+    index = _stability(expected, observed)
     return {"psi": index, "ks": ks, "missing_before": float(gone[0]), "missing_now": missing}
 
 
 def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, Float, float]:
     """Return the shares of the deciles, before and now, and the KS statistic."""
     numbers = pd.to_numeric(present, errors="coerce").dropna().to_numpy(dtype=np.float64)
-    known = np.asarray(quantiles, dtype=np.float64)
-    if not len(numbers) or not len(known):
-        same = len(numbers) == len(known)
-        whole = [np.array([float(len(values) > 0)]) for values in (known, numbers)]
+    reference = np.asarray(quantiles, dtype=np.float64)
+    if not len(numbers) or not len(reference):
+        same = len(numbers) == len(reference)
+        whole = [np.array([float(len(values) > 0)]) for values in (reference, numbers)]
         return whole[0], whole[1], 0.0 if same else 1.0
-    edges = np.unique(known[np.linspace(0, len(known) - 1, _BINS + 1).round().astype(int)][1:-1])
-    expected = np.bincount(np.searchsorted(edges, known, "left"), minlength=len(edges) + 1)
-    found = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
+    edges = np.unique(
+        reference[np.linspace(0, len(reference) - 1, _BINS + 1).round().astype(int)][1:-1]
+    )
+    expected = np.bincount(np.searchsorted(edges, reference, "left"), minlength=len(edges) + 1)
+    observed = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
     with np.errstate(divide="ignore"):
         # The p-value of very few values, which is not used.
-        ks = float(stats.ks_2samp(known, numbers, method="asymp").statistic)
-    return expected / expected.sum(), found / found.sum(), ks
+        ks = float(stats.ks_2samp(reference, numbers, method="asymp").statistic)
+    return expected / expected.sum(), observed / observed.sum(), ks
 
 
 def _of_categories(shares: Mapping[str, float], present: pd.Series) -> tuple[Float, Float]:
     now = present.astype(str).value_counts(normalize=True)
     expected = np.array([*shares.values(), max(0.0, 1.0 - sum(shares.values()))])
-    known = [float(now.get(name, 0.0)) for name in shares]
-    found = np.array([*known, max(0.0, 1.0 - sum(known)) if len(now) else 0.0])
-    return expected, found
+    listed = [float(now.get(name, 0.0)) for name in shares]
+    observed = np.array([*listed, max(0.0, 1.0 - sum(listed)) if len(now) else 0.0])
+    return expected, observed
 
 
-def _stability(expected: Float, found: Float) -> float:
-    p, q = np.maximum(found, _LEAST), np.maximum(expected, _LEAST)
-    both_empty = (found == 0.0) & (expected == 0.0)
+def _stability(expected: Float, observed: Float) -> float:
+    p, q = np.maximum(observed, _LEAST), np.maximum(expected, _LEAST)
+    both_empty = (observed == 0.0) & (expected == 0.0)
     return float(np.where(both_empty, 0.0, (p - q) * np.log(p / q)).sum())

@@ -119,8 +119,8 @@ def feature_losses(
         return FeatureLosses(rows, metric, reason="a subset of a single feature has none to drop")
     longest = max(len(one.train) for one in unseen)
     if longest > MOST_TRAINING_ROWS:
-        kept = [one.train[spread_rows(len(one.train), MOST_TRAINING_ROWS)] for one in unseen]
-        unseen = [replace(one, train=train) for one, train in zip(unseen, kept, strict=True)]
+        trains = [one.train[spread_rows(len(one.train), MOST_TRAINING_ROWS)] for one in unseen]
+        unseen = [replace(one, train=train) for one, train in zip(unseen, trains, strict=True)]
         rows = f"{rows} (models are trained on {MOST_TRAINING_ROWS:,} of {longest:,} rows)"
     calls = [
         delayed(_scored)(problem, problem.space.positions(mask), one)
@@ -128,12 +128,12 @@ def feature_losses(
         for one in unseen
     ]
     done = serial_first(calls, n_jobs)
-    own, *others = (list(islice(done, len(unseen))) for _ in range(1 + len(masks)))
-    reason = next((one.error for one in own if one.error), "")
+    complete, *others = (list(islice(done, len(unseen))) for _ in range(1 + len(masks)))
+    reason = next((one.error for one in complete if one.error), "")
     losses = pd.DataFrame()
     if not reason:
         without = dict(zip(masks, others, strict=True))
-        losses = _losses(problem, own, without, unseen)
+        losses = _losses(problem, complete, without, unseen)
     return FeatureLosses(rows, metric, losses, len(calls), perf_counter() - began, reason)
 
 
@@ -186,7 +186,7 @@ def _answers(model: Any, rows: Any) -> Answers:
 
 def _losses(
     problem: Problem,
-    own: Sequence[_Scored],
+    complete: Sequence[_Scored],
     without: Mapping[str, Sequence[_Scored]],
     unseen: Sequence[Unseen],
 ) -> pd.DataFrame:
@@ -195,10 +195,10 @@ def _losses(
     n_test = float(np.mean([len(one.target) for one in unseen]))
     # With a single split the interval is that of a bootstrap of its test rows.
     draws = _draws(problem, unseen[0]) if len(unseen) == 1 else []
-    costs = _resampled(problem, own[0], unseen[0], draws)
+    costs = _resampled(problem, complete[0], unseen[0], draws)
     rows = []
     for others in without.values():
-        differences = np.array([b.cost - a.cost for a, b in zip(own, others, strict=True)])
+        differences = np.array([b.cost - a.cost for a, b in zip(complete, others, strict=True)])
         mean = float(differences.mean())
         low = high = float("nan")
         if len(unseen) > 1 and np.isfinite(differences).all():
@@ -206,11 +206,11 @@ def _losses(
             low, high = test.low, test.high
         elif len(unseen) == 1:
             resampled = _resampled(problem, others[0], unseen[0], draws) - costs
-            known = resampled[np.isfinite(resampled)]
-            if len(known) > 1:
+            defined = resampled[np.isfinite(resampled)]
+            if len(defined) > 1:
                 # Of many rows fewer are drawn, and the deviation is scaled to all.
                 scale = np.sqrt(min(n_test, _RESAMPLED_ROWS) / n_test)
-                reach = _Z * float(known.std(ddof=1)) * float(scale)
+                reach = _Z * float(defined.std(ddof=1)) * float(scale)
                 low, high = mean - reach, mean + reach
         rows.append((mean, low, high))
     table = pd.DataFrame(rows, columns=["loss", "low", "high"], index=list(without))

@@ -355,8 +355,8 @@ def _guess(
         # Some scorers need predictions of every class.
         return None, True
     beaten = any(
-        outcome_of(metric, *bootstrap.interval(difference(own, draws))) == "better"
-        for contender, (_, own) in zip(contenders, drawn, strict=True)
+        outcome_of(metric, *bootstrap.interval(difference(resampled, draws))) == "better"
+        for contender, (_, resampled) in zip(contenders, drawn, strict=True)
         if contender.name in ("ensemble", "best_subset", "all_features")
     )
     return value, beaten or math.isnan(bootstrap.interval(draws)[0])

@@ -54,12 +54,12 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
             math.sqrt(float((weights**2).sum()) / 16),
         )
     if n <= _EXACT:
-        kept = _rank_within(_signed_rank_distribution(untied)[::2], level)
+        rank = _rank_within(_signed_rank_distribution(untied)[::2], level)
     else:
-        kept = _normal_rank(
+        rank = _normal_rank(
             float(untied.sum()) / 4, math.sqrt(float((untied**2).sum()) / 16), level
         )
-    low, high = _between(walsh, kept)
+    low, high = _between(walsh, rank)
     return Shift(p, float(np.median(walsh)), low, high, min(1.0, 2.0 ** (1 - n)))
 
 
@@ -74,11 +74,11 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     if n_x + n_y <= _EXACT:
         p = _two_sided(_rank_sum_distribution(weights, n_x), observed)
         # Distribution of the Mann-Whitney statistic: rank sums start at n_x (n_x + 1) / 2.
-        kept = _rank_within(_rank_sum_distribution(untied, n_x)[n_x * (n_x + 1) :: 2], level)
+        rank = _rank_within(_rank_sum_distribution(untied, n_x)[n_x * (n_x + 1) :: 2], level)
     else:
         p = _normal_p(observed / 2, n_x * float(weights.mean()) / 2, _sum_spread(weights, n_x) / 2)
-        kept = _normal_rank(n_x * n_y / 2, _sum_spread(untied, n_x) / 2, level)
-    low, high = _between(between, kept)
+        rank = _normal_rank(n_x * n_y / 2, _sum_spread(untied, n_x) / 2, level)
+    low, high = _between(between, rank)
     smallest = min(1.0, 2.0 / math.comb(n_x + n_y, n_x))
     return Shift(p, float(np.median(between)), low, high, smallest)
 
@@ -159,7 +159,7 @@ def _normal_rank(mean: float, spread: float, level: float) -> int:
     return max(0, math.floor(mean - float(norm.isf((1 - level) / 2)) * spread))
 
 
-def _between(ordered: Float, kept: int) -> tuple[float, float]:
-    if kept == 0:
+def _between(ordered: Float, rank: int) -> tuple[float, float]:
+    if rank == 0:
         return -math.inf, math.inf
-    return float(ordered[kept - 1]), float(ordered[-kept])
+    return float(ordered[rank - 1]), float(ordered[-rank])

@@ -124,15 +124,15 @@ def default_metrics(task: str) -> list[str]:
 
 def check_metrics(metrics: Sequence[str], task: str) -> list[str]:
     """Return natural names without duplicates; InputError if one is unknown, or there are none."""
-    known = [*METRICS[task], *(name for name in scorer_names() if name not in METRICS[task])]
-    own = f"; choose from {', '.join(METRICS[task])}, or name a scorer of scikit-learn"
+    available = [*METRICS[task], *(name for name in scorer_names() if name not in METRICS[task])]
+    choices = f"; choose from {', '.join(METRICS[task])}, or name a scorer of scikit-learn"
     for name in metrics:
         if natural_name(name) not in METRICS[task] and scorer_of(name) is None:
             raise InputError(
-                f"unknown metric {name!r} for a {task} target{nearest(name, known) or own}"
+                f"unknown metric {name!r} for a {task} target{nearest(name, available) or choices}"
             )
     if not metrics:
-        raise InputError(f"metrics must not be empty{own}")
+        raise InputError(f"metrics must not be empty{choices}")
     return list(dict.fromkeys(map(natural_name, metrics)))
 
 
@@ -146,16 +146,16 @@ def judged_metrics(metrics: Sequence[str] | None, task: str, scoring: Scoring | 
 
 def scorer_of(metric: str) -> str | None:
     """Return the name of the scorer of a metric; None if there is none."""
-    known = scorer_names()
+    available = scorer_names()
     names = (metric, f"neg_{metric}")
-    return next((name for name in names if name in known), None)
+    return next((name for name in names if name in available), None)
 
 
 def metric_names() -> list[str]:
     """Return the names of the metrics of all tasks and of all scorers, in alphabetical order."""
-    known = {name for known in METRICS.values() for name in known}
+    names = {name for metrics in METRICS.values() for name in metrics}
     scorers = scorer_names()
-    return sorted({*known, *scorers, *map(natural_name, scorers)})
+    return sorted({*names, *scorers, *map(natural_name, scorers)})
 
 
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:

@@ -125,10 +125,10 @@ def estimate(
         ),
         gains=pd.DataFrame(
             [
-                {"contender": own, "baseline": rival, **_interval("gain", found), "p": found.p}
-                for own in _SELECTED
+                {"contender": name, "baseline": rival, **_interval("gain", gain), "p": gain.p}
+                for name in _SELECTED
                 for rival in _BASELINES
-                for found in [test(difference(of[rival], of[own]).tolist())]
+                for gain in [test(difference(of[rival], of[name]).tolist())]
             ]
         ),
         metrics=pd.DataFrame(
@@ -160,7 +160,7 @@ def _tested(values: Sequence[float], n_train: float, n_test: float, level: float
 
 
 def _interval(
-    name: str, found: CorrectedTTest, ends: tuple[float, float] = (-math.inf, math.inf)
+    name: str, test: CorrectedTTest, ends: tuple[float, float] = (-math.inf, math.inf)
 ) -> dict[str, float]:
-    low, high = np.clip([found.low, found.high], *ends).tolist()
-    return {name: found.mean, "low": low, "high": high}
+    low, high = np.clip([test.low, test.high], *ends).tolist()
+    return {name: test.mean, "low": low, "high": high}

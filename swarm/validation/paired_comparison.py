@@ -65,11 +65,11 @@ def duel(
     seed: int = 0,
 ) -> PairedComparison:
     """Compare two predictions by a paired bootstrap of the rows, or of whole groups."""
-    told = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
+    answers = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
     metric = natural_name(metric)
     sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
     bootstrap = Bootstrap(len(truth.test), groups, n_resamples, seed, confidence)
-    measured = measure_metrics(told, truth, [metric], bootstrap)[metric]
+    measured = measure_metrics(answers, truth, [metric], bootstrap)[metric]
     figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]
     gains = sign * difference(drawn[1], drawn[0])
     exceeds = gains > margin + rounding_error(*drawn)

@@ -89,11 +89,13 @@ def measure_metrics(
     truth: EvaluationTarget,
     metrics: Sequence[str],  # natural names
     bootstrap: Bootstrap,
-    own: Scoring | None = None,  # scorer of the search, which computes the metric of its name
+    scoring: Scoring | None = None,  # scorer of the search, which computes the metric of its name
 ) -> dict[str, MetricDraws]:
     """Return each metric of all answers, on the test rows and on the same resamples of them."""
-    found: dict[str, MetricDraws] = {}
-    summed = [name for name in metrics if name in METRICS[truth.task] and not _is_own(name, own)]
+    measured: dict[str, MetricDraws] = {}
+    summed = [
+        name for name in metrics if name in METRICS[truth.task] and not _is_custom(name, scoring)
+    ]
     if summed:
         statistics = [
             row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
@@ -103,19 +105,19 @@ def measure_metrics(
         drawn = bootstrap.sums(statistics)
         for name in summed:
             value = METRICS[truth.task][name]
-            found[name] = [
-                (float(value(own.sum(axis=0), truth.positive)), value(sums, truth.positive))
-                for own, sums in zip(statistics, drawn, strict=True)
+            measured[name] = [
+                (float(value(one.sum(axis=0), truth.positive)), value(sums, truth.positive))
+                for one, sums in zip(statistics, drawn, strict=True)
             ]
-    called = [name for name in metrics if name not in found]
+    called = [name for name in metrics if name not in measured]
     if called:
         counts = np.concatenate(list(bootstrap.blocks()))
-        found |= {name: _scored(name, answers, truth, counts, own) for name in called}
-    return {name: found[name] for name in metrics}
+        measured |= {name: _scored(name, answers, truth, counts, scoring) for name in called}
+    return {name: measured[name] for name in metrics}
 
 
 def check_scorable(
-    metrics: Sequence[str], truth: EvaluationTarget, own: Scoring | None = None
+    metrics: Sequence[str], truth: EvaluationTarget, scoring: Scoring | None = None
 ) -> None:
     """Raise InputError for a scorer that fails, or has no value, even on perfect answers."""
     classes: Any = None
@@ -125,8 +127,8 @@ def check_scorable(
         classes = truth.classes
     perfect = Answers(truth.test, classes=classes)
     for name in metrics:
-        if name not in METRICS[truth.task] or _is_own(name, own):
-            scorer, rows = _scorer(name, truth, own), np.arange(len(truth.test))
+        if name not in METRICS[truth.task] or _is_custom(name, scoring):
+            scorer, rows = _scorer(name, truth, scoring), np.arange(len(truth.test))
             if np.isnan(_call(scorer, name, perfect, truth, rows)):
                 present = np.unique(truth.test).tolist() if truth.task != "regression" else []
                 one = f"all are of class {present[0]!r}" if len(present) == 1 else "it is NaN"
@@ -141,41 +143,40 @@ def _scored(
     answers: Sequence[Answers],
     truth: EvaluationTarget,
     counts: Int | Float,
-    own: Scoring | None,
+    scoring: Scoring | None,
 ) -> MetricDraws:
     everything = np.arange(len(truth.test))
-    scorer = _scorer(name, truth, own)
-    areas = None if _is_own(name, own) else _areas(name, truth)
+    scorer = _scorer(name, truth, scoring)
+    areas = None if _is_custom(name, scoring) else _areas(name, truth)
     if areas is not None and truth.weight is not None:
         counts = counts * truth.weight
-    found: MetricDraws = []
+    draws: MetricDraws = []
     for one in answers:
         value = _call(scorer, name, one, truth, everything)
         if areas is not None:
-            found.append((value, areas(one, truth, counts)))
+            draws.append((value, areas(one, truth, counts)))
             continue
         rows = (np.repeat(everything, row) for row in counts)
         drawn = [_call(scorer, name, one, truth, row, strict=False) for row in rows]
-        found.append((value, np.array(drawn)))
-    return found
+        draws.append((value, np.array(drawn)))
+    return draws
 
 
-def _is_own(name: str, own: Scoring | None) -> bool:
-    """Whether a metric is a scorer of the user's own."""
-    return own is not None and not own.is_named and name == own.metric
+def _is_custom(name: str, scoring: Scoring | None) -> bool:
+    """Whether a metric is that of a scorer without a name in scikit-learn."""
+    return scoring is not None and not scoring.is_named and name == scoring.metric
 
 
 def _scorer(
-    name: str, truth: EvaluationTarget, own: Scoring | None
+    name: str, truth: EvaluationTarget, scoring: Scoring | None
 ) -> Callable[[Any, Any, Any, Any], float]:
     """Return a function of estimator, rows, target and weights with the natural sign."""
-    if own is not None and _is_own(name, own):
-        scoring = own
-    else:
+    if scoring is None or not _is_custom(name, scoring):
         scorer = scorer_of(name)
         assert scorer is not None
         scoring = resolve_scoring(scorer, None, truth.train, truth.task, truth.pos_label)
-    return lambda *given: scoring.natural(scoring.cost(*given))
+    natural, cost = scoring.natural, scoring.cost
+    return lambda *arguments: natural(cost(*arguments))
 
 
 def _call(
@@ -236,5 +237,5 @@ def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: In
         score = np.asarray(model.decision_function(rows), dtype=np.float64)
         positive = truth.classes[truth.positive]
         pairs = [(score if answers.classes[1] == positive else -score, truth.test == positive)]
-    found: Float = np.mean([area(*pair, counts) for pair in pairs], axis=0)
-    return found
+    mean: Float = np.mean([area(*pair, counts) for pair in pairs], axis=0)
+    return mean
