@@ -27,7 +27,6 @@ from tables import save
 
 from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints, run
 from swarm.evaluation.fitting import Job, fit_mask
-from swarm.evaluation.limit import limit_of
 from swarm.problem.folds import make_folds
 from swarm.strategies.operators.initialise import bernoulli, one_per_cluster
 
@@ -106,15 +105,14 @@ def one_fit(
     first epoch of a search.
     """
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    limit = limit_of(np.inf, None, 0)
-    fit_mask(problem, Job(0, np.ones_like(masks[0]), unknown, order, limit))
+    fit_mask(problem, Job(0, np.ones_like(masks[0]), unknown, order, np.inf))
     spent = np.zeros(2)
     for mask in masks:
         fits = [(mask, *fold) for fold in problem.folds]
         turns = np.zeros((repeats, 2))
         for turn in turns:
             started = time.process_time()
-            fit_mask(problem, Job(0, mask, unknown, order, limit))
+            fit_mask(problem, Job(0, mask, unknown, order, np.inf))
             middle = time.process_time()
             native(matrix, problem.target, fits)
             turn[:] = middle - started, time.process_time() - middle

@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from tables import DATA, RESULTS, show
 
 from swarm import Budget, CrossValidation, Evaluations, Problem, Search, make, prepare_hints, run
-from swarm.evaluation.limit import limit_of
+from swarm.evaluation.limit import limits_of, needed_folds
 from swarm.evaluation.types import Work
 from swarm.problem.space import canonical_order
 from swarm.strategies.base import Strategy
@@ -174,12 +174,10 @@ class Sums:
         if new:
             self.known.update(zip(new, self.costs(np.array(list(new.values()))), strict=True))
         folds = np.array([self.known[key] for key in keys])
-        limits = [limit_of(cost) for cost in incumbents]
-        needed = np.array(
-            [rule.needed_folds(row, fold_order) for rule, row in zip(limits, folds, strict=True)]
-        )
+        limits = limits_of(incumbents)
+        needed, _ = needed_folds(folds, fold_order, limits)
         costs = folds.sum(axis=1) / self.n_folds
-        exact = needed.all(axis=1) & (costs <= [rule.cost for rule in limits])
+        exact = needed.all(axis=1) & (costs <= limits)
         return Evaluations(
             costs=np.where(exact, costs, np.inf),
             fold_costs=np.where(exact[:, None], folds, np.nan),

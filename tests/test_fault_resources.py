@@ -19,7 +19,6 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import ConfigError, EvaluationError, StoreError, TransientError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job, fit_mask
-from swarm.evaluation.limit import Limit
 from swarm.evaluation.workers import Deadline
 from swarm.problem.hints import prepare_hints
 from swarm.search.budget import Budget
@@ -164,7 +163,7 @@ def test_a_watchdog_that_no_memory_is_left_for_fails_no_subset(
 
     monkeypatch.setattr(faulthandler, "dump_traceback_later", full)
     problem = problem_of(GaussianNB())
-    job = Job(0, MASKS[0], np.full(problem.n_folds, np.nan), np.arange(3), Limit())
+    job = Job(0, MASKS[0], np.full(problem.n_folds, np.nan), np.arange(3), np.inf)
     with pytest.raises(MemoryError, match="watchdog"):
         fit_mask(problem, job, partial(Deadline(1.0, tmp_path, 1).watch, job))
 

@@ -22,7 +22,6 @@ from sklearn.preprocessing import StandardScaler
 from swarm.evaluation import fitting
 from swarm.evaluation.boosted import Boosted, boosted_path
 from swarm.evaluation.fitting import Job, fit_mask
-from swarm.evaluation.limit import limit_of
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 from tests.fuzzing import CASES, failures
@@ -133,7 +132,7 @@ def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
 
 def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
     unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    found = fit_mask(problem, Job(0, mask, unknown, order, limit_of(np.inf)))
+    found = fit_mask(problem, Job(0, mask, unknown, order, np.inf))
     assert isinstance(found, Record)
     return found
 

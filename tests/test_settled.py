@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.evaluation.limit import limit_of, settle
+from swarm.evaluation.limit import limits_of, needed_folds, next_fold
 from swarm.storage.records import Record, costs_of
 from tests.fakes import calm
 
@@ -49,14 +49,30 @@ def test_a_batch_is_settled_as_each_of_its_records_is(seed: int, n: int, n_folds
     incumbents = rng.choice([np.inf, -0.1, 0.0, 0.1, 0.3], n)
     # Some limits are what a record costs itself, so that only the margin lets it pass.
     incumbents[:4] = np.nan_to_num([record.cost for record in records[:4]], nan=0.2)
-    limits = [limit_of(cost) for cost in incumbents]
+    limits = limits_of(incumbents)
+    costs = np.array([record.fold_costs for record in records]).reshape(n, n_folds)
     # Jobs may be told to train some of the folds only.
-    for folds in (order, order[: max(1, n_folds // 2)]):
-        needed, is_open = settle(records, folds, limits)
-        assert len(needed) == len(is_open) == n
-        for row, (record, limit) in enumerate(zip(records, limits, strict=True)):
-            assert needed[row].tolist() == limit.needed_folds(record.fold_costs, folds).tolist()
-            assert is_open[row] == (limit.next_fold(record.fold_costs, folds) is not None)
+    for folds in (order, order[: max(1, n_folds // 2)], order[:0]):
+        needed, following = needed_folds(costs, folds, limits)
+        assert len(needed) == len(following) == n
+        for row in range(n):
+            expected, fold = one_by_one(costs[row], folds, limits[row])
+            assert np.flatnonzero(needed[row]).tolist() == sorted(expected)
+            assert following[row] == (-1 if fold is None else fold)
+            assert next_fold(costs[row], folds, limits[row]) == fold
+
+
+def one_by_one(costs: np.ndarray, folds: np.ndarray, limit: float) -> tuple[list[int], int | None]:
+    """Return the folds that decide, and the first one whose cost is missing before."""
+    total, examined = 0.0, list[int]()
+    for fold in folds.tolist():
+        if total / len(costs) > limit or np.isinf(total):
+            break
+        if np.isnan(costs[fold]):
+            return examined, fold
+        examined.append(fold)
+        total += float(costs[fold])
+    return examined, None
 
 
 @calm

@@ -24,7 +24,6 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import Job
-from swarm.evaluation.limit import Limit
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers
 from swarm.problem.problem import Problem
@@ -401,9 +400,9 @@ def test_a_pool_that_cannot_be_is_refused(options: dict[str, Any], words: str) -
         Workers(problem_of(GaussianNB()), **options)
 
 
-def turns(rows: list[int], masks: Bool, known: Any, limit: Limit | None = None, n: int = 2) -> Any:
+def turns(rows: list[int], masks: Bool, known: Any, limit: float = np.inf, n: int = 2) -> Any:
     """Return the number and the folds of each job, in the order of two workers."""
-    jobs = [Job(row, masks[row], np.array(known), np.arange(3), limit or Limit()) for row in rows]
+    jobs = [Job(row, masks[row], np.array(known), np.arange(3), limit) for row in rows]
     ordered = Workers(problem_of(GaussianNB()), 2)._in_turn(jobs, n)
     return [(job.number, *job.fold_order) for job in ordered]
 
@@ -421,5 +420,5 @@ def test_a_mask_as_large_as_all_others_is_handed_out_fold_by_fold_first() -> Non
     assert turns([0, 1, 2], masks, known) == [*parts, (2, 0, 1, 2), (0, 0, 1, 2)]
     assert turns([1], masks, known) == parts
     # Its later folds may never be trained.
-    assert turns([1], masks, known, Limit(0.5)) == [whole]
+    assert turns([1], masks, known, 0.5) == [whole]
     assert turns([1, 1], masks, known) == [whole, whole]

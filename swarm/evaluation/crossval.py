@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import compress
 from types import TracebackType
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
-from swarm.evaluation.limit import Limit, limit_of, settle
+from swarm.evaluation.limit import is_within, limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work, failed_evaluations, stacked
 from swarm.evaluation.workers import Workers
 from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
@@ -156,13 +157,12 @@ class CrossValidation:
 
     def _evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         started = time.perf_counter()
-        limits = self._limits(incumbents, self.pruning)
+        limits = limits_of(incumbents if self.pruning else np.full(len(masks), np.inf))
         unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
         row_of = row_of.reshape(-1)
         # Training of a mask that occurs several times stops only if all of its limits stop it.
-        loosest = [Limit(-np.inf)] * len(unique)
-        for row, i in enumerate(row_of.tolist()):
-            loosest[i] = max(loosest[i], limits[row], key=lambda limit: limit.cost)
+        loosest = np.full(len(unique), -np.inf)
+        np.maximum.at(loosest, row_of, limits)
         distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
         distinct[row_of] = masks
         records, left, work = self._begin(distinct, fold_order, loosest)
@@ -197,7 +197,7 @@ class CrossValidation:
         """
         records, every = self.known.lookup(masks), np.arange(self.n_folds)
         whole = [
-            Job(i, masks[i], record.fold_costs, every, Limit(), refit=False)
+            Job(i, masks[i], record.fold_costs, every, np.inf, refit=False)
             for i, record in enumerate(records)
             if np.isnan(record.fold_costs[folds[i]])
         ]
@@ -211,17 +211,17 @@ class CrossValidation:
         return np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
 
     def _begin(
-        self, masks: Bool, fold_order: Int, limits: list[Limit]
+        self, masks: Bool, fold_order: Int, limits: Float
     ) -> tuple[list[Record], list[Job], Work]:
         """Look masks up and use the fast path; return records, jobs left to train, and work."""
         started = time.perf_counter()
         records = self.known.lookup(masks)
-        _, is_open = settle(records, fold_order, limits)
-        jobs = [
-            Job(i, masks[i], records[i].fold_costs, fold_order, limits[i])
-            for i in range(len(masks))
-            if is_open[i] or self._wants_refit(records[i], limits[i])
+        every = [
+            Job(i, masks[i], record.fold_costs, fold_order, limit)
+            for i, (record, limit) in enumerate(zip(records, limits.tolist(), strict=True))
         ]
+        is_open = _are_open(every)
+        jobs = [job for job in every if is_open[job.number] or self._wants_refit(records, job)]
         left, computed = self._compute(jobs, records)
         work = Work(
             fits=computed,
@@ -231,22 +231,22 @@ class CrossValidation:
         )
         return records, left, work
 
-    def _wants_refit(self, record: Record, limit: Limit) -> bool:
+    def _wants_refit(self, records: list[Record], job: Job) -> bool:
+        record = records[job.number]
         return (
             self.problem.importance == "refit"
-            and limit.admits(record)
+            and is_within(record, job.limit)
             and bool(np.isnan(record.importances).any(axis=1).all())
         )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
         """Compute all folds by the fast path; return jobs left to train, and how many folds."""
-        due = [
-            job for job in jobs if job.limit.next_fold(job.fold_costs, job.fold_order) is not None
-        ]
+        due = list(compress(jobs, _are_open(jobs)))
         if self._path is None or not due:
             return jobs, 0
         total = self._compute_folds(self._path, due, records)
-        return _still_open(jobs, records), total
+        after = [replace(job, fold_costs=records[job.number].fold_costs) for job in jobs]
+        return list(compress(after, _are_open(after))), total
 
     def _compute_folds(self, path: ExactPath, jobs: list[Job], records: list[Record]) -> int:
         """Compute all folds, archive them, and return how many were missing."""
@@ -312,7 +312,7 @@ class CrossValidation:
     def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""
         # One worker would not train such a fold, and all numbers of workers have to agree.
-        if job.limit.next_fold(record.fold_costs, job.fold_order) is None:
+        if next_fold(record.fold_costs, job.fold_order, job.limit) is None:
             return
         bad = "NaN" if np.isnan(found.cost) else f"{found.cost:.6g}, below its bound of 0"
         names = self.problem.space.subset(job.mask)
@@ -326,7 +326,7 @@ class CrossValidation:
         self,
         masks: Bool,
         incumbents: Float,
-        limits: list[Limit],
+        limits: Float,
         fold_order: Int,
         rows: list[Record],
         work: Work,
@@ -334,13 +334,13 @@ class CrossValidation:
         n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
         known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
-        needed, _ = settle(rows, fold_order, limits)
+        needed, _ = needed_folds(known, fold_order, limits)
         # A failure counts only if pruning would have reached it, so that the number of failures
         # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
-            stricter = self._limits(incumbents, bounded)
-            reached, _ = settle(rows, fold_order, stricter)
+            stricter = limits_of(incumbents if bounded else np.full(n, np.inf))
+            reached, _ = needed_folds(known, fold_order, stricter)
         failed = (np.isinf(known) & reached).any(axis=1)
         costs = costs_of(known)
         censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
@@ -362,9 +362,6 @@ class CrossValidation:
             first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
 
-    def _limits(self, incumbents: Float, pruning: bool) -> list[Limit]:
-        return [limit_of(incumbent if pruning else np.inf) for incumbent in incumbents.tolist()]
-
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
         if self.problem.relevance is not None:
             return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
@@ -374,14 +371,12 @@ class CrossValidation:
         return values, mask & record.used.any(axis=0)
 
 
-def _still_open(jobs: list[Job], records: list[Record]) -> list[Job]:
-    """Return the jobs that have folds left, with the costs that are known by now."""
+def _are_open(jobs: list[Job]) -> list[bool]:
+    """Return which jobs, all with the same order of folds, have folds left to train."""
     if not jobs:
         return []
-    after = [records[job.number] for job in jobs]
-    _, is_open = settle(after, jobs[0].fold_order, [job.limit for job in jobs])
-    return [
-        replace(job, fold_costs=record.fold_costs)
-        for job, record, missing in zip(jobs, after, is_open, strict=True)
-        if missing
-    ]
+    costs = np.stack([job.fold_costs for job in jobs])
+    limits = np.array([job.limit for job in jobs])
+    _, following = needed_folds(costs, jobs[0].fold_order, limits)
+    open_: list[bool] = (following >= 0).tolist()
+    return open_

@@ -15,7 +15,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
-from swarm.evaluation.limit import Limit
+from swarm.evaluation.limit import is_within, next_fold
 from swarm.evaluation.transient import attempted
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import (
@@ -44,7 +44,7 @@ class Job:
     mask: Bool  # (n_units,)
     fold_costs: Float  # (n_folds,), NaN where unknown
     fold_order: Int  # (n_folds,)
-    limit: Limit  # when training may stop
+    limit: float  # cost above which training stops
     part: int = 0  # 0 for a whole mask; from 1 if its folds are separate jobs
     refit: bool = True  # whether to refit on all rows, if the importances of the problem require it
 
@@ -85,7 +85,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     trained = Record.unknown(problem.n_folds, problem.space.n_units)
     known = replace(trained, fold_costs=job.fold_costs.copy())
     error = None
-    while (fold := job.limit.next_fold(known.fold_costs, job.fold_order)) is not None:
+    while (fold := next_fold(known.fold_costs, job.fold_order, job.limit)) is not None:
         importances: Float | None = None
         fit = partial(_fit_fold, problem, columns, positions, fold, job.mask)
         try:
@@ -101,7 +101,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         trained.used[fold] = used
         if importances is not None:
             trained.importances[fold] = importances
-    if problem.importance == "refit" and job.refit and job.limit.admits(known):
+    if problem.importance == "refit" and job.refit and is_within(known, job.limit):
         fit_all = partial(_refit, problem, columns, positions)
         try:
             trained.importances[0] = _watched(watch, REFIT, fit_all)

@@ -22,6 +22,7 @@ from swarm.errors import ConfigError, TransientError
 from swarm.evaluation.dask_executor import dask_pool
 from swarm.evaluation.executors import Pool, process_pool, thread_pool
 from swarm.evaluation.fitting import REFIT, InvalidCost, Job, fit_mask
+from swarm.evaluation.limit import next_fold
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
@@ -135,8 +136,8 @@ class Workers:
             return ordered
         share = sum(int(job.mask.sum()) for job in jobs) / n_workers
         n_large = sum(int(job.mask.sum()) > share for job in ordered)
-        large = [job for job in ordered[:n_large] if not job.limit.is_finite]
-        others = [job for job in ordered[:n_large] if job.limit.is_finite] + ordered[n_large:]
+        large = [job for job in ordered[:n_large] if job.limit == np.inf]
+        others = [job for job in ordered[:n_large] if job.limit < np.inf] + ordered[n_large:]
         whole = len(others) - n_workers + 1
         if whole < n_workers:
             whole = len(others)
@@ -306,5 +307,5 @@ def _timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | N
     costs = job.fold_costs.copy()
     costs[fold] = np.inf
     # Earlier folds were lost with the worker, and whether the failure counts depends on them.
-    is_decided = job.limit.next_fold(costs, job.fold_order) is None
+    is_decided = next_fold(costs, job.fold_order, job.limit) is None
     return replace(failed, seconds=seconds), None if is_decided else replace(job, fold_costs=costs)

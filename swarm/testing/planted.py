@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
-from swarm.evaluation.limit import Limit, limit_of
+from swarm.evaluation.limit import limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
@@ -83,35 +83,24 @@ class Planted:
 
     def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
-
-        def limits_of(costs: Float) -> list[Limit]:
-            return [limit_of(cost) for cost in costs]
-
         bounds = incumbents if self.pruning else np.full(len(masks), np.inf)
         limits = limits_of(bounds)
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
-        asked: dict[bytes, list[Limit]] = {}
-        for key, limit in zip(keys, limits, strict=True):
-            asked.setdefault(key, []).append(limit)
+        asked: dict[bytes, float] = {}
+        for key, limit in zip(keys, limits.tolist(), strict=True):
+            asked[key] = max(limit, asked.get(key, -np.inf))
         before, hits = self.fits, len(asked)
         for mask, key in zip(masks, keys, strict=True):
             if key in asked:
-                hits -= self._train(
-                    mask, key, fold_order, max(asked.pop(key), key=lambda limit: limit.cost)
-                )
+                hits -= self._train(mask, key, fold_order, asked.pop(key))
         rows = [self.known[key] for key in keys]
-
-        def reached(limits: list[Limit]) -> Bool:
-            pairs = zip(rows, limits, strict=True)
-            return np.array([limit.needed_folds(r.fold_costs, fold_order) for r, limit in pairs])
-
-        cost = costs_of(np.array([row.fold_costs for row in rows]))
-        cost[np.isnan(cost)] = np.inf
-        needed = reached(limits)
-        # A failure counts only if pruning would have reached it: pruning must not change a result.
-        known = reached(limits_of(incumbents))
         fold_costs = np.array([row.fold_costs for row in rows])
-        failed = (np.isinf(fold_costs) & known).any(axis=1)
+        cost = costs_of(fold_costs)
+        cost[np.isnan(cost)] = np.inf
+        needed, _ = needed_folds(fold_costs, fold_order, limits)
+        # A failure counts only if pruning would have reached it: pruning must not change a result.
+        reached, _ = needed_folds(fold_costs, fold_order, limits_of(incumbents))
+        failed = (np.isinf(fold_costs) & reached).any(axis=1)
         censored = ~failed & ~(needed.all(axis=1) & (cost <= bounds))
         is_exact = np.isfinite(cost) & ~failed & ~censored
         exact = is_exact[:, None]
@@ -128,12 +117,12 @@ class Planted:
             first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
         )
 
-    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: Limit) -> bool:
+    def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: float) -> bool:
         """Train the folds that the mask needs, in order; return whether there were any."""
         trained = False
         blank = Record.unknown(self.n_folds, len(mask))
         record = self.known.setdefault(key, blank)
-        while (fold := limit.next_fold(record.fold_costs, fold_order)) is not None:
+        while (fold := next_fold(record.fold_costs, fold_order, limit)) is not None:
             if self.fits == self.interrupt_after:
                 raise KeyboardInterrupt
             self.fits += 1
