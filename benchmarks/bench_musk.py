@@ -25,7 +25,7 @@ from sklearn.model_selection import cross_val_score, train_test_split
 from tables import DATA as FOLDER
 from tables import save
 
-from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints, run
+from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints
 from swarm.evaluation.fitting import Job, fit_mask
 from swarm.problem.folds import make_folds
 from swarm.strategies.operators.initialise import bernoulli, one_per_cluster
@@ -204,12 +204,10 @@ def main() -> None:
     problem = Problem.build(features, target, model(), space=space, scoring="recall", folds=folds)
     with CrossValidation(problem, n_jobs=arguments.jobs) as evaluator:
         made = noting(evaluator)
-        search = Search(
-            make("multiswarm", {"step": "bpso", "init": "clusters"}),
-            *(space, evaluator, hints, 0, Budget(epochs=arguments.epochs)),
-        )
+        strategy = make("multiswarm", {"step": "bpso", "init": "clusters"})
+        search = Search(problem, strategy, hints=hints, budget=Budget(epochs=arguments.epochs))
         started = time.perf_counter()
-        result = run(search)
+        result = search.driver(evaluator).run()
         wall = time.perf_counter() - started
     matrix = features.to_numpy(dtype=np.float64)
     save(

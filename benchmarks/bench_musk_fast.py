@@ -13,7 +13,6 @@ import json
 import os
 import time
 import warnings
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +30,10 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
+from swarm.search.driver import Driver
 from swarm.search.proxy import confirm, on_part_of_rows
 from swarm.search.result import SearchResult
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 
@@ -94,10 +94,11 @@ def musk(seed: int) -> tuple[Problem, Any, Any, Any]:
     return problem, features.iloc[test], target[test], config
 
 
-def search_of(problem: Problem, evaluator: Any, seed: int) -> Search:
+def search_of(problem: Problem, evaluator: Any, seed: int) -> Driver:
     strategy = make("multiswarm", {"step": "bpso", "init": "clusters"})
     hints = prepare_hints(problem.features, problem.space, n_clusters=50)
-    return Search(strategy, problem.space, evaluator, hints, seed, Budget(epochs=999))
+    search = Search(problem, strategy, hints=hints, seed=seed, budget=Budget(epochs=EPOCHS))
+    return search.driver(evaluator)
 
 
 def naive(seed: int) -> dict[str, Any]:
@@ -145,8 +146,7 @@ def fast(seed: int) -> dict[str, Any]:
 
 
 def searched(evaluator: CrossValidation, seed: int) -> SearchResult:
-    search = search_of(evaluator.problem, evaluator, seed)
-    return run(replace(search, budget=Budget(epochs=EPOCHS)))
+    return search_of(evaluator.problem, evaluator, seed).run()
 
 
 def spent() -> tuple[float, float]:

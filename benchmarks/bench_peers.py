@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
 from tables import DATA, save
 
-from swarm import Budget, CrossValidation, Problem, Search, make, prepare_hints, run
+from swarm import Budget, CrossValidation, Problem, Search, make, prepare_hints
 
 OURS = ("bpso", "multiswarm", "genetic", "two_d")
 POPULATION = 30
@@ -72,7 +72,8 @@ class Task:
         )  # fmt: skip
         options = {"n_jobs": 1, "importances": made.uses_importances}
         with CrossValidation(problem, **options) as evaluator:
-            return run(Search(made, problem.space, evaluator, hints, seed, budget))
+            search = Search(problem, made, hints=hints, seed=seed, budget=budget)
+            return search.driver(evaluator).run()
 
 
 def timed(call: Callable[[], object]) -> tuple[object, float]:

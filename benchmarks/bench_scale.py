@@ -30,7 +30,7 @@ from swarm import CrossValidation, Problem, SearchSpace, prepare_hints
 from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
 from swarm.search.budget import Budget
-from swarm.search.driver import Search
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Proposal
 from swarm.strategies.multiswarm import MultiSwarm
@@ -92,7 +92,8 @@ def epochs(count: int) -> None:
     needs = MultiSwarm().needs
     hints = prepare_hints(posed.features, posed.space, posed.target, posed.task, needs=needs)
     with CrossValidation(posed) as evaluator:
-        search = Search(MultiSwarm(), posed.space, evaluator, hints, 0, Budget(epochs=count))
+        budget = Budget(epochs=count)
+        search = Search(posed, MultiSwarm(), hints=hints, budget=budget).driver(evaluator)
         state, figures, part = search.start(), [], count // 10
         for end in range(part, count + 1, part):
             started = time.perf_counter()

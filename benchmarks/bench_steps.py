@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tables import DATA, RESULTS, show
 
-from swarm import Budget, CrossValidation, Evaluations, Problem, Search, make, prepare_hints, run
+from swarm import Budget, CrossValidation, Evaluations, Problem, Search, make, prepare_hints
 from swarm.evaluation.limit import limits_of, needed_folds
 from swarm.evaluation.types import Work
 from swarm.problem.space import canonical_order
@@ -253,10 +253,11 @@ class Cell:
             counts = state.counts
             kept.append((counts.fits, counts.evaluations, state.best_cost, state.best_mask))
 
-        budget, space = Budget(evaluations=evaluations), self.problem.space
+        budget = Budget(evaluations=evaluations)
+        search = Search(self.problem, strategy, hints=self.hints, seed=seed, budget=budget)
         with ExitStack() as stack:
             evaluator = self.sums or stack.enter_context(CrossValidation(self.problem, n_jobs=1))
-            run(Search(strategy, space, evaluator, self.hints, seed, budget), callbacks=[note])
+            search.driver(evaluator).run(note)
         return Trace(*map(np.array, zip(*kept, strict=True)))
 
     def score(self, mask: np.ndarray) -> float:

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 
 from swarm import Problem, prepare_hints
 from swarm.search.budget import Budget
-from swarm.search.plan import SearchPlan
+from swarm.search.search import Search
 from swarm.strategies.catalogue import make
 from tasks.search_cell import Cell, run_cell, search_cell
 from tasks.task_runner import as_they_finish, one_server, reachable_cluster, task_runner
@@ -88,7 +88,7 @@ def compared(name: str, rounds: int) -> list[tuple[float, float, float]]:
         ]
 
 
-def planned(name: str) -> SearchPlan:
+def planned(name: str) -> Search:
     model, n_rows, n_columns, distinct = MODELS[name]
     features = table(n_rows, n_columns)
     noise = np.random.default_rng(1).normal(size=n_rows)
@@ -96,10 +96,10 @@ def planned(name: str) -> SearchPlan:
     problem = Problem.build(features, target, model, folds=5)
     hints = prepare_hints(features, problem.space)
     strategy = make("random", {"batch_size": 8})
-    return SearchPlan(problem, strategy, hints=hints, budget=Budget(distinct=distinct))
+    return Search(problem, strategy, hints=hints, budget=Budget(distinct=distinct))
 
 
-def through_runner(plan: SearchPlan, folder: Path, at_once: int) -> float:
+def through_runner(plan: Search, folder: Path, at_once: int) -> float:
     def submit(number: int):
         return run_cell.submit(*cell(plan, folder, number, "shared"))
 
@@ -110,7 +110,7 @@ def through_runner(plan: SearchPlan, folder: Path, at_once: int) -> float:
     return time.perf_counter() - started
 
 
-def apart(pool: ProcessPoolExecutor, plan: SearchPlan, folder: Path) -> float:
+def apart(pool: ProcessPoolExecutor, plan: Search, folder: Path) -> float:
     """Seconds of two processes that know nothing of each other, each with half of the cells."""
     folder.mkdir()
     halves = [range(first, CELLS, 2) for first in range(2)]
@@ -119,15 +119,13 @@ def apart(pool: ProcessPoolExecutor, plan: SearchPlan, folder: Path) -> float:
     return time.perf_counter() - started
 
 
-def alone(plan: SearchPlan, folder: Path, numbers: range) -> None:
+def alone(plan: Search, folder: Path, numbers: range) -> None:
     with threadpool_limits(1):
         for number in numbers:
             search_cell(*cell(plan, folder, number, f"of-{numbers[0]}"))
 
 
-def cell(
-    plan: SearchPlan, folder: Path, number: int, archive: str
-) -> tuple[Cell, SearchPlan, str, Path]:
+def cell(plan: Search, folder: Path, number: int, archive: str) -> tuple[Cell, Search, str, Path]:
     """Arguments of a search with a seed of its own."""
     own = replace(plan, seed=number)
     return Cell("made", "random", number), own, f"sqlite:///{folder}/{archive}.db", folder / "stop"

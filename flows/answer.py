@@ -18,10 +18,10 @@ from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
-from swarm.search.runner import FinishedSearch
+from swarm.search.search import Search
 from swarm.validation import Judgement
 from swarm.validation.drift import summarise
-from swarm.validation.metrics import display_name
+from swarm.validation.metrics import cost_label, display_name
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline, headline
 from tasks.flow_run import log_line
@@ -52,7 +52,8 @@ class Outcome:
     """Result of a select run."""
 
     run_id: str
-    finished: FinishedSearch
+    search: Search
+    result: SearchResult
     ensemble: SubsetEnsemble  # fitted on the training rows
     judgement: Judgement
     headline: Headline
@@ -61,11 +62,6 @@ class Outcome:
     model_uri: str = ""  # empty if the estimator cannot be stored without pickle
     declined: bool = False  # whether the model was not registered as all features are better
     unsent: str = ""  # what the tracking store lacks and how to send it; empty if it has everything
-
-    @property
-    def result(self) -> SearchResult:
-        """Result of the search."""
-        return self.finished.result
 
     @property
     def lines(self) -> list[str]:
@@ -116,9 +112,9 @@ def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> lis
     return [name for name in names if name in used]
 
 
-def fit(run: SearchRun, finished: FinishedSearch, verbosity: int) -> SubsetEnsemble:
+def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     """Fit the ensemble of the best subsets on the training rows."""
-    config, train, result = run.config, run.train, finished.result
+    config, train = run.config, run.train
     masks, _ = result.best_members(*run.members)
     subsets = [result.space.subset(mask) for mask in masks]
     used = train.features[_columns(train.features, subsets)]
@@ -126,15 +122,15 @@ def fit(run: SearchRun, finished: FinishedSearch, verbosity: int) -> SubsetEnsem
     several = f"{len(subsets)} model{'s' * (len(subsets) != 1)}"
     with show_stage(f"training an ensemble of {several}", verbosity):
         trained = fit_ensemble.after(last_step(result))
-        return trained(finished.problem, train, subsets, config.ensemble.vote)
+        return trained(run.search.problem, train, subsets, config.ensemble.vote)
 
 
 def evaluate(
-    run: SearchRun, finished: FinishedSearch, ensemble: SubsetEnsemble, verbosity: int
+    run: SearchRun, result: SearchResult, ensemble: SubsetEnsemble, verbosity: int
 ) -> Outcome:
     """Judge the ensemble and the best subset on the test rows."""
     config, log, test = run.config, run.log, run.test
-    problem, result = finished.problem, finished.result
+    problem = run.search.problem
     # The ensemble, its baselines of as many models, and two single models.
     total = len(ensemble.subsets_) * (2 + _RANDOM_SUBSETS) + 2
     text = f"judging on {len(test.features):,} test rows"
@@ -154,7 +150,7 @@ def evaluate(
             # The first contender is the ensemble itself.
             on_models=shown.count,
         )
-    doubts = search_findings(finished, problem.target, problem.task, judgement)
+    doubts = search_findings(result, problem.target, problem.task, judgement)
     late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
     findings = unmuted([*run.findings, *late])
     head = headline(result, problem.scoring, judgement)
@@ -164,14 +160,14 @@ def evaluate(
     log.metrics({0: selection_metrics(judgement)})
     # The summary ends with the warnings.
     tell([each for each in late if each.severity == "note"], verbosity)
-    return Outcome(log.run_id, finished, ensemble, judgement, head, findings)
+    return Outcome(log.run_id, run.search, result, ensemble, judgement, head, findings)
 
 
 def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
     """Train the models without each chosen feature, and render the report and its figures."""
-    config, plan, log = run.config, run.plan, run.log
+    config, search, log = run.config, run.search, run.log
     train, test = run.train, run.test
-    problem, result = outcome.finished.problem, outcome.finished.result
+    problem, result = search.problem, outcome.result
     at_most = config.ensemble.union_at_most
     facts = {
         "strategy": config.strategy.name,
@@ -183,21 +179,22 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
         "run": log.run_id,
     }
     data = report_data(
-        outcome.finished,
+        result,
+        run.evaluations,
         outcome.judgement,
-        plan.hints,
-        config.ensemble.n_models,
-        at_most,
+        search.hints,
+        members=run.members,
+        cost_label=cost_label(problem.scoring),
         title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
         headline=outcome.headline,
-        regroup_every=getattr(plan.strategy, "regroup_every", None),
+        regroup_every=getattr(search.strategy, "regroup_every", None),
         findings=[each.as_dict() for each in outcome.findings],
         config_yaml=as_yaml(config),
         facts=facts,
     )
     n_jobs = config.evaluation.n_jobs
     dropped = losses_on_test.after(outcome.judgement)(
-        outcome.finished, train, test, data.ranked(), n_jobs
+        problem, result.best_mask, train, test, ranked=data.ranked(), n_jobs=n_jobs
     )
     return write_report.after(outcome.judgement)(replace(data, dropped=dropped))
 
@@ -205,7 +202,7 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
 def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     """Store the ensemble with its metrics, and register it unless it lost to all features."""
     config, log, ensemble = run.config, run.log, outcome.ensemble
-    problem = outcome.finished.problem
+    problem = outcome.search.problem
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     asked = log.tags.get("kind") == "refresh" or config.tracking.registers_always
     head, judgement = outcome.headline, outcome.judgement
@@ -246,7 +243,7 @@ def _digest(ensemble: SubsetEnsemble) -> str:
 def describe(run: SearchRun, outcome: Outcome) -> None:
     """Write the result into the tags and the note of the run, and into Prefect's artifact."""
     config, log = run.config, run.log
-    result, judgement, head = outcome.finished.result, outcome.judgement, outcome.headline
+    result, judgement, head = outcome.result, outcome.judgement, outcome.headline
     tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
     tags |= {
         "stopped": result.reason,

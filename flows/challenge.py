@@ -275,7 +275,7 @@ class Challenge:
         if seen is None or not seen.any():
             return everything
         rest = test.take(~seen)
-        lost = run.plan.problem.task in ("binary", "multiclass") and set(rest.target) != set(
+        lost = run.search.problem.task in ("binary", "multiclass") and set(rest.target) != set(
             test.target
         )
         if len(rest.features) >= _FEWEST_ROWS and not lost:
@@ -291,11 +291,11 @@ class Challenge:
         self, champion: Champion, run: SearchRun, outcome: Outcome, compared: NDArray[np.bool_]
     ) -> PairedComparison:
         """Compare the answers of both on test rows (n_rows,), and log them."""
-        config, task, test = self.config, run.plan.problem.task, run.test
+        config, task, test = self.config, run.search.problem.task, run.test
         now = answers_of(outcome.ensemble, test.features)
         before = self.champions.answers(champion, test.features, now.classes)
         # That of the search, unless one is configured.
-        searched = judged_metrics(None, task, run.plan.problem.scoring)[0]
+        searched = judged_metrics(None, task, run.search.problem.scoring)[0]
         metric = natural_name(config.champion.metric or searched)
         if metric not in METRICS[task] and now.proba is not None and before.proba is None:
             # Labels alone would be scored as certain.
@@ -305,12 +305,12 @@ class Challenge:
             test,
             compared,
             {"champion": before, "challenger": now},
-            test.weight_in_score(run.plan.problem),
+            test.weight_in_score(run.search.problem),
         )
         # In place of those of the challenger alone.
         run.log.files({"predictions.parquet": parquet(table)})
         return measure(
-            run.plan.problem,
+            run.search.problem,
             run.train,
             test.take(compared),
             before.take(compared),

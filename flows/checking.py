@@ -43,7 +43,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
-from swarm.search.plan import SearchPlan
+from swarm.search.search import Search
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
@@ -311,11 +311,11 @@ def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -
     _, most = strategy.evaluations_in(problem.space)
     limits = [each for each in (most, budget.evaluations, budget.distinct) if each is not None]
     if budget.epochs is not None and not strategy.ends_by_itself:
-        plan = SearchPlan(problem, strategy, hints, Budget(epochs=1), config.seed)
+        search = Search(problem, strategy, hints=hints, budget=Budget(epochs=1), seed=config.seed)
         if not _has_hints(problem):
             # The first units of a wide table are as many masks.
-            plan = plan.on_units(plan.first_units(max(_MOST_UNITS, problem.space.min_size)))
-        limits.append(budget.epochs * len(plan.search(evaluator).first_masks()))
+            search = search.on_units(search.first_units(max(_MOST_UNITS, problem.space.min_size)))
+        limits.append(budget.epochs * len(search.driver(evaluator).first_masks()))
     fits = [each * n_folds for each in limits] + ([budget.fits] if budget.fits else [])
     if not fits:
         return None

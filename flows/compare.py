@@ -21,7 +21,7 @@ from conf.check import check
 from conf.load import as_yaml
 from conf.schema import CompareConfig
 from flows.compare_data import ComparedData, Findings
-from flows.configured import plan_as_configured
+from flows.configured import search_as_configured
 from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
 from flows.tracking import describe_run, logged_parameters, tracking_as_configured
@@ -256,9 +256,9 @@ def _submitter(
         known |= {f"strategy.params.{own}": value for own, value in strategy.params.items()}
         runs.begin(cell, {**tags[key], "strategy": strategy.name, "seed": str(cell.seed)}, known)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
-        plan = plan_as_configured(select, data, cell.seed)
+        search = search_as_configured(select, data, cell.seed)
         searching = run_cell.with_options(task_run_name=cell.name)
-        return searching.submit(cell, plan, url, stop, data.test)
+        return searching.submit(cell, search, url, stop, data.test)
 
     return submit
 

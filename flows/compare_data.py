@@ -11,9 +11,9 @@ from flows.configured import (
     PreparedData,
     archive_url,
     fetched,
-    plan_as_configured,
     prepare_as_configured,
     probe_as_configured,
+    search_as_configured,
 )
 from swarm.errors import InputError
 from swarm.findings import Finding, unmuted
@@ -76,7 +76,7 @@ class ComparedData:
             for (name, _), data in self.data.items():
                 with _named(name):
                     select = self.config.as_select(name, first)
-                    probe_as_configured(select, data, plan_as_configured(select, data), archive)
+                    probe_as_configured(select, data, search_as_configured(select, data), archive)
 
     def everything(self) -> dict[str, tuple[float, int]]:
         """Return the mean cost of all features of each data set, and their number."""

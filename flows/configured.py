@@ -23,9 +23,9 @@ from swarm.problem.inputs import check_task
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
-from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter
-from swarm.search.proxy import on_part_of_rows
+from swarm.search.proxy import Proxy, on_part_of_rows
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
@@ -200,10 +200,10 @@ def refuse_warm_start(config: SelectConfig, command: str) -> None:
         )
 
 
-def plan_as_configured(
+def search_as_configured(
     config: SelectConfig, data: PreparedData, seed: int | None = None
-) -> SearchPlan:
-    """Return the plan of a search; `seed` overrides that of the configuration."""
+) -> Search:
+    """Return the search of a configuration; `seed` overrides that of the configuration."""
     proxy = None
     if config.proxy is not None:
         cheaper = build_estimator(with_params(config.model, config.proxy.params))
@@ -228,7 +228,7 @@ def plan_as_configured(
         prefilter = Prefilter.of(ranked, data.cut_folds, strategy, n_clusters=n_clusters)
     evaluated = {"n_jobs", "backend", "address"}
     timeout = config.evaluation.timeout_seconds
-    return SearchPlan(
+    return Search(
         problem=data.problem,
         strategy=strategy,
         hints=data.hints,
@@ -241,20 +241,20 @@ def plan_as_configured(
     )
 
 
-def checked_plan(config: SelectConfig, data: PreparedData) -> SearchPlan:
-    """Return the plan of a search that can be run, with a model that works."""
-    plan = plan_as_configured(config, data)
-    plan.check()
+def checked_search(config: SelectConfig, data: PreparedData) -> Search:
+    """Return a search that can be run, with a model that works."""
+    search = search_as_configured(config, data)
+    search.check()
     with closing(Archive(archive_url(config.archive))) as archive:
-        probe_as_configured(config, data, plan, archive)
-    return plan
+        probe_as_configured(config, data, search, archive)
+    return search
 
 
 def probe_as_configured(
-    config: SelectConfig, data: PreparedData, plan: SearchPlan, archive: Archive | None
+    config: SelectConfig, data: PreparedData, search: Search, archive: Archive | None
 ) -> None:
     """Probe the model, that of the proxy and the metrics on test rows, before a run is opened."""
-    for problem in plan.problems:
+    for problem in search.problems:
         probe(problem, archive, config.evaluation.timeout_seconds)
     if data.test is not None:
         check_test_metrics(data.problem, data.train, data.test, config.test.metrics)

@@ -15,11 +15,11 @@ from conf.schema import SelectConfig
 from flows.configured import (
     PreparedData,
     archive_url,
-    checked_plan,
+    checked_search,
     fetched,
-    plan_as_configured,
     prepare_as_configured,
     refuse_warm_start,
+    search_as_configured,
 )
 from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
@@ -210,7 +210,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         for part in parts:
             # Report outer folds that are too small for the search before any of them is run.
             prepare_as_configured(config, table.take(part.train), needs=(), hold_out=False)
-        checked_plan(
+        checked_search(
             config, prepare_as_configured(config, table.take(parts[0].train), hold_out=False)
         )
         log = start_repeated(
@@ -261,7 +261,7 @@ def _run_fold(
     try:
         result = running(
             cell,
-            plan_as_configured(config, data, cell.seed),
+            search_as_configured(config, data, cell.seed),
             archive_url(config.archive),
             train,
             test,

@@ -38,7 +38,7 @@ class SearchDisplay:
 
     def _score(self, cost: float) -> str:
         """Describe a cost in the user's metric."""
-        scoring = self.run.plan.problem.scoring
+        scoring = self.run.search.problem.scoring
         return f"{display_name(scoring.metric)} {number(scoring.natural(cost))}"
 
     def say(self, text: str) -> None:
@@ -72,27 +72,27 @@ class SearchDisplay:
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
-        plan, way = stages.plan, stages.searched.way
+        search, way = stages.search, stages.searched.way
         if self.verbosity > 1:
             self.say(way)
-        least, most = plan.strategy.evaluations_in(plan.problem.space)
-        if least == most and plan.prefilter is None:
+        least, most = search.strategy.evaluations_in(search.problem.space)
+        if least == most and search.prefilter is None:
             self.say(f"evaluations in total: {most:,}")
         self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
         self.log.tag({"evaluation": way})
-        with display(plan.budget, self._score, self.verbosity) as bar:
+        with display(search.budget, self._score, self.verbosity) as bar:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:
-                self.log.epoch(record, plan.problem.scoring)
+                self.log.epoch(record, search.problem.scoring)
                 bar.epoch(record)
 
             yield on_epoch
 
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
-        assert stages.plan.confirmation is not None
-        masks = candidates(result, stages.full, stages.plan.confirmation)
+        assert stages.search.confirmation is not None
+        masks = candidates(result, stages.full, stages.search.confirmation)
         masks = np.vstack([masks, ~result.space.forbidden])
         # The baseline and the shared features may not have been searched.
         fits = np.zeros(len(masks), dtype=np.int64)
@@ -108,7 +108,7 @@ class SearchDisplay:
         measured, correlation = result.measured, result.correlation
         assert measured is not None
         best = float(measured.costs.min())
-        scoring = self.run.plan.problem.scoring
+        scoring = self.run.search.problem.scoring
         name = natural_name(scoring.name)
         metrics = {
             f"proxy/best_{name}": scoring.natural(float(measured.searched.min())),
@@ -128,7 +128,7 @@ class SearchDisplay:
         if confirmation is None:
             self.say(f"{result.cut_short} was interrupted: {self.remedy}")
             return
-        scoring = self.run.plan.problem.scoring
+        scoring = self.run.search.problem.scoring
         name = fresh_score(scoring.name)
         metrics = {
             name: scoring.natural(confirmation.cost),

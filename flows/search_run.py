@@ -1,4 +1,4 @@
-"""The open run of a search: its plan, its rows, its archive and its log."""
+"""The open run of a search: its description, its rows, its archive and its log."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
-from flows.configured import PreparedData, archive_url, plan_as_configured, probe_as_configured
+from flows.configured import PreparedData, archive_url, probe_as_configured, search_as_configured
 from flows.tracking import (
     describe_run,
     logged_parameters,
@@ -20,8 +20,8 @@ from flows.tracking import (
 )
 from swarm.errors import ConfigError
 from swarm.findings import Finding
-from swarm.search.plan import SearchPlan
-from swarm.storage.archive import Archive
+from swarm.search.search import Search
+from swarm.storage.archive import Archive, KnownEvaluations
 from tasks.models.files import TRUSTED_PACKAGES, is_storable
 from tasks.refresh.lock import run_lock
 from tasks.search_cell import Cell
@@ -35,7 +35,7 @@ class SearchRun:
     """An open MLflow run and its prepared search; `registered` is the name of the model, if any."""
 
     config: SelectConfig
-    plan: SearchPlan
+    search: Search
     train: Table
     test: Table
     archive: Archive
@@ -49,6 +49,11 @@ class SearchRun:
         if self.log.tags.get("kind") != "select":
             return ""
         return f"swarm resume {self.log.run_id}{self.log.tracking.option}"
+
+    @property
+    def evaluations(self) -> KnownEvaluations:
+        """What the archive has of the problem."""
+        return self.archive.open_problem(self.search.problem)
 
     @property
     def members(self) -> tuple[int, int | float | None]:
@@ -68,21 +73,23 @@ def open_run(
 ) -> Iterator[SearchRun]:
     """Check what was prepared, and open its run, on which no other process works meanwhile."""
     assert data.test is not None
-    plan = plan_as_configured(config, data)
-    plan.check()
+    search = search_as_configured(config, data)
+    search.check()
     name = registered or (config.name if config.tracking.register else None)
     if name is not None:
         _refuse_unstorable(config, data.problem.estimator, registered is not None)
     url, tracking = archive_url(config.archive), tracking or tracking_as_configured(config.tracking)
     with closing(Archive(url)) as archive, ExitStack() as locked:
-        probe_as_configured(config, data, plan, archive)
+        probe_as_configured(config, data, search, archive)
         if run_id is not None:
             locked.enter_context(run_lock(url, run_id))
             _refuse_less(config, tracking, run_id)
         with _open_log(config, run_id, tracking, data, tags or {}) as log:
             if run_id is None:
                 locked.enter_context(run_lock(url, log.run_id))
-            run = SearchRun(config, plan, data.train, data.test, archive, log, name, data.findings)
+            run = SearchRun(
+                config, search, data.train, data.test, archive, log, name, data.findings
+            )
             try:
                 yield run
             except KeyboardInterrupt as interrupt:

@@ -26,7 +26,7 @@ from flows.search_run import SearchRun, open_run
 from flows.terminal import show_stage, tell
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
-from swarm.search.runner import FinishedSearch, Stages
+from swarm.search.runner import Stages
 from tasks.report import answer_files
 from tasks.steps import (
     confirm_best,
@@ -76,10 +76,10 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 def search_and_evaluate(run: SearchRun, verbosity: int) -> Outcome:
     """Search, evaluate the answer, describe and register it; the run stays open."""
     tell(run.findings, verbosity)
-    finished = _search(run, verbosity)
-    run.log.files(answer_files(finished.result, finished.known, *run.members))
-    ensemble = fit(run, finished, verbosity)
-    outcome = evaluate(run, finished, ensemble, verbosity)
+    result = _search(run, verbosity)
+    run.log.files(answer_files(result, run.evaluations, *run.members))
+    ensemble = fit(run, result, verbosity)
+    outcome = evaluate(run, result, ensemble, verbosity)
     with show_stage("writing the report", verbosity):
         run.log.files(report(run, outcome))
     with show_stage("sending the rest to MLflow", verbosity):
@@ -89,24 +89,24 @@ def search_and_evaluate(run: SearchRun, verbosity: int) -> Outcome:
     return outcome
 
 
-def _search(run: SearchRun, verbosity: int) -> FinishedSearch:
+def _search(run: SearchRun, verbosity: int) -> SearchResult:
     """Iterate the epochs on the units of a prefilter, and confirm the best subsets."""
     shown = SearchDisplay(run, verbosity)
-    with Stages(run.plan, run.archive, shown.fit) as stages:
-        if run.plan.prefilter is not None:
-            with shown.prefilter(run.plan.prefilter):
-                cut_by_importance.after(run.plan.hints)(stages)
+    with Stages(run.search, run.archive, shown.fit) as stages:
+        if run.search.prefilter is not None:
+            with shown.prefilter(run.search.prefilter):
+                cut_by_importance.after(run.search.hints)(stages)
             shown.narrowed(stages)
         result = _epochs(stages, shown)
-        if run.plan.proxy is not None:
+        if run.search.proxy is not None:
             with shown.stage("evaluating the best subsets on the full model"):
                 result = confirm_best.after(last_step(result))(stages, result)
             shown.measured(result)
-        if run.plan.confirmation is not None and not result.interrupted:
+        if run.search.confirmation is not None and not result.interrupted:
             with shown.confirmation(stages, result):
                 result = confirm_fresh.after(last_step(result))(stages, result)
             shown.confirmed(result)
-        return stages.finished(result)
+        return result
 
 
 def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
@@ -114,15 +114,15 @@ def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
 
     Ctrl-C ends the search with the result of the finished epochs, not the run.
     """
-    search, started = stages.search(), time.monotonic()
-    state = initial_swarm.after(stages.cut or stages.plan.hints)(search)
+    driver, started = stages.driver(), time.monotonic()
+    state = initial_swarm.after(stages.cut or stages.search.hints)(driver)
     before: object = state.fold_sums
     records, reason = list[EpochRecord](), None
     with shown.epochs(stages) as on_epoch:
         try:
-            while (reason := search.stop(state, time.monotonic() - started)) is None:
+            while (reason := driver.stop(state, time.monotonic() - started)) is None:
                 epoch = run_epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
-                state, record = epoch.after(before)(search, state)
+                state, record = epoch.after(before)(driver, state)
                 records.append(record)
                 before = record
                 on_epoch(record)
@@ -132,4 +132,4 @@ def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
             reason = "interrupted"
     if reason == "interrupted":
         shown.say(f"interrupted: {shown.remedy}")
-    return SearchResult(state, tuple(records), reason, search.space)
+    return SearchResult(state, tuple(records), reason, driver.space, cut=stages.cut)

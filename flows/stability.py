@@ -16,11 +16,11 @@ from conf.schema import SelectConfig
 from flows.configured import (
     PreparedData,
     archive_url,
-    checked_plan,
+    checked_search,
     fetched,
-    plan_as_configured,
     prepare_as_configured,
     refuse_warm_start,
+    search_as_configured,
 )
 from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, cell_display, say, show_stage, tell
@@ -152,7 +152,7 @@ def stability(
         if plan.resamples:
             # Report a sample that is impossible, or too small for the folds, before any search.
             prepare_as_configured(config, sample(0), hold_out=False)
-        checked_plan(config, whole)
+        checked_search(config, whole)
         kind = _SCHEMES[scheme_of(train, estimator)]
         scheme = f"{plan.share:.0%} of the {kind}, without replacement"
         log = start_repeated(
@@ -200,8 +200,8 @@ def _searched(
     cell = Cell(rows, config.strategy.name, config.seed + number)
     named = f"{rows}, seed {cell.seed}"
     searching = run_cell.with_options(task_run_name=named)
-    plan = plan_as_configured(config, data, cell.seed)
-    result = searching(cell, plan, archive_url(config.archive))
+    search = search_as_configured(config, data, cell.seed)
+    result = searching(cell, search, archive_url(config.archive))
     shown.finished(result)
     return result
 

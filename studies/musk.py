@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,14 @@ from conf.sections import (
     StrategySection,
 )
 from flows.answer import Outcome
+from flows.configured import archive_url
 from flows.prefect_server import start_prefect
 from flows.select import select
 from flows.terminal import say
 from studies import page as pages
 from studies.runner import Part, rows_of, stored
+from swarm.search.asked import training_seconds
+from swarm.storage.archive import Archive
 from tasks.files import write_atomically
 
 METRICS = ("f1", "accuracy", "recall", "precision")
@@ -110,6 +114,13 @@ def run_selects(
         _keep((split, mode, seed), config, select(config, None, verbosity), out)
 
 
+def _training_seconds(config: SelectConfig, outcome: Outcome) -> float:
+    """Sum the seconds of the models that the search needed."""
+    with closing(Archive(archive_url(config.archive))) as archive:
+        trained = archive.open_problem(outcome.search.searched)
+        return training_seconds(outcome.result.state.asked, trained)
+
+
 def tables_of(out: Path) -> dict[str, pd.DataFrame]:
     """Read the tables ``figures``, ``epochs`` and ``runs``; empty where there are none."""
     return {name: stored(_path(out, name)) for name in ("figures", "epochs", "runs")}
@@ -130,8 +141,8 @@ def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out
         "n_available": result.space.n_columns,
         **{name: getattr(counts, name) for name in ("evaluations", "distinct", "fits")},
         "proxy_correlation": result.correlation,
-        "seconds": round(outcome.finished.training_seconds, 1),
-        "n_train": len(outcome.finished.problem.target),
+        "seconds": round(_training_seconds(config, outcome), 1),
+        "n_train": len(outcome.search.problem.target),
         "n_test": len(judgement.predictions),
         "plan": digest_of(config),
     }

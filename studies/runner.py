@@ -28,13 +28,13 @@ from threadpoolctl import threadpool_limits
 
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
-from flows.configured import PreparedData, fetched, plan_as_configured, prepare_as_configured
+from flows.configured import PreparedData, fetched, prepare_as_configured, search_as_configured
 from flows.prefect_server import start_prefect
 from flows.terminal import cell_display
 from swarm import validation
 from swarm.ensemble import SubsetEnsemble
-from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
+from swarm.search.search import Search
 from swarm.strategies.catalogue import make, strategy_class
 from tasks.files import write_atomically
 from tasks.search_cell import Cell, CellResult, search_cell
@@ -219,7 +219,7 @@ def _run(
             data = prepare_as_configured(
                 part.config, table, needs=part.needs, seed=0, hold_out=part.resample >= 0
             )
-            missing = [(key, plan) for key, plan in _searches(part, data) if key not in done]
+            missing = [(key, search) for key, search in _searches(part, data) if key not in done]
             facts["sets"][part.dataset] = {"rows": len(table.features), "note": part.note}
             if not missing:
                 continue
@@ -229,7 +229,8 @@ def _run(
             with parallel_config("loky", inner_max_num_threads=1):
                 jobs = Parallel(workers, return_as="generator_unordered", pre_dispatch="2*n_jobs")
                 found = jobs(
-                    delayed(_row)(key, plan, data, archive, part.judged) for key, plan in missing
+                    delayed(_row)(key, search, data, archive, part.judged)
+                    for key, search in missing
                 )
                 for result, row in found:
                     rows.append(row)
@@ -239,26 +240,26 @@ def _run(
             save_facts(study, out, facts)
 
 
-def _searches(part: Part, data: PreparedData) -> Iterator[tuple[tuple[Any, ...], SearchPlan]]:
-    """Key of the row of each search, with its plan."""
+def _searches(part: Part, data: PreparedData) -> Iterator[tuple[tuple[Any, ...], Search]]:
+    """Key of the row of each search, and the search."""
     fingerprint = data.problem.fingerprint()
     for label, strategy in part.strategies.items():
         config = part.config.model_copy(update={"strategy": strategy})
         digest = part.digest(label, fingerprint)
         for seed in part.seeds_of(label):
             key = (part.name, part.dataset, part.resample, label, seed, digest)
-            yield key, plan_as_configured(config, data, seed)
+            yield key, search_as_configured(config, data, seed)
 
 
 def _row(
-    key: tuple[Any, ...], plan: SearchPlan, data: PreparedData, archive: str, judged: bool
+    key: tuple[Any, ...], search: Search, data: PreparedData, archive: str, judged: bool
 ) -> tuple[CellResult, dict[str, Any]]:
     """Run a search in whatever process this is, and make its row."""
     known = dict(zip((*KEY, "plan"), key, strict=True))
     cell = Cell(known["dataset"], known["strategy"], known["seed"])
     with threadpool_limits(1):
-        result, finished = search_cell(cell, plan, archive, test=data.test)
-        costs = _test_costs(finished.result, data, cell.seed) if judged else {}
+        result, searched = search_cell(cell, search, archive, test=data.test)
+        costs = _test_costs(searched, data, cell.seed) if judged else {}
     values = {**vars(result), **costs, **known}
     return result, {name: values.get(name, float("nan")) for name in COLUMNS}
 

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from swarm.problem.space import SearchSpace
     from swarm.problem.time_splitters import PurgedKFold, PurgedTimeSeriesSplit
     from swarm.search.budget import Budget
-    from swarm.search.driver import Search, run
     from swarm.search.result import SearchResult
+    from swarm.search.runner import run
+    from swarm.search.search import Search
     from swarm.selector import SubsetSelector
     from swarm.storage.archive import Archive
     from swarm.storage.features_file import load_features, load_model_inputs
@@ -69,7 +70,7 @@ _HOMES = {
     "Proposal": "swarm.strategies.base",
     "PurgedKFold": "swarm.problem.time_splitters",
     "PurgedTimeSeriesSplit": "swarm.problem.time_splitters",
-    "Search": "swarm.search.driver",
+    "Search": "swarm.search.search",
     "SearchResult": "swarm.search.result",
     "SearchSpace": "swarm.problem.space",
     "Strategy": "swarm.strategies.base",
@@ -80,7 +81,7 @@ _HOMES = {
     "make": "swarm.strategies.catalogue",
     "prepare_hints": "swarm.problem.hints",
     "registry": "swarm.strategies.catalogue",
-    "run": "swarm.search.driver",
+    "run": "swarm.search.runner",
 }
 
 

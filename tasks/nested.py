@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from swarm.errors import ConfigError
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.report.stability import stability_files
-from swarm.search.plan import SearchPlan
 from swarm.search.result import SearchResult
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.validation.nested import NestedEstimate, OuterScores
 from tasks.files import json_file
@@ -104,7 +104,7 @@ def outer_folds(
 @step("outer-fold", retries=RETRIES)
 def run_outer_fold(
     cell: Cell,
-    plan: SearchPlan,  # on the training rows
+    search: Search,  # on the training rows
     archive: str,  # its URL, with secrets
     train: Table,
     test: Table,
@@ -119,15 +119,14 @@ def run_outer_fold(
     Evaluations that are in the archive are not repeated; the models after the search are. Raises
     SearchInterrupted if the searches were interrupted.
     """
-    searched, finished = search_cell(cell, plan, archive)
-    result, plan = finished.result, finished.plan
+    searched, result = search_cell(cell, search, archive)
     masks, _ = result.best_members(n_models, union_at_most)
     subsets = [result.space.subset(mask) for mask in masks]
     began = perf_counter()
-    ensemble = fit_ensemble.fn(plan.problem, train, subsets, vote)
+    ensemble = fit_ensemble.fn(search.problem, train, subsets, vote)
     fitted = perf_counter()
     judgement = judge_answer.fn(
-        plan.problem,
+        search.problem,
         train,
         test,
         ensemble,
@@ -137,7 +136,7 @@ def run_outer_fold(
         n_resamples=1,
         n_random=_N_RANDOM,
         seed=cell.seed,
-        n_jobs=plan.evaluation.get("n_jobs", 1),
+        n_jobs=search.evaluation.get("n_jobs", 1),
     )
     judged = perf_counter()
     confirmation = result.confirmation
@@ -148,9 +147,9 @@ def run_outer_fold(
         confirmed_cost=None if confirmation is None else confirmation.cost,
         costs=dict(judgement.costs),
         table=judgement.table[["contender", "metric", "value", "n_features"]],
-        guess=judgement.guess if plan.problem.scoring.is_named else None,
+        guess=judgement.guess if search.problem.scoring.is_named else None,
     )
-    (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _confirmed(plan, result, archive)
+    (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _confirmed(search, result, archive)
     assert searched.fits is not None
     assert searched.seconds_evaluation is not None
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
@@ -168,7 +167,7 @@ def run_outer_fold(
 
 
 def _confirmed(
-    plan: SearchPlan, result: SearchResult, archive: str
+    search: Search, result: SearchResult, archive: str
 ) -> tuple[tuple[int, float], tuple[int, float]]:
     """Return fits and recorded seconds on the full model after a proxy, and on fresh folds."""
     with closing(Archive(archive)) as opened:
@@ -179,10 +178,10 @@ def _confirmed(
 
         proxy = fresh = (0, 0.0)
         if result.measured is not None:
-            proxy = recorded(plan.problem, result.measured.masks)
-        if result.confirmation is not None and plan.confirmation is not None:
+            proxy = recorded(search.problem, result.measured.masks)
+        if result.confirmation is not None and search.confirmation is not None:
             masks = np.vstack([result.confirmation.candidates.masks, ~result.space.forbidden])
-            fresh = recorded(plan.confirmation.problem, masks)
+            fresh = recorded(search.confirmation.problem, masks)
         return proxy, fresh
 
 

@@ -11,7 +11,9 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.problem.hints import Hints
+from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.data import work_of
@@ -19,11 +21,9 @@ from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import MANY_COLUMNS, Cut
 from swarm.search.result import SearchResult
-from swarm.search.runner import FinishedSearch
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses, Unseen, feature_losses
-from swarm.validation.metrics import cost_label
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.sentences import positive_class
 from swarm.validation.verdict import Headline
@@ -200,14 +200,15 @@ def write_report(data: ReportData) -> dict[str, bytes]:
 
 @step("drop-features")
 def losses_on_test(
-    search: FinishedSearch,
+    problem: Problem,
+    chosen: Bool,  # the units of the answer
     train: Table,
     test: Table,
+    *,
     ranked: Sequence[str],
     n_jobs: int,
 ) -> FeatureLosses:
     """Train the model without each chosen feature, and score it on the test rows."""
-    problem = search.problem
     rows = Unseen(
         np.arange(len(train.features)),
         test.features[list(problem.features.columns)],
@@ -215,25 +216,24 @@ def losses_on_test(
         test.weight_in_score(problem),
     )
     named = f"{len(test.features):,} unseen rows"
-    chosen = search.result.best_mask
     return feature_losses(problem, chosen, [rows], named, ranked=ranked, n_jobs=n_jobs)
 
 
 def report_data(
-    search: FinishedSearch,
+    result: SearchResult,
+    evaluations: KnownEvaluations,
     judgement: Judgement,
     hints: Hints,
-    n_models: int,
-    union_at_most: int | float | None = None,
+    *,
+    members: tuple[int, int | float | None],  # how many models vote, and their columns at most
     **described: Any,
 ) -> ReportData:
     """Collect the data of the report from a search and its evaluation on the test rows.
 
     `described` are the title, the headline and further fields of the data.
     """
-    result, evaluations = search.result, search.known
     space = result.space
-    masks, costs = result.best_members(n_models, union_at_most)
+    masks, costs = result.best_members(*members)
     finished = [
         (mask, record.cost, bool(record.importance.any()))
         for mask, record in asked_evaluations(result, evaluations)
@@ -264,7 +264,6 @@ def report_data(
         distance=distance,
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
-        cost_label=cost_label(search.problem.scoring),
         level=judgement.bootstrap.level,
         positive=positive_class(judgement),
         **described,

@@ -20,10 +20,12 @@ from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
-from swarm.search.driver import Search, SearchState
+from swarm.search.asked import training_seconds
+from swarm.search.driver import Driver, SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.plan import SearchPlan
-from swarm.search.runner import FinishedSearch, run_search
+from swarm.search.result import SearchResult
+from swarm.search.runner import run
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.records import reason_of
 from tasks.files import json_file, parquet
@@ -118,7 +120,7 @@ def cost_of_all(problem: Problem, archive: str) -> float:
 @step("search", retries=RETRIES)
 def run_cell(
     cell: Cell,
-    plan: SearchPlan,
+    search: Search,
     archive: str,  # its URL, with secrets
     stop: Path | None = None,  # the search ends when this file exists
     test: Table | None = None,  # held-out rows
@@ -127,16 +129,16 @@ def run_cell(
 
     Raises SearchInterrupted if the searches were interrupted.
     """
-    return search_cell(cell, plan, archive, stop, test)[0]
+    return search_cell(cell, search, archive, stop, test)[0]
 
 
 def search_cell(
     cell: Cell,
-    plan: SearchPlan,
+    search: Search,
     archive: str,
     stop: Path | None = None,
     test: Table | None = None,
-) -> tuple[CellResult, FinishedSearch]:
+) -> tuple[CellResult, SearchResult]:
     """Run one search outside Prefect; see :func:`run_cell`."""
 
     def check_stop(*_: object) -> None:
@@ -145,46 +147,42 @@ def search_cell(
 
     seconds = 0.0
 
-    def timed(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
+    def timed(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRecord]:
         nonlocal seconds
-        evaluator = search.evaluator
+        evaluator = driver.evaluator
         assert isinstance(evaluator, CrossValidation)
         began = time.thread_time() - evaluator.cpu_seconds
-        answer = search.step(state)
+        answer = driver.step(state)
         seconds += max(0.0, time.thread_time() - evaluator.cpu_seconds - began)
         return answer
 
     check_stop()
     with closing(Archive(archive)) as opened:
         # The result must not depend on hints that only other strategies need.
-        finished = run_search(
-            plan.with_own_hints(), opened, callbacks=[check_stop], on_fit=check_stop, step=timed
-        )
-        if finished.result.interrupted:
+        search = search.with_own_hints()
+        result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=timed)
+        if result.interrupted:
             raise SearchInterrupted("the search was interrupted")
-        return _result(cell, finished, test, seconds), finished
-
-
-def _result(cell: Cell, finished: FinishedSearch, test: Table | None, seconds: float) -> CellResult:
-    problem, result = finished.problem, finished.result
-    counts = result.state.counts
+        trained = training_seconds(result.state.asked, opened.open_problem(search.searched))
+    counts, problem = result.state.counts, search.problem
+    features = result.features
     return CellResult(
         cell=cell,
         problem=problem.fingerprint(),
         cost=result.cost,
-        size=len(result.features),
-        features=result.features,
+        size=len(features),
+        features=features,
         n_available=problem.space.n_columns,
-        test_cost=None if test is None else cost_on_test_rows(problem, result.features, test),
+        test_cost=None if test is None else cost_on_test_rows(problem, features, test),
         epochs=result.state.epoch,
         evaluations=counts.evaluations,
         distinct=counts.distinct,
-        fits=finished.fits,
+        fits=counts.fits,
         reason=result.reason,
         seconds_algorithm=seconds,
-        seconds_evaluation=finished.training_seconds,
+        seconds_evaluation=trained,
         history=result.history,
-    )
+    ), result
 
 
 def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.search.driver import Search, SearchState
+from swarm.search.driver import Driver, SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
@@ -38,15 +38,15 @@ register_model = step("register")(log_ensemble)
 
 
 @step("initial-swarm")
-def initial_swarm(search: Search) -> SearchState:
+def initial_swarm(driver: Driver) -> SearchState:
     """Return the state before the first epoch."""
-    return search.start()
+    return driver.start()
 
 
 @step("epoch", retries=RETRIES)
-def run_epoch(search: Search, state: SearchState) -> tuple[SearchState, EpochRecord]:
+def run_epoch(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRecord]:
     """Run one epoch from a frozen state, so that a retry repeats the same epoch."""
-    return search.step(state)
+    return driver.step(state)
 
 
 def last_step(result: SearchResult) -> object:

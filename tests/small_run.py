@@ -28,7 +28,7 @@ BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
 NO_REPORT = """
 from tasks.step import step
 flows.answer.write_report = step("report")(lambda data: {})
-flows.answer.losses_on_test = step("drop-features")(lambda *given: None)
+flows.answer.losses_on_test = step("drop-features")(lambda *_, **options: None)
 """
 # Columns of the table that are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
@@ -40,7 +40,7 @@ TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask",
 def leave_report_out(patch: pytest.MonkeyPatch) -> None:
     """Leave the report and its models out, which take longer than all the rest of a small run."""
     patch.setattr("flows.answer.write_report", step("report")(lambda data: {}))
-    patch.setattr("flows.answer.losses_on_test", step("drop-features")(lambda *given: None))
+    patch.setattr("flows.answer.losses_on_test", step("drop-features")(lambda *_, **options: None))
 
 
 def table(seed: int = 0) -> pd.DataFrame:

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from benchmarks.filled_archive import fill
 from flows.select import select
-from swarm.search.runner import run_search
+from swarm.search.runner import run
 from swarm.storage import archive as storage
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
@@ -110,9 +110,9 @@ def test_ctrl_c_in_the_first_epoch_reads_its_own_subsets_alone(
         fill(archive, posed, others, cost=0.0)
         asked = plan(posed, evaluation={"exact": False, "pruning": False})
         with reads(monkeypatch) as read:
-            finished = run_search(asked, archive, on_fit=interrupt, salvage=True)
-        assert finished.result.interrupted
+            result = run(asked, archive, on_fit=interrupt, salvage=True)
+        assert result.interrupted
         searched.append(read.rows)
-        answers.append((finished.result.best_mask.tobytes(), finished.result.cost))
+        answers.append((result.best_mask.tobytes(), result.cost))
     assert searched[0] == searched[1] > 0
     assert answers[0] == answers[1]

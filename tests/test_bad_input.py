@@ -19,9 +19,8 @@ import pytest
 
 from conf.yaml_text import render
 from swarm.errors import ConfigError
-from swarm.problem.hints import Hints
 from swarm.search.budget import Budget
-from swarm.search.plan import SearchPlan
+from swarm.search.search import Search
 from swarm.strategies.random import RandomSearch
 from tests.command import Swarm
 from tests.small_run import Bench, table
@@ -154,6 +153,6 @@ def test_a_population_beyond_the_memory_is_one_sentence() -> None:
             raise MemoryError
 
     problem: Any = SimpleNamespace(space=SimpleNamespace(n_units=20_000), importance="none")
-    plan = SearchPlan(problem, Greedy(), Hints(), Budget(epochs=1))
+    plan = Search(problem, Greedy(), budget=Budget(epochs=1))
     with pytest.raises(ConfigError, match=r"memory for 20,000 units.* reduce the population"):
         plan.check()

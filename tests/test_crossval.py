@@ -31,8 +31,8 @@ from swarm.problem.hints import prepare_hints
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
 from swarm.search.result import SearchResult
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 
@@ -222,7 +222,8 @@ def search(
     )
     with CrossValidation(problem, archive, **options) as evaluator:
         budget = Budget(epochs=epochs)
-        return run(Search(strategy, problem.space, evaluator, hints, seed, budget))
+        search = Search(problem, strategy, hints=hints, seed=seed, budget=budget)
+        return search.driver(evaluator).run()
 
 
 def assert_same(one: SearchResult, other: SearchResult, *, counted: bool = False) -> None:

@@ -22,7 +22,8 @@ from swarm.evaluation.fitting import Job, fit_mask
 from swarm.evaluation.workers import Deadline
 from swarm.problem.hints import prepare_hints
 from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
+from swarm.search.driver import Driver
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from tasks.tracking import Tracking, open_tracking
@@ -197,15 +198,16 @@ def fill(folder: Path) -> Path:
     return file
 
 
-def search_of(archive: Archive, strategy: str = "random") -> Search:
+def search_of(archive: Archive, strategy: str = "random") -> Driver:
     problem = problem_of(Moody())
     evaluator = CrossValidation(problem, archive, exact=False)
     hints = prepare_hints(problem.features, problem.space, needs=())
-    return Search(make(strategy, {}), problem.space, evaluator, hints, 0, Budget(epochs=6))
+    search = Search(problem, make(strategy, {}), hints=hints, budget=Budget(epochs=6))
+    return search.driver(evaluator)
 
 
 def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_disk: Path) -> None:
-    undisturbed = run(search_of(Archive()))
+    undisturbed = search_of(Archive()).run()
     archive = Archive(f"sqlite:///{small_disk}/archive.db")
     filler = None
 
@@ -216,13 +218,13 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
 
     words = r"cannot write to the archive .*full; free disk space"
     with pytest.raises(StoreError, match=words):
-        run(search_of(archive), callbacks=[fills])
+        search_of(archive).run(fills)
     archive.close()
     assert filler is not None
     filler.unlink()
     archive = Archive(f"sqlite:///{small_disk}/archive.db")
     archive.check()
-    resumed = run(search_of(archive))
+    resumed = search_of(archive).run()
     assert resumed.history.equals(undisturbed.history)
     assert np.array_equal(resumed.best_mask, undisturbed.best_mask)
     archive.check()
@@ -270,10 +272,10 @@ def test_a_clock_that_steps_back_puts_nothing_out_of_order(
     assert tracking.run(run_id).data.metrics["cost"] == 0.5
 
     archive = Archive()
-    undisturbed = run(search_of(Archive()))
+    undisturbed = search_of(Archive()).run()
 
     def steps_back(record: Any, _: Any) -> None:
         offset[0] -= 3600.0
 
-    shaken = run(search_of(archive), callbacks=[steps_back])
+    shaken = search_of(archive).run(steps_back)
     assert shaken.history.equals(undisturbed.history)

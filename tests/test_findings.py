@@ -24,12 +24,12 @@ from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.outcome import search_findings
 from swarm.findings.table import column_findings, target_findings
-from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.search.budget import Budget
-from swarm.search.plan import SearchPlan
-from swarm.search.runner import FinishedSearch, run_search
+from swarm.search.result import SearchResult
+from swarm.search.runner import run
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.verdict import Verdict
@@ -252,12 +252,12 @@ def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
         with_mute(config, ["SWM11"])
 
 
-def finished_search(n_rows: int) -> tuple[FinishedSearch, Any, str]:
+def finished_search(n_rows: int) -> tuple[SearchResult, Any, str]:
     problem = Problem.build(
         pd.DataFrame(NOISE).head(n_rows), TARGET[:n_rows], GaussianNB(), folds=3
     )
-    plan = SearchPlan(problem, make("random"), Hints(), budget=Budget(epochs=2))
-    return run_search(plan, Archive()), problem.target, problem.task
+    plan = Search(problem, make("random"), budget=Budget(epochs=2))
+    return run(plan, Archive()), problem.target, problem.task
 
 
 @pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])

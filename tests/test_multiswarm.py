@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from swarm.search.driver import run
 from swarm.strategies.base import Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.multiswarm import MultiSwarm
@@ -24,7 +23,7 @@ from swarm.testing.planted import (
     constant,
     drive,
     hints_for,
-    make_search,
+    make_driver,
     plain_space,
     planted,
     snapshot,
@@ -133,7 +132,7 @@ SLOW = {"inertia": 0.5, "c1": 0.5, "c2": 0.5, "velocity_bound": 2.0}
 
 def history_of(**parameters: Any) -> str:
     strategy = MultiSwarm(step="bpso", **parameters)
-    return run(make_search(strategy, planted(plain_space(30), 2), epochs=15)).history.to_csv()
+    return make_driver(strategy, planted(plain_space(30), 2), epochs=15).run().history.to_csv()
 
 
 def test_a_velocity_bound_above_the_reach_is_warned_of_as_it_changes_nothing() -> None:

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from conf.schema import SelectConfig
 from flows.cli import app
-from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from flows.configured import fetched, prepare_as_configured, search_as_configured
 from swarm import SubsetSelector
 from swarm.errors import InputError
 from swarm.statistics.resampled import corrected_t
@@ -110,7 +110,7 @@ def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> 
     data = prepare_as_configured(config, train, hold_out=False)
     return run_outer_fold.fn(
         Cell(part.name, config.strategy.name, 0),
-        plan_as_configured(config, data),
+        search_as_configured(config, data),
         archive,
         train,
         test,

@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from conf.estimator import build_estimator
-from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from flows.configured import fetched, prepare_as_configured, search_as_configured
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
@@ -270,7 +270,7 @@ def test_the_test_rows_are_not_seen(bench: Bench, monkeypatch: pytest.MonkeyPatc
     again = prepare_as_configured(config, other)
     cuts = []
     for each in (data, again):
-        prefilter = plan_as_configured(config, each).prefilter
+        prefilter = search_as_configured(config, each).prefilter
         with CrossValidation(prefilter.problem) as evaluator:
             cuts.append(cut_units(prefilter, evaluator))
     assert cuts[0].importances.tolist() == cuts[1].importances.tolist()

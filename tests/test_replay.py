@@ -11,12 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swarm.evaluation.types import evaluate_fully
-from swarm.search.driver import run
 from swarm.search.packing import unpack_masks
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
 from swarm.strategies.multiswarm import MultiSwarm
-from swarm.testing.planted import Planted, everything, make_search, plain_space, planted, snapshot
+from swarm.testing.planted import Planted, everything, make_driver, plain_space, planted, snapshot
 from tests.fakes import calm, noisy
 
 # Between them: pruned, guided by importances, with sizes as steps, with a memory of many parents.
@@ -33,7 +32,7 @@ def failing(share: float) -> Planted:
 
 
 def searched(name: str, evaluator: Planted) -> SearchResult:
-    return run(make_search(make(name), evaluator, seed=2, epochs=10))
+    return make_driver(make(name), evaluator, seed=2, epochs=10).run()
 
 
 @lru_cache
@@ -88,7 +87,7 @@ def test_pruning_saves_fits_and_changes_nothing_else_even_where_fits_fail(name: 
     for evaluator in (pruned, plain):
         evaluator.weights += noise
         evaluator.base[:] = 0.02 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
-    one, other = (run(make_search(make(name), e, epochs=12)) for e in (pruned, plain))
+    one, other = (make_driver(make(name), e, epochs=12).run() for e in (pruned, plain))
     saved = ["fits", "folds_pruned"]
     assert one.history.drop(columns=saved).equals(other.history.drop(columns=saved))
     assert other.history["folds_pruned"].sum() == 0
@@ -97,7 +96,7 @@ def test_pruning_saves_fits_and_changes_nothing_else_even_where_fits_fail(name: 
 
 
 def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
-    search = make_search(MultiSwarm(), planted(plain_space(15)), epochs=9)
+    search = make_driver(MultiSwarm(), planted(plain_space(15)), epochs=9)
     state = search.start()
     for _ in range(5):
         first, record = search.step(state)

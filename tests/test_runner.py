@@ -17,14 +17,15 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
-from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.asked import asked_evaluations
+from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
-from swarm.search.plan import Proxy, SearchPlan
-from swarm.search.runner import FinishedSearch, run_search
+from swarm.search.proxy import Proxy
+from swarm.search.result import SearchResult
+from swarm.search.runner import run
+from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.testing.planted import hints_for, plain_space
@@ -51,14 +52,16 @@ def problem(scoring: Any = None, n_columns: int = 6, **constraints: Any) -> Prob
     return Problem.build(X, y, GaussianNB(), folds=3, scoring=scoring, space=space)
 
 
-def plan(posed: Problem, strategy: str = "random", **options: Any) -> SearchPlan:
+def plan(posed: Problem, strategy: str = "random", **options: Any) -> Search:
     options = {"budget": Budget(epochs=2), **options}
-    return SearchPlan(posed, make(strategy), Hints(), **options)
+    return Search(posed, make(strategy), **options)
 
 
 def test_a_strategy_is_given_the_hints_that_it_needs_and_no_others() -> None:
     hints = hints_for(plain_space(6), warm=np.ones((1, 6), dtype=bool))
-    swarm = SearchPlan(problem(), make("multiswarm"), hints, Budget(epochs=1)).with_own_hints()
+    swarm = Search(
+        problem(), make("multiswarm"), hints=hints, budget=Budget(epochs=1)
+    ).with_own_hints()
     given = {name for name, value in vars(swarm.hints).items() if value is not None}
     assert given == set(make("multiswarm").needs)
     assert swarm.hints.clusters is hints.clusters
@@ -68,24 +71,31 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     full = problem()
     cheap = full.with_estimator(LogisticRegression())
 
-    def measured(n_best: int, n_probes: int) -> Any:
+    archive = Archive()
+
+    def measured(n_best: int, n_probes: int) -> SearchResult:
         asked = plan(full, proxy=Proxy(cheap, n_best=n_best, n_probes=n_probes))
-        return run_search(asked, Archive())
+        return run(asked, archive)
 
     every = measured(1, 10**6)
-    requested = unpack_masks(every.result.state.asked, 6)
-    guess = np.array([record.cost for record in every.searched.lookup(requested)])
-    truth = np.array([record.cost for record in every.known.lookup(requested)])
-    assert every.result.correlation == pytest.approx(spearmanr(guess, truth).statistic)
-    assert len(every.result.measured.costs) == len(requested)
+    requested = unpack_masks(every.state.asked, 6)
+    guess, truth = (
+        np.array([record.cost for record in archive.open_problem(one).lookup(requested)])
+        for one in (cheap, full)
+    )
+    assert every.correlation == pytest.approx(spearmanr(guess, truth).statistic)
+    assert every.measured is not None
+    assert len(every.measured.costs) == len(requested)
     ranked = np.lexsort((requested.sum(axis=1), guess))
     for n_best in (1, 3):
-        found = measured(n_best, 0).result
-        best = found.measured
+        result = measured(n_best, 0)
+        best = result.measured
+        assert best is not None
         assert best.masks.tolist() == requested[ranked[:n_best]].tolist()
         assert best.costs.tolist() == truth[ranked[:n_best]].tolist()
-        assert np.isnan(found.correlation)
-    few = measured(1, 3).result.measured
+        assert np.isnan(result.correlation)
+    few = measured(1, 3).measured
+    assert few is not None
     # The first, the middle and the last one, ordered by their costs, beside the best.
     last = len(requested) - 1
     rows = {0, round(last / 2), last, ranked[0]}
@@ -100,7 +110,7 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     full = problem(n_columns=9).with_estimator(boosted(30))
     cheap = full.with_estimator(boosted(6))
     asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=4))
-    result = run_search(asked, Archive()).result
+    result = run(asked, Archive())
     confirmed: Any = result.measured
     with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
         assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
@@ -112,14 +122,14 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     assert (np.diff(confirmed.searched) >= 0).all()
     assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
     shared = Archive()
-    run_search(plan(cheap, seed=5, budget=Budget(epochs=8)), shared)
-    other = run_search(asked, shared).result.measured
+    run(plan(cheap, seed=5, budget=Budget(epochs=8)), shared)
+    other = run(asked, shared).measured
     for field in dataclasses.fields(confirmed):
         assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
     fails = GaussianNB(priors=[0.1, 0.1, 0.8])
     failing = dataclasses.replace(asked, problem=full.with_estimator(fails, importance="none"))
     with pytest.raises(EvaluationError, match=r"8 of the first 8 evaluations failed"):
-        run_search(failing, shared)
+        run(failing, shared)
 
 
 @pytest.mark.parametrize(("correlation", "warned"), [(0.79, True), (0.8, False), (1.0, False)])
@@ -127,12 +137,11 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     correlation: float, warned: bool
 ) -> None:
     nothing: Any = None
-    result: Any = SimpleNamespace(measured=object(), correlation=correlation)
-    doubt = FinishedSearch(result, nothing, nothing, nothing).doubt
+    result = SearchResult(nothing, (), "epochs", nothing, object(), correlation)  # type: ignore[arg-type]
+    doubt = result.doubt
     assert doubt.startswith("the proxy ranks subsets differently") is warned
     assert ("rank correlation 0.79, below 0.8" in doubt) is warned
-    result.measured = None
-    assert FinishedSearch(result, nothing, nothing, nothing).doubt == ""
+    assert dataclasses.replace(result, measured=None).doubt == ""
 
 
 # Ctrl-C within the first epoch
@@ -141,8 +150,9 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
 def test_ctrl_c_in_the_first_epoch_salvages_the_best_subset_that_is_whole() -> None:
     asked = plan(problem(Impatient(14)), evaluation={"pruning": False})
     archive = Archive()
-    finished = run_search(asked, archive, salvage=True)
-    result, complete = finished.result, list(finished.known.all())
+    result = run(asked, archive, salvage=True)
+    evaluations = archive.open_problem(asked.problem)
+    complete = list(evaluations.all())
     # Fourteen models of three folds are four subsets; the fifth is lost.
     assert [record.complete for _, record in complete] == [True] * 4
     lowest = min(record.cost for _, record in complete)
@@ -153,20 +163,21 @@ def test_ctrl_c_in_the_first_epoch_salvages_the_best_subset_that_is_whole() -> N
     assert (counts.evaluations, counts.distinct, counts.fits) == (4, 4, 12)
     assert set(result.state.asked) == set(pack_masks(np.array([mask for mask, _ in complete])))
     assert set(result.state.asked.values()) == {pack_folds(np.ones(3, dtype=bool))}
-    assert finished.training_seconds == pytest.approx(sum(r.seconds for _, r in complete))
+    seconds = training_seconds(result.state.asked, evaluations)
+    assert seconds == pytest.approx(sum(r.seconds for _, r in complete))
 
 
 def test_ctrl_c_is_passed_on_unless_asked_otherwise_or_if_no_subset_is_whole() -> None:
     for models, salvage in ((14, False), (2, True)):
         with pytest.raises(KeyboardInterrupt):
-            run_search(plan(problem(Impatient(models))), Archive(), salvage=salvage)
+            run(plan(problem(Impatient(models))), Archive(), salvage=salvage)
 
 
 def test_what_is_salvaged_obeys_the_size_bounds() -> None:
     """A forward search starts below them: after eight models two single features are known."""
     asked = plan(problem(Impatient(8), min_size=3), "sfs")
     with pytest.raises(KeyboardInterrupt):
-        run_search(asked, Archive(), salvage=True)
+        run(asked, Archive(), salvage=True)
 
 
 def test_failed_subsets_are_not_salvaged() -> None:
@@ -177,7 +188,7 @@ def test_failed_subsets_are_not_salvaged() -> None:
             return super().fit(X, y)
 
     posed = problem(Impatient(9)).with_estimator(Failing(), importance="none")
-    result = run_search(plan(posed), Archive(), salvage=True).result
+    result = run(plan(posed), Archive(), salvage=True)
     assert "x1" not in result.features
     assert np.isfinite(result.cost)
 
@@ -188,31 +199,32 @@ def test_failed_subsets_are_not_salvaged() -> None:
 def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:
     """As many as it asked for, with the folds that it needed, in its order."""
 
-    def told(finished: Any) -> list[tuple[bytes, bytes]]:
-        pairs = asked_evaluations(finished.result, finished.known)
+    def evaluations(result: SearchResult, archive: Archive) -> list[tuple[bytes, bytes]]:
+        pairs = asked_evaluations(result, archive.open_problem(problem()))
         return [(mask.tobytes(), record.fold_costs.tobytes()) for mask, record in pairs]
 
     shared, options = Archive(), {"budget": Budget(epochs=4), "evaluation": {"pruning": True}}
-    others = [run_search(plan(problem(), seed=seed, **options), shared) for seed in (1, 2, 3)]
-    alone = run_search(plan(problem(), seed=4, **options), Archive())
-    among = run_search(plan(problem(), seed=4, **options), shared)
-    assert len(told(alone)) == alone.result.state.counts.distinct
-    assert told(among) == told(alone)
-    assert len(list(among.known.all())) > max(len(told(each)) for each in (*others, among))
+    others = [run(plan(problem(), seed=seed, **options), shared) for seed in (1, 2, 3)]
+    own, among = Archive(), run(plan(problem(), seed=4, **options), shared)
+    alone = run(plan(problem(), seed=4, **options), own)
+    assert len(evaluations(alone, own)) == alone.state.counts.distinct
+    assert evaluations(among, shared) == evaluations(alone, own)
+    n_stored = len(list(shared.open_problem(problem()).all()))
+    assert n_stored > max(len(evaluations(each, shared)) for each in (*others, among))
 
 
 def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search() -> None:
     posed, archive = problem(n_columns=9), Archive()
-    finished = run_search(plan(posed), archive)
-    own = list(asked_evaluations(finished.result, finished.known))
+    result, stored = run(plan(posed), archive), archive.open_problem(posed)
+    own = list(asked_evaluations(result, stored))
     asked = {mask.tobytes() for mask, _ in own}
     others = np.array([mask for mask in np.eye(9, dtype=bool) if mask.tobytes() not in asked])
     with CrossValidation(posed, archive) as evaluator:
         evaluate_fully(evaluator, others)
     masks = np.vstack([own[0][0], others])
     confirmation: Any = SimpleNamespace(candidates=SimpleNamespace(masks=masks))
-    result = dataclasses.replace(finished.result, confirmation=confirmation)
-    added = list(asked_evaluations(result, finished.known))[len(own) :]
+    result = dataclasses.replace(result, confirmation=confirmation)
+    added = list(asked_evaluations(result, stored))[len(own) :]
     assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]
     assert added
     assert all(record.complete for _, record in added)

@@ -16,7 +16,6 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
 from swarm.search.candidates import Candidates
-from swarm.search.driver import run
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.strategies.base import Members
 from swarm.strategies.bpso import BinaryPso
@@ -24,7 +23,7 @@ from swarm.strategies.catalogue import make, registry
 from swarm.strategies.full import FullSet
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.random import RandomSearch
-from swarm.testing.planted import Planted, constant, everything, make_search, plain_space, planted
+from swarm.testing.planted import Planted, constant, everything, make_driver, plain_space, planted
 
 # The full set is no search, and exhaustive search refuses spaces as wide as those here.
 NAMES = sorted(set(registry()) - {"full", "exhaustive"})
@@ -41,7 +40,9 @@ ENDING = {"sfs", "sbs", "sffs", "sbfs", "rfe", "ranked"}
 def test_evaluations_and_distinct_evaluations_are_kept_exactly(
     name: str, limit: str, value: int
 ) -> None:
-    result = run(make_search(make(name), planted(plain_space(30)), budget=Budget(**{limit: value})))
+    result = make_driver(
+        make(name), planted(plain_space(30)), budget=Budget(**{limit: value})
+    ).run()
     spent = getattr(result.state.counts, limit)
     # Elimination by importance is over after a mask for each of its sizes, forward selection in
     # the order of a ranking after all units together and one mask for each.
@@ -70,12 +71,12 @@ def watched(n_units: int) -> Watched:
 
 def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     evaluator = watched(30)
-    result = run(make_search(MultiSwarm(), evaluator, evaluations=40))
+    result = make_driver(MultiSwarm(), evaluator, evaluations=40).run()
     assert [n for n, *_ in evaluator.batches] == [16, 16, 8]
     unpaid = result.records[-1].particles.iloc[8:]
     assert unpaid["cost"].isna().all()
     assert not unpaid["failed"].any()
-    few = run(make_search(MultiSwarm(), planted(plain_space(30)), evaluations=5))
+    few = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run()
     assert few.history["folds_pruned"].to_list() == [0.0]
     masks, costs = few.best_members()
     assert len(masks) <= 5
@@ -85,7 +86,7 @@ def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
 def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
     evaluator = watched(12)
     evaluator.base[:] = evaluator.base[0] + np.array([0.0, 0.2, 0.1])
-    result = run(make_search(MultiSwarm(), evaluator, epochs=3))
+    result = make_driver(MultiSwarm(), evaluator, epochs=3).run()
     assert [order for _, order, _ in evaluator.batches] == [[0, 1, 2], [1, 2, 0], [1, 2, 0]]
     # The sums are over what reached its incumbent, which does not depend on pruning.
     known = [np.nansum(answers.fold_costs, axis=0) for *_, answers in evaluator.batches]
@@ -94,7 +95,7 @@ def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
 
 def test_each_limit_ends_a_search_and_a_finished_strategy_does() -> None:
     def ended(strategy: Any, n_units: int, **limits: Any) -> tuple[str, int]:
-        result = run(make_search(strategy, planted(plain_space(n_units)), **limits))
+        result = make_driver(strategy, planted(plain_space(n_units)), **limits).run()
         return result.reason, len(result.records)
 
     assert ended(BinaryPso(), 9, epochs=7) == ("epochs", 7)
@@ -102,26 +103,26 @@ def test_each_limit_ends_a_search_and_a_finished_strategy_does() -> None:
     assert ended(RandomSearch(), 9, seconds=1e-9) == ("seconds", 1)
     assert ended(RandomSearch(), 9, seconds=600, epochs=3) == ("epochs", 3)
     assert ended(FullSet(), 5, epochs=50) == ("finished", 1)
-    result = run(make_search(BinaryPso(), planted(plain_space(30)), fits=200))
+    result = make_driver(BinaryPso(), planted(plain_space(30)), fits=200).run()
     assert result.reason == "fits"
     fits = result.history["fits"].to_list()
     assert fits[-1] >= 200 > fits[-2]
 
 
 def test_patience_counts_epochs_without_a_lower_cost() -> None:
-    result = run(make_search(BinaryPso(), planted(plain_space(12)), patience=6))
+    result = make_driver(BinaryPso(), planted(plain_space(12)), patience=6).run()
     costs = result.history["best_cost"].to_list()
     assert result.reason == "patience"
     assert costs[-7] == costs[-1]
     assert costs[-8] > costs[-1]
-    same = run(make_search(MultiSwarm(), constant(plain_space(12)), patience=4))
+    same = make_driver(MultiSwarm(), constant(plain_space(12)), patience=4).run()
     assert (same.reason, len(same.records)) == ("patience", 5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("limit", ["distinct", "fits"])
 def test_a_budget_above_what_the_space_holds_still_ends(name: str, limit: str) -> None:
-    result = run(make_search(make(name), planted(plain_space(3)), budget=Budget(**{limit: 1000})))
+    result = make_driver(make(name), planted(plain_space(3)), budget=Budget(**{limit: 1000})).run()
     assert result.reason == ("finished" if name in ENDING else "exhausted")
     assert result.state.counts.distinct <= 7
 
@@ -158,7 +159,7 @@ def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name: str) -> None:
     evaluator = planted(plain_space(10))
-    result = run(make_search(make(name), evaluator, epochs=15))
+    result = make_driver(make(name), evaluator, epochs=15).run()
     complete = [record.cost for record in evaluator.known.values() if record.complete]
     assert result.cost == min(complete) == evaluator.cost(result.best_mask)
     assert result.features == evaluator.space.subset(result.best_mask)
@@ -176,7 +177,7 @@ def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would
     bound: int | float,
 ) -> None:
     space = SearchSpace.build([f"x{i}" for i in range(10)], groups={"g": ["x0", "x1", "x2"]})
-    result = run(make_search(RandomSearch(), planted(space), epochs=15))
+    result = make_driver(RandomSearch(), planted(space), epochs=15).run()
     masks, costs = result.best_members()
     few, kept = result.best_members(None, bound)
     limit = bound if isinstance(bound, int) else 5
@@ -194,7 +195,7 @@ def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would
 
 @pytest.mark.parametrize("bound", [0, -1, 1.0, 0.0, True, "3"])
 def test_a_bound_that_is_neither_a_number_of_columns_nor_a_share_is_refused(bound: Any) -> None:
-    result = run(make_search(RandomSearch(), planted(plain_space(6)), epochs=2))
+    result = make_driver(RandomSearch(), planted(plain_space(6)), epochs=2).run()
     with pytest.raises(ValueError, match="union_at_most must be"):
         result.best_members(3, bound)
 
@@ -202,7 +203,7 @@ def test_a_bound_that_is_neither_a_number_of_columns_nor_a_share_is_refused(boun
 def test_of_equal_costs_the_smallest_mask_is_the_answer() -> None:
     evaluator = constant(plain_space(6))
     evaluator.exact_shrink = False
-    result = run(make_search(RandomSearch(), evaluator, epochs=20))
+    result = make_driver(RandomSearch(), evaluator, epochs=20).run()
     sizes, best = result.records[0].particles["size"], result.history["best_size"]
     assert sizes.iloc[0] > sizes.min() == best.iloc[0]
     assert result.best_mask.sum() == best.iloc[-1] == 1
@@ -213,7 +214,7 @@ def test_of_equal_costs_the_smallest_mask_is_the_answer() -> None:
 def test_the_answer_has_no_unit_that_no_model_used(name: str) -> None:
     evaluator = planted(plain_space(12, fixed=["x0"]))
     evaluator.weights[:, :6] = 0.0
-    result = run(make_search(make(name), evaluator, epochs=10))
+    result = make_driver(make(name), evaluator, epochs=10).run()
     assert result.best_mask[0]
     assert not result.best_mask[1:6].any()
     assert result.cost == evaluator.cost(result.best_mask)
@@ -229,11 +230,11 @@ def test_packed_masks_and_folds_keep_every_bit(n_units: int, seed: int) -> None:
 
 
 def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer() -> None:
-    search = make_search(RandomSearch(), constant(plain_space(3)), epochs=1)
+    search = make_driver(RandomSearch(), constant(plain_space(3)), epochs=1)
     masks = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [1, 0, 0], [1, 1, 0]], dtype=bool)
     costs = np.array([0.2, 0.2, 0.3, np.inf, 0.2])
     measured = Candidates.build(masks, costs, searched=np.zeros(5))
-    result = dataclasses.replace(run(search), measured=measured)
+    result = dataclasses.replace(search.run(), measured=measured)
     assert (result.features, result.cost) == (["x0", "x1"], 0.2)
     best, best_costs = result.best_members()
     assert best.tolist() == masks[[1, 0, 2]].tolist()
@@ -241,7 +242,7 @@ def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer()
 
 
 def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
-    result = run(make_search(RandomSearch(), planted(plain_space(4)), epochs=2))
+    result = make_driver(RandomSearch(), planted(plain_space(4)), epochs=2).run()
     members = Members(np.eye(2, 4, dtype=bool), np.array([0.9, np.inf]), np.zeros(2, dtype=int))
     for answer, cost in ((None, result.cost), (0, 0.9), (1, result.cost)):
         state: Any = SimpleNamespace(members=dataclasses.replace(members, answer=answer))
@@ -253,33 +254,30 @@ def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
 
 
 def test_callbacks_see_every_epoch_once_and_in_order_and_may_end_the_search() -> None:
-    seen: list[tuple[str, int, int]] = []
+    seen: list[tuple[int, int]] = []
 
     def stop(record: Any, state: Any) -> None:
-        seen.append(("b", record.epoch, state.epoch))
+        seen.append((record.epoch, state.epoch))
         if record.epoch == 4:
             raise KeyboardInterrupt
 
-    result = run(
-        make_search(BinaryPso(), planted(plain_space(9)), epochs=9),
-        callbacks=[lambda record, state: seen.append(("a", record.epoch, state.epoch)), stop],
-    )
-    assert seen == [(who, epoch, epoch) for epoch in range(1, 5) for who in "ab"]
+    result = make_driver(BinaryPso(), planted(plain_space(9)), epochs=9).run(stop)
+    assert seen == [(epoch, epoch) for epoch in range(1, 5)]
     assert result.interrupted
     assert result.state.epoch == len(result.records) == 4
 
 
 def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before_if_there_are_any() -> None:
-    whole = run(make_search(MultiSwarm(), planted(plain_space(20)), epochs=3))
+    whole = make_driver(MultiSwarm(), planted(plain_space(20)), epochs=3).run()
     fits = int(whole.state.counts.fits)
     evaluator = dataclasses.replace(planted(plain_space(20)), interrupt_after=fits + 5)
-    result = run(make_search(MultiSwarm(), evaluator, epochs=50))
+    result = make_driver(MultiSwarm(), evaluator, epochs=50).run()
     assert result.interrupted
     assert everything(dataclasses.replace(result, reason="epochs")) == everything(whole)
     assert evaluator.fits == fits + 5
     at_once = dataclasses.replace(planted(plain_space(9)), interrupt_after=4)
     with pytest.raises(KeyboardInterrupt):
-        run(make_search(BinaryPso(), at_once, epochs=9))
+        make_driver(BinaryPso(), at_once, epochs=9).run()
 
 
 # Failures
@@ -299,12 +297,12 @@ class Raw:
 
 
 def raw(cost: float, **limits: Any) -> Any:
-    search = make_search(BinaryPso(), constant(plain_space(4)), **limits)
+    search = make_driver(BinaryPso(), constant(plain_space(4)), **limits)
     return dataclasses.replace(search, evaluator=Raw(cost))
 
 
 def test_costs_that_are_all_infinite_leave_no_answer_and_say_so() -> None:
-    result = run(raw(np.inf, epochs=3))
+    result = raw(np.inf, epochs=3).run()
     assert result.history["best_cost"].to_list() == [np.inf] * 3
     for ask in (lambda: result.features, result.best_members):
         with pytest.raises(EvaluationError, match="allowed size has a finite cost after 3 epochs"):
@@ -313,15 +311,15 @@ def test_costs_that_are_all_infinite_leave_no_answer_and_say_so() -> None:
 
 def test_a_nan_cost_is_an_error_that_names_the_subset() -> None:
     for n_units, listed in ((5, "x0, x1, x2, x3, x4"), (6, "x0, x1, x2, x3, x4, ...")):
-        search = make_search(FullSet(), constant(plain_space(n_units)), epochs=1)
+        search = make_driver(FullSet(), constant(plain_space(n_units)), epochs=1)
         with pytest.raises(EvaluationError, match="check the evaluator") as caught:
-            run(dataclasses.replace(search, evaluator=Raw(np.nan)))
+            dataclasses.replace(search, evaluator=Raw(np.nan)).run()
         assert f"subset of {n_units} features ({listed}) is NaN" in str(caught.value)
     evaluator = dataclasses.replace(
         planted(plain_space(5)), undefined=lambda mask: mask.tolist() == [True] * 5
     )
     with pytest.raises(EvaluationError, match=r"subset \(x0, x1, x2, x3, x4\) is NaN on fold 2"):
-        run(make_search(FullSet(), evaluator, epochs=1))
+        make_driver(FullSet(), evaluator, epochs=1).run()
 
 
 @pytest.mark.parametrize("n_failed", [3, 4])
@@ -332,21 +330,21 @@ def test_a_tenth_of_the_evaluations_may_fail_and_no_more(n_failed: int) -> None:
         seen.append(mask.tobytes())
         return len(seen) <= n_failed
 
-    search = make_search(
+    search = make_driver(
         BinaryPso(), dataclasses.replace(planted(plain_space(40)), fails=fails), epochs=1
     )
     if n_failed == 3:
-        counts = run(search).state.counts
+        counts = search.run().state.counts
         assert (counts.failed, counts.evaluations) == (3, 30)
         return
     with pytest.raises(EvaluationError, match="4 of 30 evaluations failed, more than a tenth"):
-        run(search)
+        search.run()
 
 
 def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
     """Two units have three masks; after the last new one exactly a hundred epochs are waited."""
-    search = make_search(RandomSearch(), constant(plain_space(2)), distinct=50)
-    result = run(search)
+    search = make_driver(RandomSearch(), constant(plain_space(2)), distinct=50)
+    result = search.run()
     assert result.reason == "exhausted"
     distinct = result.history["distinct_evaluations"].to_numpy()
     last_new = int(np.flatnonzero(np.diff(distinct, prepend=0.0) > 0)[-1]) + 1
@@ -355,6 +353,6 @@ def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
 
 def test_warm_start_masks_of_another_space_are_refused_in_one_sentence() -> None:
     warm = np.ones((1, 7), dtype=bool)
-    search = make_search(make("random"), planted(plain_space(3)), warm=warm, epochs=1)
+    search = make_driver(make("random"), planted(plain_space(3)), warm=warm, epochs=1)
     with pytest.raises(InputError, match=r"shape \(1, 7\) but there are 3 units"):
         search.start()

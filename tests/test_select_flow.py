@@ -26,7 +26,7 @@ from flows.summary import print_summary
 from flows.terminal import store_option
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError, EvaluationError, StoreError
-from swarm.search.driver import Search
+from swarm.search.driver import Driver
 from swarm.validation.contenders import CONTENDERS
 from tasks.refresh.lock import run_lock
 from tasks.tracking.writes import accepted_key
@@ -452,16 +452,16 @@ def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
 @pytest.mark.usefixtures("plain")
 def test_an_epoch_that_fails_twice_is_the_same_epoch_again(first, bench, monkeypatch):
     reference, _, outcome = first
-    step, calls = Search.step, []
+    step, calls = Driver.step, []
 
-    def shaky(self: Search, state: Any) -> Any:
+    def shaky(self: Driver, state: Any) -> Any:
         calls.append(state.epoch + 1)
         moved = step(self, state)
         if calls.count(2) in (1, 2) and calls[-1] == 2:
             raise OSError("the network is away")
         return moved
 
-    monkeypatch.setattr(Search, "step", shaky)
+    monkeypatch.setattr(Driver, "step", shaky)
     disturbed = select(bench.config(), None, 0)
     assert calls == [1, 2, 2, 2, 3, 4]
     assert bench.statuses() == ["FINISHED"]
@@ -491,11 +491,11 @@ def test_what_follows_the_epochs_is_tried_again_and_an_error_that_stays_is_raise
     assert bench.answer(disturbed.run_id) == reference.answer(outcome.run_id)
     calls.clear()
 
-    def broken(self: Search, state: Any) -> Any:
+    def broken(self: Driver, state: Any) -> Any:
         calls.append(1)
         raise EvaluationError("16 of 16 evaluations failed")
 
-    monkeypatch.setattr(Search, "step", broken)
+    monkeypatch.setattr(Driver, "step", broken)
     with pytest.raises(EvaluationError, match="16 of 16"):
         select(bench.config(), None, 0)
     assert len(calls) == 1
@@ -506,18 +506,18 @@ def test_a_search_that_fails_leaves_a_failed_run_that_can_be_resumed_and_forgets
     first, bench, monkeypatch
 ):
     reference, _, outcome = first
-    step = Search.step
+    step = Driver.step
 
-    def broken(self: Search, state: Any) -> Any:
+    def broken(self: Driver, state: Any) -> Any:
         if state.epoch == 2:
             raise EvaluationError("nothing can be trained here")
         return step(self, state)
 
     config = bench.config()
-    monkeypatch.setattr(Search, "step", broken)
+    monkeypatch.setattr(Driver, "step", broken)
     with pytest.raises(EvaluationError, match="nothing can be trained"):
         select(config, None, 0)
-    monkeypatch.setattr(Search, "step", step)
+    monkeypatch.setattr(Driver, "step", step)
     (run,) = bench.runs()
     assert run.info.status == "FAILED"
     assert run.data.tags["error"] == "nothing can be trained here"
@@ -564,7 +564,7 @@ def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_proce
     assert tags["stopped"] == "epochs"
     assert "error" not in tags
     # A new run is locked from its start.
-    monkeypatch.setattr(Search, "step", lambda *_: run_lock(url, newest(bench)).__enter__())
+    monkeypatch.setattr(Driver, "step", lambda *_: run_lock(url, newest(bench)).__enter__())
     with pytest.raises(StoreError, match="another process"):
         select(bench.config(archive={"url": url}), None, 0)
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.configured import fetched, plan_as_configured, prepare_as_configured
+from flows.configured import fetched, prepare_as_configured, search_as_configured
 from flows.select import select
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
-from swarm.search.runner import run_search
+from swarm.search.runner import run
 from swarm.storage.archive import Archive
 from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand
 
@@ -113,7 +113,7 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
     assert all(not set(inner) & set(tested) for inner, tested in rows)
     if column:
         assert all(train.fold.iloc[tested].nunique() == 1 for _, tested in rows)
-    assert np.isfinite(run_search(plan_as_configured(config, data), Archive()).result.cost)
+    assert np.isfinite(run(search_as_configured(config, data), Archive()).cost)
 
 
 @pytest.mark.usefixtures("plain")

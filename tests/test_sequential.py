@@ -20,12 +20,11 @@ from swarm import SubsetSelector
 from swarm.errors import SpaceError
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
 from swarm.strategies.exhaustive import batch_of_subsets
 from swarm.strategies.operators.sequential import is_better, within_one_error
-from swarm.testing.planted import Planted, all_masks, make_search, plain_space, planted, spaces
+from swarm.testing.planted import Planted, all_masks, make_driver, plain_space, planted, spaces
 from tests.fakes import calm
 
 NAMES = ("sfs", "sffs", "sbs", "sbfs")
@@ -49,7 +48,7 @@ def interacting(n_units: int, costs: dict[str, float]) -> Interacting:
 
 
 def search(name: str, evaluator: Planted, **parameters: Any) -> SearchResult:
-    return run(make_search(make(name, parameters), evaluator, epochs=10_000))
+    return make_driver(make(name, parameters), evaluator, epochs=10_000).run()
 
 
 def bits(mask: Any) -> str:

@@ -17,10 +17,9 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import KFold
 
-from swarm.search.driver import run
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
-from swarm.testing.planted import Planted, make_search, plain_space
+from swarm.testing.planted import Planted, make_driver, plain_space
 
 mlxtend = pytest.importorskip("mlxtend.feature_selection")
 
@@ -113,7 +112,7 @@ def asked_of_mlxtend(
 
 
 def asked_of_ours(name: str, evaluator: Tabled, size: Any) -> tuple[SearchResult, list[Subset]]:
-    result = run(make_search(make(name, {"size": size}), evaluator, epochs=10_000))
+    result = make_driver(make(name, {"size": size}), evaluator, epochs=10_000).run()
     masks = [mask for record in result.records for mask in record.particles["mask"]]
     return result, [subset([bit == "1" for bit in mask]) for mask in masks]
 

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from swarm.problem.hints import Hints
-from swarm.search.driver import run
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso
@@ -30,7 +29,7 @@ from swarm.strategies.two_d import (
     take_likeliest,
     tournament_exemplars,
 )
-from swarm.testing.planted import make_search, plain_space, planted
+from swarm.testing.planted import make_driver, plain_space, planted
 
 
 def bits(text: str) -> np.ndarray:
@@ -137,7 +136,7 @@ class TestNeighbours:
 
 
 def masks_of(strategy: Any, epochs: int = 25) -> list[str]:
-    result = run(make_search(strategy, planted(plain_space(16), 3), seed=6, epochs=epochs))
+    result = make_driver(strategy, planted(plain_space(16), 3), seed=6, epochs=epochs).run()
     return [text for record in result.records for text in record.particles["mask"]]
 
 
@@ -170,6 +169,6 @@ def test_a_variant_that_is_cut_down_is_bpso(cut_down: Any, strategy: Any, plain:
 @pytest.mark.parametrize(("gap", "n_children"), [(1.0, 9), (0.95, 9), (0.01, 1)])
 def test_any_generation_gap_leaves_the_elite_and_replaces_one(gap: float, n_children: int) -> None:
     strategy = Genetic(population_size=10, generation_gap=gap)
-    search = make_search(strategy, planted(plain_space(30)), epochs=2)
+    search = make_driver(strategy, planted(plain_space(30)), epochs=2)
     _, record = search.step(search.step(search.start())[0])
     assert len(record.particles) == n_children

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from swarm.findings.registry import Finding, found
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
-from swarm.search.runner import FinishedSearch
 from swarm.validation.judgement import Judgement
 from swarm.validation.metrics import display_name
 from swarm.validation.sentences import number
@@ -23,7 +22,7 @@ _ROWS_PER_LOG_SUBSET = 50
 
 
 def search_findings(
-    finished: FinishedSearch,
+    result: SearchResult,
     target: NDArray[Any],
     task: str,
     judgement: Judgement | None = None,
@@ -31,9 +30,8 @@ def search_findings(
     """Return the reasons to doubt the result of a search, from the training rows."""
     # A significant gain on the test rows refutes the doubt that there were too few rows.
     proven = judgement is not None and judgement.verdict.outcome == "better"
-    result = finished.result
     return [
-        *([found("SWM201", finished.doubt)] if finished.doubt else []),
+        *([found("SWM201", result.doubt)] if result.doubt else []),
         *_confirmation(result),
         *([] if proven else _too_few_rows(result, target, task)),
         *_agreement(result),

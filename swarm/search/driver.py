@@ -8,7 +8,7 @@ are read from the archive, and training continues with the first mask that is no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,6 +32,9 @@ from swarm.search.result import SearchResult
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
+
+OnEpoch = Callable[[EpochRecord, "SearchState"], None]
+Step = Callable[["Driver", "SearchState"], tuple["SearchState", EpochRecord]]
 
 # A larger share of failed evaluations indicates a mistake in the model or the data.
 _FAILED_SHARE = 0.1
@@ -71,8 +74,12 @@ class SearchState:
     first_error: str | None = field(repr=False)
 
 
-@dataclass(frozen=True)
-class Search:
+class StopSearch(Exception):
+    """Raised by a callback to end a search after the epoch, with its result so far."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Driver:
     """A strategy, the space that it searches, and the evaluator of its masks.
 
     Parameters
@@ -169,6 +176,36 @@ class Search:
             return "exhausted"
         return self.budget.reached(state.epoch, state.counts, seconds)
 
+    def run(self, on_epoch: OnEpoch | None = None, step: Step | None = None) -> SearchResult:
+        """Run the search to its end.
+
+        Ctrl-C ends it with the result of the finished epochs; evaluations of the unfinished epoch
+        are in the archive.
+
+        Parameters
+        ----------
+        on_epoch : callable, optional
+            Called after every epoch with its record and the state.
+        step : callable, optional
+            Called with the driver and the state in place of :meth:`step`, for example to measure
+            its time.
+        """
+        started = time.monotonic()
+        state, records, reason = self.start(), list[EpochRecord](), None
+        try:
+            while (reason := self.stop(state, time.monotonic() - started)) is None:
+                state, record = self.step(state) if step is None else step(self, state)
+                records.append(record)
+                if on_epoch is not None:
+                    on_epoch(record, state)
+        except StopSearch:
+            reason = "stopped"
+        except KeyboardInterrupt:
+            if not records:
+                raise
+            reason = "interrupted"
+        return SearchResult(state, tuple(records), reason, self.space)
+
     def _generator(self, epoch: int) -> np.random.Generator:
         return np.random.default_rng([self.seed, epoch])
 
@@ -209,45 +246,6 @@ class Search:
         best = masks[row].copy()
         best.setflags(write=False)
         return best, cost
-
-
-class StopSearch(Exception):
-    """Raised by a callback to end a search after the epoch, with its result so far."""
-
-
-def run(
-    search: Search,
-    *,
-    callbacks: Sequence[Callable[[EpochRecord, SearchState], None]] = (),
-    step: Callable[[Search, SearchState], tuple[SearchState, EpochRecord]] = Search.step,
-) -> SearchResult:
-    """Run a search to its end.
-
-    Ctrl-C ends it with the result of the finished epochs; evaluations of the unfinished epoch are
-    in the archive.
-
-    Parameters
-    ----------
-    callbacks
-        Called after every epoch with its record and the state.
-    step
-        Replacement for :meth:`Search.step`, for example to measure its time.
-    """
-    started = time.monotonic()
-    state, records, reason = search.start(), [], None
-    try:
-        while (reason := search.stop(state, time.monotonic() - started)) is None:
-            state, record = step(search, state)
-            records.append(record)
-            for callback in callbacks:
-                callback(record, state)
-    except StopSearch:
-        reason = "stopped"
-    except KeyboardInterrupt:
-        if not records:
-            raise
-        reason = "interrupted"
-    return SearchResult(state, tuple(records), reason, search.space)
 
 
 def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> Float:

@@ -5,7 +5,7 @@ A proxy is a cheaper model, a part of the rows, or both.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +23,25 @@ from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.strategies.operators.memory import shrink
 
-# Below this rank correlation the proxy is a poor guide.
-LOW_CORRELATION = 0.8
 # Keeps the generator of the rows apart from those of the search.
 _ROWS_SEED = 13
 # Levels of a number by which rows are sampled.
 _N_LEVELS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Proxy:
+    """What guides a search in place of its problem: a cheaper model, fewer rows, or both."""
+
+    problem: Problem
+    # How many of the best subsets, and of all requested ones, are measured on the full problem.
+    n_best: int
+    n_probes: int
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """The two numbers by name."""
+        return {"n_best": self.n_best, "n_probes": self.n_probes}
 
 
 def on_part_of_rows(problem: Problem, share: float, groups: Any = None) -> Problem:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from swarm.search.prefilter import Cut
 
 _MOST_NAMED = 8
+# Below this rank correlation the proxy is a poor guide.
+_LOW_CORRELATION = 0.8
 
 
 @dataclass(frozen=True)
@@ -138,6 +140,16 @@ class SearchResult:
         mask, n_units = self.state.best_mask, self.space.n_units
         masks = np.empty((0, n_units), dtype=bool) if mask is None else mask[None, :]
         return Candidates.build(masks, np.full(len(masks), self.state.best_cost))
+
+    @property
+    def doubt(self) -> str:
+        """A warning if the proxy ranks subsets poorly, else an empty string."""
+        if self.measured is None or self.correlation >= _LOW_CORRELATION:
+            return ""
+        return (
+            "the proxy ranks subsets differently from the full model on all rows: rank correlation "
+            f"{self.correlation:.2f}, below {_LOW_CORRELATION}"
+        )
 
     @property
     def interrupted(self) -> bool:

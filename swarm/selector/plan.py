@@ -1,4 +1,4 @@
-"""The search that the parameters of a selector describe: its problem and its plan."""
+"""The search that the parameters of a selector describe: its problem and its description."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan, fresh_problem
-from swarm.search.plan import Proxy, SearchPlan
 from swarm.search.prefilter import Prefilter, is_wide
-from swarm.search.proxy import on_part_of_rows
+from swarm.search.proxy import Proxy, on_part_of_rows
+from swarm.search.search import Search
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import prefilter_options, proxy_options
 from swarm.selector.defaults import folds_and_scorer, n_jobs_of, sized, task_for
@@ -89,8 +89,8 @@ def _described(cv: Any) -> str:
     return "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={cv!r}"
 
 
-def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
-    """Return the plan of the search; whatever it refuses is refused before anything is trained."""
+def search_of(selector: Any, posed: PosedProblem, budget: Budget) -> Search:
+    """Return the search; whatever it refuses is refused before anything is trained."""
     problem, strategy = posed.problem, posed.strategy
     if selector.warm is not None:
         check_warm_start(strategy)
@@ -107,7 +107,7 @@ def plan_of(selector: Any, posed: PosedProblem, budget: Budget) -> SearchPlan:
             warm=warm,
             needs=strategy.needs,
         )
-    return SearchPlan(
+    return Search(
         problem=problem,
         strategy=strategy,
         hints=hints,

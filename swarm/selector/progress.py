@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from swarm.search.driver import Search, SearchState, StopSearch
+from swarm.search.driver import Driver, SearchState, Step, StopSearch
 from swarm.search.history import EpochRecord
 
 __all__ = ["CallbackSupport", "FitCallbacks", "progress", "tell", "with_callbacks"]
@@ -26,7 +26,6 @@ except ImportError:  # scikit-learn before 1.9
 
 
 Tell = Callable[[EpochRecord, SearchState], None]
-Step = Callable[[Search, SearchState], tuple[SearchState, EpochRecord]]
 
 
 class FitCallbacks:
@@ -46,18 +45,18 @@ class FitCallbacks:
         if self._fit is not None:
             self._fit.call_on_fit_task_begin(estimator=selector, **self._data)
 
-    def step(self, fitted: Callable[[SearchState], dict[str, Any] | None]) -> Step:
+    def step(self, fitted: Callable[[SearchState], dict[str, Any] | None]) -> Step | None:
         """Return the step of a search; `fitted` returns the selector's attributes at a state."""
         fit = self._fit
         if fit is None:
-            return Search.step
+            return None
 
         def step_with_callbacks(
-            search: Search, state: SearchState
+            driver: Driver, state: SearchState
         ) -> tuple[SearchState, EpochRecord]:
             task = fit.subcontext(task_name="epoch")
             task.call_on_fit_task_begin(estimator=self._selector, **self._data)
-            after, record = search.step(state)
+            after, record = driver.step(state)
             self.stop_requested |= task.call_on_fit_task_end(
                 estimator=self._selector,
                 reconstruction_attributes=lambda: fitted(after),

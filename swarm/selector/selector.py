@@ -28,11 +28,13 @@ from swarm.problem.models import (
     tags_of,
     takes_categorical,
 )
+from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
 from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
-from swarm.search.plan import SearchPlan
-from swarm.search.runner import FinishedSearch, run_search
+from swarm.search.result import SearchResult
+from swarm.search.runner import run
+from swarm.search.search import Search
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, epochs_of
 from swarm.selector.display import SelectionDisplay
@@ -43,7 +45,7 @@ from swarm.selector.inputs import (
     router_of,
     warn_of_categories,
 )
-from swarm.selector.plan import plan_of, pose
+from swarm.selector.plan import pose, search_of
 from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
 from swarm.selector.results import EvaluatedSubsets, selected, selected_at
 from swarm.storage.archive import Archive
@@ -298,17 +300,17 @@ class SubsetSelector(
         check_parameters(self, y)
         budget = budget_of(self)
         tasks = FitCallbacks(self, X, y, params, epochs_of(budget))
-        plan = plan_of(self, pose(self, X, y, params), budget)
-        strategy, space, epochs = plan.strategy, plan.problem.space, epochs_of(budget)
+        search = search_of(self, pose(self, X, y, params), budget)
+        strategy, space, epochs = search.strategy, search.problem.space, epochs_of(budget)
         until_finished = strategy.epochs_in(space)
         if until_finished is not None:
             epochs = min(epochs or until_finished, until_finished)
         least, most = strategy.evaluations_in(space)
-        if least == most and epochs is not None and plan.prefilter is None:
+        if least == most and epochs is not None and search.prefilter is None:
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             labels = label_findings(X, {"y": y, **params})
-            evaluated = self._evaluate(plan, tasks, shown, labels)
+            evaluated = self._evaluate(search, tasks, shown, labels)
         if evaluated.result.interrupted and within_model_selection():
             raise KeyboardInterrupt
         for each in (evaluated.result.cut, evaluated.result.confirmation):
@@ -406,41 +408,45 @@ class SubsetSelector(
 
     def _evaluate(
         self,
-        plan: SearchPlan,
+        search: Search,
         tasks: FitCallbacks,
         shown: Callable[[EpochRecord, SearchState], None],
         findings: Sequence[Finding],
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
-        space, order = plan.problem.space, plan.problem.order
+        problem = search.problem
+        space, order = problem.space, problem.order
         url = f"sqlite:///{self.archive}" if isinstance(self.archive, Path) else self.archive
         archive = Archive() if url is None else Archive(url)
+
+        def on_epoch(record: EpochRecord, state: SearchState) -> None:
+            for callback in (shown, *self.callbacks, tasks.stop_if_requested):
+                callback(record, state)
+
         with closing(archive):
-            finished = run_search(
-                plan,
+            result = run(
+                search,
                 archive,
-                callbacks=(shown, *self.callbacks, tasks.stop_if_requested),
+                on_epoch=on_epoch,
                 step=tasks.step(lambda state: selected_at(state, space, order)),
                 salvage=True,
             )
-            result, problem = finished.result, finished.problem
             self._data_mark = problem.data_mark()
-            self.findings_ = self._findings_of(finished, findings)
-            if finished.doubt:
+            self.findings_ = self._findings_of(problem, result, findings)
+            if result.doubt:
                 warnings.warn(
-                    f"{finished.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
+                    f"{result.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
             searched = space if result.cut is None else space.restricted(result.cut.kept)
-            bounds = bounds_of_answer(plan.strategy, searched)
-            return EvaluatedSubsets.of(result, problem, finished.known, bounds)
+            bounds = bounds_of_answer(search.strategy, searched)
+            return EvaluatedSubsets.of(result, problem, archive.open_problem(problem), bounds)
 
     def _findings_of(
-        self, finished: FinishedSearch, findings: Sequence[Finding]
+        self, problem: Problem, result: SearchResult, findings: Sequence[Finding]
     ) -> tuple[Finding, ...]:
         """Return what is odd about the data and the result, without what is muted."""
-        problem = finished.problem
         target, task, scoring = problem.target, problem.task, problem.scoring
-        doubts = search_findings(finished, target, task)
+        doubts = search_findings(result, target, task)
         doubts += target_findings(target, task, scoring.name, scoring.pos_label)
         doubts += column_findings(problem.features, target, task)
         return unmuted([*doubts, *findings], self.mute)

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import sqlalchemy as sa
@@ -120,6 +121,8 @@ class Archive:
                 "the user or password in the address of the archive contains an '@'; "
                 "write %40 instead"
             )
+        # Problems of an archive in memory that have no stable name.
+        self._unnamed = WeakKeyDictionary["Problem", str]()
         self._engine = self._connect()
         try:
             self._create()
@@ -212,7 +215,7 @@ class Archive:
         return sqlite and self._url.database in (None, "", ":memory:")
 
     def fingerprint(self, problem: Problem) -> str:
-        """Return the name of a problem; a random one in memory if it has no stable name."""
+        """Return the name of a problem; in memory a random one if it has none."""
         try:
             return problem.fingerprint()
         except ConfigError:
@@ -220,7 +223,7 @@ class Archive:
                 raise
             # Nothing is persisted, so that a problem without a stable name, e.g. with a lambda,
             # is allowed.
-            return uuid.uuid4().hex
+            return self._unnamed.setdefault(problem, uuid.uuid4().hex)
 
     def _connect(self) -> sa.Engine:
         backend = self._url.get_backend_name()

@@ -30,7 +30,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
-from swarm.search.driver import Search, run
+from swarm.search.search import Search
 from swarm.selector import SubsetSelector
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import make
@@ -44,7 +44,7 @@ from swarm.testing.planted import (
     everything,
     failed_evaluations_of,
     hints_for,
-    make_search,
+    make_driver,
     plain_space,
     planted,
     proposed,
@@ -166,7 +166,7 @@ class StrategyContract:
 
     def test_the_same_seed_gives_the_same_run(self) -> None:
         first, second = (
-            run(make_search(self.strategy, planted(plain_space(12)), seed=3, epochs=8))
+            make_driver(self.strategy, planted(plain_space(12)), seed=3, epochs=8).run()
             for _ in range(2)
         )
         assert first.history.to_csv() == second.history.to_csv()
@@ -177,7 +177,7 @@ class StrategyContract:
         evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
         silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
         found = [
-            everything(run(make_search(self.strategy, e, epochs=8))) for e in (evaluator, silent)
+            everything(make_driver(self.strategy, e, epochs=8).run()) for e in (evaluator, silent)
         ]
         assert found[0] == found[1] or self.strategy.uses_importances
 
@@ -212,7 +212,7 @@ class StrategyContract:
             return
         evaluator = dataclasses.replace(planted(plain_space(8)), exact_shrink=False)
         sized = make(self.strategy, {parameter: 2})
-        assert run(make_search(sized, evaluator, epochs=50)).best_mask.sum() == 2
+        assert make_driver(sized, evaluator, epochs=50).run().best_mask.sum() == 2
 
     def test_a_selector_takes_it_and_its_clone_finds_the_same(self) -> None:
         rng = np.random.default_rng(0)
@@ -235,9 +235,9 @@ class StrategyContract:
 
     def test_a_replay_from_the_archive_is_the_same_run_without_a_fit(self) -> None:
         first = planted(plain_space(12))
-        whole = run(make_search(self.strategy, first, epochs=8))
+        whole = make_driver(self.strategy, first, epochs=8).run()
         second = dataclasses.replace(planted(plain_space(12)), known=first.known)
-        replay = run(make_search(self.strategy, second, epochs=8))
+        replay = make_driver(self.strategy, second, epochs=8).run()
         assert second.fits == 0
         assert first.fits > 0
         assert replay.history.to_csv() == whole.history.to_csv()
@@ -267,7 +267,7 @@ class StrategyContract:
 
     def test_the_best_cost_of_a_search_never_worsens(self) -> None:
         space = plain_space(min(20, self.widest))
-        result = run(make_search(self.strategy, planted(space), epochs=20))
+        result = make_driver(self.strategy, planted(space), epochs=20).run()
         costs = result.history["best_cost"].to_numpy()
         assert (np.diff(costs) <= 0).all()
         assert costs[-1] == result.cost
@@ -275,18 +275,18 @@ class StrategyContract:
     @pytest.mark.parametrize("n_units", [1, 2])
     def test_one_and_two_units_are_enough(self, n_units: int) -> None:
         evaluator = planted(plain_space(n_units))
-        result = run(make_search(self.strategy, evaluator, epochs=8))
+        result = make_driver(self.strategy, evaluator, epochs=8).run()
         assert result.cost == evaluator.cost(result.best_mask)
         if not self.is_baseline or n_units == 1:
             assert result.cost == min(map(evaluator.cost, all_masks(evaluator.space)))
 
     def test_a_space_of_a_single_mask_is_searched(self) -> None:
         space = plain_space(4, fixed=["x0", "x2"], max_size=2)
-        result = run(make_search(self.strategy, planted(space), epochs=4))
+        result = make_driver(self.strategy, planted(space), epochs=4).run()
         assert result.features == ["x0", "x2"]
 
     def test_a_constant_cost_is_searched(self) -> None:
-        result = run(make_search(self.strategy, constant(plain_space(7)), epochs=8))
+        result = make_driver(self.strategy, constant(plain_space(7)), epochs=8).run()
         assert result.cost == 0.5
         assert result.history["best_size"].is_monotonic_decreasing
 
@@ -305,7 +305,7 @@ class StrategyContract:
     def test_a_cost_that_is_nan_stops_the_search_and_names_the_subset(self) -> None:
         evaluator = dataclasses.replace(planted(plain_space(6)), undefined=lambda mask: True)
         with pytest.raises(EvaluationError, match=r"cost of the subset .*x\d.* is NaN"):
-            run(make_search(self.strategy, evaluator, epochs=3))
+            make_driver(self.strategy, evaluator, epochs=3).run()
 
     def test_one_worker_and_two_give_the_same_run(self) -> None:
         rng = np.random.default_rng(0)
@@ -318,8 +318,8 @@ class StrategyContract:
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
                 hints, budget = hints_for(problem.space), Budget(epochs=3)
-                search = Search(self.strategy, problem.space, evaluator, hints, 2, budget)
-                found.append(everything(run(search)))
+                search = Search(problem, self.strategy, hints=hints, seed=2, budget=budget)
+                found.append(everything(search.driver(evaluator).run()))
         assert found[0] == found[1]
 
     def test_warm_start_masks_are_proposed_first_or_change_nothing(self) -> None:
@@ -344,7 +344,7 @@ class StrategyContract:
             pytest.skip("a baseline need not find the optimum")
         for seed in range(2):
             evaluator = planted(plain_space(12), seed)
-            result = run(make_search(self.strategy, evaluator, seed=seed, epochs=200, patience=80))
+            result = make_driver(self.strategy, evaluator, seed=seed, epochs=200, patience=80).run()
             assert result.cost <= _costs_of_twelve_units(seed)[self.optimum_rank]
 
     def test_it_beats_random_search_at_equal_distinct_evaluations(
@@ -374,7 +374,7 @@ class StrategyContract:
         if self.golden is None:
             pytest.skip("golden is not set")
         space = plain_space(min(24, self.widest))
-        result = run(make_search(self.strategy, planted(space, 5), seed=11, epochs=15))
+        result = make_driver(self.strategy, planted(space, 5), seed=11, epochs=15).run()
         digest = hashlib.sha256()
         for record in result.records:
             digest.update("\n".join(record.particles["mask"]).encode())
@@ -413,7 +413,7 @@ def _random_after(distinct: int, seed: int) -> float:
 def _after(distinct: int, strategy: Strategy, seed: int, is_random: bool = False) -> float:
     """Best cost after `distinct` evaluations of the planted problem of 60 units."""
     evaluator = planted(plain_space(60), seed, helpful=15)
-    result = run(make_search(strategy, evaluator, seed=seed, distinct=distinct, epochs=400))
+    result = make_driver(strategy, evaluator, seed=seed, distinct=distinct, epochs=400).run()
     # A strategy may finish earlier, and then has to win with fewer evaluations.
     assert result.state.counts.distinct <= distinct
     assert not is_random or result.state.counts.distinct == distinct

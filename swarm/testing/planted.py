@@ -19,7 +19,7 @@ from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
-from swarm.search.driver import Search
+from swarm.search.driver import Driver
 from swarm.search.result import SearchResult
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.base import Proposal, Strategy
@@ -199,7 +199,7 @@ def hints_for(
     return hints
 
 
-def make_search(
+def make_driver(
     strategy: Strategy,
     evaluator: Planted,
     *,
@@ -207,11 +207,18 @@ def make_search(
     warm: Bool | None = None,
     budget: Budget | None = None,
     **limits: Any,
-) -> Search:
+) -> Driver:
     """Return a search on `evaluator`; `limits` are those of the budget."""
     budget = Budget(**limits) if budget is None else budget
     hints = hints_for(evaluator.space, warm=warm, weights=evaluator.weights)
-    return Search(strategy, evaluator.space, evaluator, hints, seed, budget)
+    return Driver(
+        strategy=strategy,
+        space=evaluator.space,
+        evaluator=evaluator,
+        hints=hints,
+        seed=seed,
+        budget=budget,
+    )
 
 
 def everything(result: SearchResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,64 +17,74 @@ from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
-from swarm.search.driver import Search
+from swarm.search.driver import Driver
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter
+from swarm.search.proxy import Proxy
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import make
 
 
 @dataclass(frozen=True, eq=False)
-class Proxy:
-    """What guides a search in place of its problem: a cheaper model, fewer rows, or both."""
+class Search:
+    """A search: what it searches and how, before it is run.
 
-    problem: Problem
-    # How many of the best subsets, and of all requested ones, are measured on the full problem.
-    n_best: int
-    n_probes: int
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """The two numbers by name."""
-        return {"n_best": self.n_best, "n_probes": self.n_probes}
-
-
-@dataclass(frozen=True, eq=False)
-class SearchPlan:
-    """The description of a search; `evaluation` has options of its evaluators."""
+    Attributes
+    ----------
+    problem : Problem
+    strategy : Strategy or str
+        A name stands for the strategy with its defaults.
+    hints : Hints
+        What the strategy needs of them, see :func:`swarm.problem.hints.prepare_hints`.
+    budget : Budget
+    seed : int
+    evaluation : mapping
+        Options of :class:`swarm.evaluation.crossval.CrossValidation`, such as ``n_jobs``.
+    proxy : Proxy or None
+        What the epochs run on in place of the problem.
+    confirmation : ConfirmationPlan or None
+        How the best subsets are evaluated on fresh folds.
+    prefilter : Prefilter or None
+        How the units are ranked, of which the first ones are searched.
+    """
 
     problem: Problem
     strategy: Strategy
-    hints: Hints
+    _: KW_ONLY
     budget: Budget
+    hints: Hints = field(default_factory=Hints)
     seed: int = 0
     evaluation: Mapping[str, Any] = field(default_factory=dict)
     proxy: Proxy | None = None
     confirmation: ConfirmationPlan | None = None
     prefilter: Prefilter | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", make(self.strategy))
+
     def check(self) -> None:
         """Validate the parameters of the strategy against the data, before a run is created."""
-        plan = self
+        search = self
         if self.prefilter is not None:
             # The smallest search that the prefilter can leave.
-            plan = self.on_units(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
+            search = self.on_units(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
         try:
             rng = np.random.default_rng([self.seed, 0])
-            plan.strategy.start(plan.problem.space, plan.hints, rng)
+            search.strategy.start(search.problem.space, search.hints, rng)
         except MemoryError:
             raise ConfigError(
                 f"the strategy needs more memory for {self.problem.space.n_units:,} units than "
                 "is available; reduce the population of the strategy"
             ) from None
 
-    def with_own_hints(self) -> SearchPlan:
+    def with_own_hints(self) -> Search:
         """Drop the hints that the strategy does not need."""
         own = {name: getattr(self.hints, name) for name in self.strategy.needs}
         return replace(self, hints=Hints(**own))
 
-    def on_units(self, kept: Bool) -> SearchPlan:
+    def on_units(self, kept: Bool) -> Search:
         """Return the search on the units of `kept` (n_units,), with their own hints."""
         problem, space = self.problem, self.problem.space.restricted(kept)
         n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
@@ -129,13 +139,13 @@ class SearchPlan:
         given = {name: self.evaluation[name] for name in names if name in self.evaluation}
         return Workers(self.problem, **given)
 
-    def search(self, evaluator: Evaluator) -> Search:
-        """Create the search with its evaluator."""
-        return Search(
-            self.strategy,
-            self.problem.space,
-            evaluator,
-            self.hints,
-            self.seed,
-            self.budget,
+    def driver(self, evaluator: Evaluator) -> Driver:
+        """Create what runs the epochs on an evaluator."""
+        return Driver(
+            strategy=self.strategy,
+            space=self.problem.space,
+            evaluator=evaluator,
+            hints=self.hints,
+            seed=self.seed,
+            budget=self.budget,
         )
