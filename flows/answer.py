@@ -160,7 +160,15 @@ def evaluate(
     log.metrics({0: selection_metrics(judgement)})
     # The summary ends with the warnings.
     tell([each for each in late if each.severity == "note"], verbosity)
-    return Outcome(log.run_id, run.search, result, ensemble, judgement, head, findings)
+    return Outcome(
+        run_id=log.run_id,
+        search=run.search,
+        result=result,
+        ensemble=ensemble,
+        judgement=judgement,
+        headline=head,
+        findings=findings,
+    )
 
 
 def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
@@ -223,7 +231,13 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
         params = _model_params(config, outcome)
         with show_stage(f"{'storing' if name is None else 'registering'} the model", verbosity):
             uri, model_id = register_model.after(outcome.judgement)(
-                log.tracking, log.run_id, ensemble, example, name, told, params=params
+                log.tracking,
+                log.run_id,
+                ensemble,
+                example,
+                registered_name=name,
+                description=told,
+                params=params,
             )
     elif name is not None and model_id is not None and not is_version(uri):
         # The run was resumed to register what it had only stored.

@@ -222,8 +222,16 @@ class Challenge:
         show_decision(record)
         if changes and now is not None:
             complete_change(self.champions, now)
-        told = self.drift, self.findings
-        return RefreshRun(decision, why, now, outcome.run_id, outcome, duel, *told)
+        return RefreshRun(
+            decision=decision,
+            why=why,
+            champion=now,
+            run_id=outcome.run_id,
+            outcome=outcome,
+            duel=duel,
+            drift=self.drift,
+            findings=self.findings,
+        )
 
     def _comparison(
         self, run: SearchRun, outcome: Outcome

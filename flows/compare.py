@@ -175,7 +175,14 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         run = None
         if results:
             with show_stage("writing the report", verbosity):
-                run = _concluded(prepared, results, everything, log, read_back, bool(lost))
+                run = _concluded(
+                    prepared,
+                    results,
+                    everything=everything,
+                    log=log,
+                    read_back=read_back,
+                    partial=bool(lost),
+                )
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
         if failed:
@@ -294,17 +301,17 @@ def _concluded(
     }
     scorings = {name: own[-1].problem.scoring for name, own in prepared.by_dataset.items()}
     data = ComparisonData(
-        config.name,
-        config.description,
-        facts,
-        comparison,
-        everything,
-        {name: cost_label(scoring) for name, scoring in scorings.items()},
-        by_strategy(results, lambda result: result.history),
-        package_versions(),
-        test_everything,
-        by_strategy(results, lambda result: result.features),
-        prepared.positive(),
+        title=config.name,
+        description=config.description,
+        facts=facts,
+        comparison=comparison,
+        everything=everything,
+        cost_labels={name: cost_label(scoring) for name, scoring in scorings.items()},
+        histories=by_strategy(results, lambda result: result.history),
+        versions=package_versions(),
+        test_everything=test_everything,
+        chosen=by_strategy(results, lambda result: result.features),
+        positive=prepared.positive(),
     )
     files = write_comparison(data, cells)
     listed = {name: [each.as_dict() for each in own] for name, own in told.items()}
@@ -323,5 +330,11 @@ def _concluded(
         log.tag({"headline": answer})
         log.note(answer, links, [ranks_as_markdown(comparison), *more, config.description])
     return ComparisonRun(
-        log.run_id, comparison, cells, everything, read_back, told, test_everything
+        run_id=log.run_id,
+        comparison=comparison,
+        cells=cells,
+        everything=everything,
+        read_back=read_back,
+        findings=told,
+        test_everything=test_everything,
     )

@@ -52,7 +52,13 @@ class PreparedData(Posed):
         """Gather what was prepared, with the findings of the split and the problem."""
         findings = unmuted([*rows.findings, *posed.findings], config.mute)
         return cls(
-            posed.problem, findings, posed.fresh, posed.cut_folds, hints, rows.train, rows.test
+            problem=posed.problem,
+            findings=findings,
+            fresh=posed.fresh,
+            cut_folds=posed.cut_folds,
+            hints=hints,
+            train=rows.train,
+            test=rows.test,
         )
 
 

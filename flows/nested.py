@@ -198,11 +198,11 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     parts = outer_folds(
         table,
         kind,
-        outer.folds,
-        outer.repeats,
-        config.split_seed,
-        estimator,
-        outer_windows(config, kind),
+        n_folds=outer.folds,
+        repeats=outer.repeats,
+        seed=config.split_seed,
+        estimator=estimator,
+        windows=outer_windows(config, kind),
     )
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
     with show_stage("preparing the search", verbosity):
@@ -216,11 +216,11 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         log = start_repeated(
             config,
             "nested",
-            vars(outer),
-            outer.folds * outer.repeats,
-            whole.problem,
-            table,
-            {"outer_folds": scheme},
+            settings=vars(outer),
+            n_seeds=outer.folds * outer.repeats,
+            problem=whole.problem,
+            table=table,
+            tags={"outer_folds": scheme},
         )
     with log:
         tell(whole.findings, verbosity)
@@ -229,7 +229,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         try:
             with cell_display(len(parts), 0, verbosity) as shown:
                 results = [
-                    _run_fold(config, number, part, table, log, shown)
+                    _run_fold(config, number, part=part, table=table, log=log, shown=shown)
                     for number, part in enumerate(parts)
                 ]
         except SearchInterrupted:
@@ -303,13 +303,15 @@ def _concluded(
     # The conversion of a cost to the metric is its own inverse.
     costs = scoring.natural_interval(*value_range(scoring.metric))
     run = NestedRun(
-        log.run_id,
-        estimate([result.scores for result in results], costs=costs),
-        assess(whole.problem.space, [], [result.cell for result in results], (CORE, NOISE)),
-        tuple(results),
-        scheme,
-        scoring,
-        warnings_of(whole.findings),
+        run_id=log.run_id,
+        estimate=estimate([result.scores for result in results], costs=costs),
+        stability=assess(
+            whole.problem.space, [], [result.cell for result in results], (CORE, NOISE)
+        ),
+        folds=tuple(results),
+        scheme=scheme,
+        scoring=scoring,
+        warnings=warnings_of(whole.findings),
     )
     log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
     log.metrics({0: _metrics(run)})

@@ -115,8 +115,16 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
             if same and (champion is not None or run.data.tags.get("decision") == "declined"):
                 earlier = run.info.run_id
                 why = f"neither data nor configuration changed since the refresh of run {earlier}"
-                told = challenge.drift, challenge.findings
-                return RefreshRun("unchanged", why, champion, earlier, None, None, *told)
+                return RefreshRun(
+                    decision="unchanged",
+                    why=why,
+                    champion=champion,
+                    run_id=earlier,
+                    outcome=None,
+                    duel=None,
+                    drift=challenge.drift,
+                    findings=challenge.findings,
+                )
     # The champion first, then the saved subsets of the configuration.
     warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
     tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}

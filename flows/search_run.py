@@ -88,7 +88,14 @@ def open_run(
             if run_id is None:
                 locked.enter_context(run_lock(url, log.run_id))
             run = SearchRun(
-                config, search, data.train, data.test, archive, log, name, data.findings
+                config=config,
+                search=search,
+                train=data.train,
+                test=data.test,
+                archive=archive,
+                log=log,
+                registered=name,
+                findings=data.findings,
             )
             try:
                 yield run

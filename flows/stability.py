@@ -158,11 +158,11 @@ def stability(
         log = start_repeated(
             config,
             "stability",
-            vars(plan),
-            max(plan.seeds, plan.resamples),
-            whole.problem,
-            train,
-            {"draws": scheme},
+            settings=vars(plan),
+            n_seeds=max(plan.seeds, plan.resamples),
+            problem=whole.problem,
+            table=train,
+            tags={"draws": scheme},
         )
     with log:
         tell(whole.findings, verbosity)

@@ -1,7 +1,8 @@
-"""The library stands alone; lint-imports holds the layers themselves, in make check."""
+"""The library stands alone, and calls are readable; lint-imports holds the layers themselves."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 
@@ -23,3 +24,16 @@ def test_the_library_works_without_prefect_and_mlflow_and_its_names_are_not_modu
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert not done.stdout.split()
+
+
+def test_no_call_has_more_than_five_positional_arguments() -> None:
+    """But for those that take a list of equal things: columns of a table, lines of text."""
+    lists = {"sa.Table", "echo"}
+    crowded = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for layer in ("swarm", "tasks", "flows", "conf")
+        for path in sorted((ROOT / layer).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and len(node.args) > 5 and ast.unparse(node.func) not in lists
+    ]
+    assert not crowded

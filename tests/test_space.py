@@ -65,13 +65,13 @@ def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
         ({"groups": {"age": ["red", "blue"]}}, "group 'age' has the name of a feature"),
         ({"groups": {"a": ["red"], "b": ["red"]}}, "'red' is in the groups 'a' and 'b'"),
         ({"forbidden": COLUMNS}, "every feature is forbidden"),
-        ({"min_size": 0}, "min_size must be at least 1, got 0"),
-        ({"min_size": 3, "max_size": 2}, "max_size 2 is below min_size 3"),
-        ({"max_size": 6}, "max_size 6 is above the 5 units"),
-        ({"min_size": 5, "forbidden": ["age"]}, "max_size 4 is below min_size 5"),
+        ({"min_size": 0}, "the smallest size must be at least 1, got 0"),
+        ({"min_size": 3, "max_size": 2}, "the largest size 2 is below the smallest 3"),
+        ({"max_size": 6}, "the largest size 6 is above the 5 units"),
+        ({"min_size": 5, "forbidden": ["age"]}, "the largest size 4 is below the smallest 5"),
         ({"columns": []}, "no features to select from"),
         ({"columns": ["a", "b", "a"]}, "'a' appears more than once"),
-        ({"fixed": ["age", "red"], "max_size": 1}, "2 units are fixed but max_size is 1"),
+        ({"fixed": ["age", "red"], "max_size": 1}, "2 units are fixed but the largest size is 1"),
     ],
 )
 def test_contradictions_are_refused_in_one_sentence(

@@ -91,7 +91,14 @@ class CrossValidation:
         self.n_folds = problem.n_folds
         # Without a lower bound on fold costs, a later fold could compensate for the others.
         self.pruning = pruning and problem.scoring.bounded
-        self.workers = Workers(problem, n_jobs, backend, address, timeout, host)
+        self.workers = Workers(
+            problem=problem,
+            n_jobs=n_jobs,
+            backend=backend,
+            address=address,
+            timeout=timeout,
+            host=host,
+        )
         self.on_fit = on_fit
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
@@ -174,7 +181,9 @@ class CrossValidation:
             training_seconds=work.training_seconds + training,
         )
         rows = [records[i] for i in row_of]
-        return self._answer(masks, incumbents, limits, fold_order, rows, work)
+        return self._answer(
+            masks, incumbents, limits=limits, fold_order=fold_order, rows=rows, work=work
+        )
 
     def fold_costs(self, masks: Bool, folds: Int) -> Float:
         """Evaluate each mask on a single fold, for masks that differ from fold to fold.

@@ -87,7 +87,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     error = None
     while (fold := next_fold(known.fold_costs, job.fold_order, job.limit)) is not None:
         importances: Float | None = None
-        fit = partial(_fit_fold, problem, columns, positions, fold, job.mask)
+        fit = partial(_fit_fold, problem, columns, positions, fold=fold, mask=job.mask)
         try:
             cost, importances, used = _watched(watch, fold, fit)
         except (MemoryError, TransientError):
@@ -144,7 +144,9 @@ def _fit_fold(
         used = problem.space.by_unit(flags, positions) > 0
         return cost, problem.space.by_unit(values, positions), used
     if problem.importance == "permutation":
-        importances = _permuted(problem, model, tested, truth, weight, positions)
+        importances = _permuted(
+            problem, model, tested=tested, truth=truth, weight=weight, positions=positions
+        )
         return cost, importances, importances != 0
     return cost, None, mask
 

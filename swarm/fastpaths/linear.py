@@ -250,7 +250,16 @@ def _least_squares(problem: Problem, model: Any, table: FoldTable, train: Int) -
         far |= own <= _SHORTEST
     length = float(np.sqrt((np.square(aims) * share).sum(axis=1).max()))
     test = table.test - centre[:, None]
-    return System(gram, right, centre, constant, test, far, length, classes)
+    return System(
+        gram=gram,
+        right=right,
+        centre=centre,
+        constant=constant,
+        test=test,
+        far=far,
+        length=length,
+        classes=classes,
+    )
 
 
 def _discriminant(model: Any, table: FoldTable) -> System:
@@ -267,7 +276,16 @@ def _discriminant(model: Any, table: FoldTable) -> System:
     if svd:
         gram *= _share_of_rows(model, len(codes), len(classes))
     right, test = means - centre if svd else means, table.test - centre[:, None]
-    return System(gram, right, centre, np.log(prior), test, far, 1.0, classes)
+    return System(
+        gram=gram,
+        right=right,
+        centre=centre,
+        constant=np.log(prior),
+        test=test,
+        far=far,
+        length=1.0,
+        classes=classes,
+    )
 
 
 def _share_of_rows(model: Any, n_rows: int, n_classes: int) -> float:

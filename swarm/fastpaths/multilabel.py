@@ -146,7 +146,15 @@ def _part(problem: Problem, folds: list[int], table: Float) -> _Part:
     exact = scales_are_exact(problem)
     groups = np.unique(problem.target, axis=0, return_inverse=True)[1].reshape(-1)
     largest = largest_squares(table, table, exact)
-    rows = Rows(table, table, largest, groups, is_query, is_train, are_the_same=True)
+    rows = Rows(
+        queries=table,
+        train=table,
+        largest=largest,
+        groups=groups,
+        is_query=is_query,
+        is_train=is_train,
+        are_the_same=True,
+    )
     return _Part(folds, rows, whole_columns(table) & ordered & exact)
 
 

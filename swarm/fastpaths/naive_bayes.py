@@ -174,7 +174,9 @@ class NaiveBayesPath:
         costs = np.full((len(columns), len(block.sizes)), np.nan)
         joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
         width, logs = np.stack([one.width for one in made]), np.stack([one.logs for one in made])
-        exact_joints(squares, width, logs, block.log_prior, columns, joint)
+        exact_joints(
+            squares, width, logs=logs, log_prior=block.log_prior, columns=columns, joint=joint
+        )
         for fold, size in enumerate(block.sizes.tolist()):
             here = joint[fold, :, :, :size]
             sure = (columns.sum(axis=1) >= 2) & np.isfinite(here).all(axis=(0, 2))

@@ -364,7 +364,9 @@ def found(
     kind = KINDS[code]
     told = kind.remedy if remedy is None else remedy
     named = tuple(map(str, columns[:_MOST_COLUMNS]))
-    return Finding(code, kind.title, kind.severity, text, told, named)
+    return Finding(
+        code=code, title=kind.title, severity=kind.severity, text=text, remedy=told, columns=named
+    )
 
 
 def check_mute(codes: Iterable[str]) -> None:

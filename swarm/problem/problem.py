@@ -209,7 +209,7 @@ class Problem:
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        made = resolve_folds(folds, features, labels, task, seed, groups)
+        made = resolve_folds(folds, features, target=labels, task=task, seed=seed, groups=groups)
         check_folds(made, labels, task, model, score)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(made, weights, scored=weights_in_score)
@@ -217,25 +217,27 @@ class Problem:
             check_score_weights(score, weights, task)
         fold_model = for_columns(model, given, list(features.columns)) if by_column else model
         check_fit_params(model, params)
-        kind = _importance_kind(importance, fold_model, features, labels, as_array, task)
+        kind = _importance_kind(
+            importance, fold_model, features=features, target=labels, as_array=as_array, task=task
+        )
         exact = not params and _exact(kind, model, features, made)
         return cls(
-            features,
-            labels,
-            task,
-            model,
-            score,
-            tuple(made),
-            space,
-            kind,
-            weights,
-            exact,
-            seed,
-            params,
-            as_array,
-            by_column,
-            tuple(order),
-            weights_in_score,
+            features=features,
+            target=labels,
+            task=task,
+            estimator=model,
+            scoring=score,
+            folds=tuple(made),
+            space=space,
+            importance=kind,
+            weight=weights,
+            exact_shrink=exact,
+            seed=seed,
+            fit_params=params,
+            as_array=as_array,
+            by_column=by_column,
+            order=tuple(order),
+            weights_in_score=weights_in_score,
         )
 
     @property
@@ -285,7 +287,12 @@ class Problem:
         columns = list(self.features.columns)
         fold_model = for_columns(model, given, columns) if by_column else model
         kind = _importance_kind(
-            importance, fold_model, self.features, self.target, self.as_array, self.task
+            importance,
+            fold_model,
+            features=self.features,
+            target=self.target,
+            as_array=self.as_array,
+            task=self.task,
         )
         return replace(
             self,

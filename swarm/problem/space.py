@@ -92,22 +92,31 @@ class SearchSpace:
             raise SpaceError("every feature is forbidden; allow at least one")
         largest = allowed if max_size is None else max_size
         if min_size < 1:
-            raise SpaceError(f"min_size must be at least 1, got {min_size}")
+            raise SpaceError(f"the smallest size must be at least 1, got {min_size}")
         if largest < min_size:
             raise SpaceError(
-                f"max_size {largest} is below min_size {min_size}; "
+                f"the largest size {largest} is below the smallest {min_size}; "
                 f"{allowed} of {len(names)} units are allowed"
             )
         if largest > allowed:
-            raise SpaceError(f"max_size {largest} is above the {allowed} units that are allowed")
+            raise SpaceError(
+                f"the largest size {largest} is above the {allowed} units that are allowed"
+            )
         if int(fixed_mask.sum()) > largest:
             raise SpaceError(
-                f"{int(fixed_mask.sum())} units are fixed but max_size is {largest}; "
-                "raise max_size or fix fewer"
+                f"{int(fixed_mask.sum())} units are fixed but the largest size is {largest}; "
+                "raise it or fix fewer"
             )
         smallest = max(min_size, int(fixed_mask.sum()))
-        masks = fixed_mask, forbidden_mask
-        return cls(columns, names, tuple(units.values()), *masks, smallest, largest)
+        return cls(
+            columns=columns,
+            names=names,
+            units=tuple(units.values()),
+            fixed=fixed_mask,
+            forbidden=forbidden_mask,
+            min_size=smallest,
+            max_size=largest,
+        )
 
     def __post_init__(self) -> None:
         read_only(self.fixed, self.forbidden)

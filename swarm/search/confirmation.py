@@ -250,13 +250,13 @@ def confirm_on_fresh_folds(
         return result
     folds = plan.problem.folds
     confirmation = Confirmation(
-        Candidates.build(masks[rank], costs[rank], fresh=fold_costs[:-1][rank]),
-        fold_costs[-1],
-        float(np.mean([len(train) for train, _ in folds])),
-        float(np.mean([len(test) for _, test in folds])),
-        plan.goal,
-        plan.margin,
-        plan.confidence,
+        candidates=Candidates.build(masks[rank], costs[rank], fresh=fold_costs[:-1][rank]),
+        baseline=fold_costs[-1],
+        n_train=float(np.mean([len(train) for train, _ in folds])),
+        n_test=float(np.mean([len(test) for _, test in folds])),
+        goal=plan.goal,
+        margin=plan.margin,
+        confidence=plan.confidence,
     )
     return replace(result, confirmation=confirmation)
 

@@ -119,7 +119,16 @@ class Driver:
             )
         state = self.strategy.start(self.space, self.hints, self._generator(0))
         sums = np.zeros(self.evaluator.n_folds)
-        return SearchState(0, state, None, float("inf"), Counts(), {}, sums, None)
+        return SearchState(
+            epoch=0,
+            strategy=state,
+            best_mask=None,
+            best_cost=float("inf"),
+            counts=Counts(),
+            asked={},
+            fold_sums=sums,
+            first_error=None,
+        )
 
     def step(self, state: SearchState) -> tuple[SearchState, EpochRecord]:
         """Run one epoch: propose, evaluate, observe.
@@ -149,10 +158,24 @@ class Driver:
         improved = best_cost < state.best_cost or best_mask is None
         counts = replace(counts, stalled=0 if improved else state.counts.stalled + 1)
         sums = state.fold_sums + _fold_sums(proposal, evaluations)
-        after = SearchState(epoch, observed, best_mask, best_cost, counts, asked, sums, error)
+        after = SearchState(
+            epoch=epoch,
+            strategy=observed,
+            best_mask=best_mask,
+            best_cost=best_cost,
+            counts=counts,
+            asked=asked,
+            fold_sums=sums,
+            first_error=error,
+        )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
-            epoch, proposal, evaluations, observed.members, (best_cost, size), counts
+            epoch,
+            proposal,
+            evaluations=evaluations,
+            members=observed.members,
+            best=(best_cost, size),
+            counts=counts,
         )
         return after, record
 

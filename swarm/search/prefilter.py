@@ -169,14 +169,15 @@ def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
     mean = importances.mean(axis=0)
     sizes = sorted(known)
     return Cut(
-        _first(_ranked(mean, space)[None, :], size, space)[0],
-        np.where(space.forbidden, 0.0, mean),
-        np.array(sizes, dtype=np.int64),
-        np.array([cost(each) for each in sizes]),
-        n_folds,
-        {"mutual_information": "mutual information", "permutation": "permutation importance"}.get(
-            problem.importance, "the importances of the model"
-        ),
+        kept=_first(_ranked(mean, space)[None, :], size, space)[0],
+        importances=np.where(space.forbidden, 0.0, mean),
+        sizes=np.array(sizes, dtype=np.int64),
+        costs=np.array([cost(each) for each in sizes]),
+        n_folds=n_folds,
+        source={
+            "mutual_information": "mutual information",
+            "permutation": "permutation importance",
+        }.get(problem.importance, "the importances of the model"),
     )
 
 

@@ -73,7 +73,16 @@ class EvaluatedSubsets:
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        held = cls(result, table, masks[rows], front, {}, bounds, problem.order, problem.scoring)
+        held = cls(
+            result=result,
+            table=table,
+            masks=masks[rows],
+            front=front,
+            importances={},
+            bounds=bounds,
+            order=problem.order,
+            scoring=problem.scoring,
+        )
         return replace(held, importances=held._read_importances(problem, evaluations))
 
     @property

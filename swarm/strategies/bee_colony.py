@@ -79,7 +79,16 @@ class BeeColony(Strategy):
         merit = Merit.of(hints, "bee_colony")
         masks = warm_first(self._fresh(merit, space, rng), hints.warm, space, rng)
         memory = Memory.blank(masks)
-        return BeeColonyState(space, 0, memory, merit, masks, memory.costs, k=1, restart=True)
+        return BeeColonyState(
+            space=space,
+            epoch=0,
+            memory=memory,
+            merit=merit,
+            masks=masks,
+            costs=memory.costs,
+            k=1,
+            restart=True,
+        )
 
     def propose(
         self, state: BeeColonyState, rng: np.random.Generator

@@ -98,7 +98,14 @@ class MultiLabelAnts(Strategy):
         blank = space.repair(np.zeros((self.n_ants, space.n_units), dtype=bool), rng)
         heuristic = (relevant * (1.0 / (1.0 + redundancy))) ** self.beta
         warm = None if hints.warm is None else hints.warm.copy()
-        return MultiLabelAntsState(space, 0, Memory.blank(blank), heuristic, relevant, warm)
+        return MultiLabelAntsState(
+            space=space,
+            epoch=0,
+            memory=Memory.blank(blank),
+            heuristic=heuristic,
+            pheromone=relevant,
+            warm=warm,
+        )
 
     def propose(
         self, state: MultiLabelAntsState, rng: np.random.Generator
@@ -133,7 +140,16 @@ class MultiLabelAnts(Strategy):
         n_steps = max(0, int((size - masks.sum(axis=1)).max()))
         draws = rng.random((n_steps, 2, self.n_ants))
         greedy, turns = draws[:, 0] < self.q0, draws[:, 1]
-        walk(masks, here, size, ~space.forbidden, state.pheromone, state.heuristic, greedy, turns)
+        walk(
+            masks,
+            here,
+            size=size,
+            allowed=~space.forbidden,
+            pheromone=state.pheromone,
+            heuristic=state.heuristic,
+            greedy=greedy,
+            turns=turns,
+        )
         return masks
 
 

@@ -75,18 +75,39 @@ class EvaluationTarget:
             if several:
                 raise DataError("regression with several targets is not supported; give one target")
             empty = np.empty(0)
-            return cls("regression", y_train, y_test.astype(np.float64), empty, None, weights)
+            return cls(
+                task="regression",
+                train=y_train,
+                test=y_test.astype(np.float64),
+                classes=empty,
+                pos_label=None,
+                weight=weights,
+            )
         classes = np.unique(np.concatenate([y_train, y_test]))
         if several:
             if not np.isin(classes, [0, 1]).all():
                 raise DataError("the labels of a multi-label target must be 0 or 1; encode them")
-            return cls("multilabel", y_train, y_test, classes, None, weights)
+            return cls(
+                task="multilabel",
+                train=y_train,
+                test=y_test,
+                classes=classes,
+                pos_label=None,
+                weight=weights,
+            )
         if len(classes) < 2:
             raise DataError(
                 f"the target has only the class {classes.tolist()[0]!r}; at least two are needed"
             )
         if len(classes) > 2:
-            return cls("multiclass", y_train, y_test, classes, None, weights)
+            return cls(
+                task="multiclass",
+                train=y_train,
+                test=y_test,
+                classes=classes,
+                pos_label=None,
+                weight=weights,
+            )
         labels = classes.tolist()
         if pos_label is not None and pos_label not in labels:
             raise InputError(
@@ -94,7 +115,14 @@ class EvaluationTarget:
                 f"choose from {', '.join(map(repr, labels))}"
             )
         positive = default_positive(y_train) if pos_label is None else pos_label
-        return cls("binary", y_train, y_test, classes, positive, weights)
+        return cls(
+            task="binary",
+            train=y_train,
+            test=y_test,
+            classes=classes,
+            pos_label=positive,
+            weight=weights,
+        )
 
     @property
     def positive_share(self) -> float | None:

@@ -115,7 +115,15 @@ def compare(
             None if friedman is None else critical_difference(len(strategies), len(datasets), alpha)
         ),
         across=_across(means, pairs, alpha, silent),
-        within=_within(cells, pairs, n_seeds, alpha, silent, judged_by, resampled),
+        within=_within(
+            cells,
+            pairs,
+            n_seeds=n_seeds,
+            alpha=alpha,
+            silent=silent,
+            judged_by=judged_by,
+            resampled=resampled,
+        ),
         silent=silent,
         alpha=alpha,
         judged_by=judged_by,
@@ -227,7 +235,14 @@ def _across(
         differences = difference(means[first], means[second])
         rows.append(_row({}, (first, second), signed_rank(differences, 1 - alpha)))
     smallest = min(1.0, 2.0 ** (1 - n))
-    _note_if_powerless("across", f"{n} data sets", smallest, len(pairs), alpha, silent)
+    _note_if_powerless(
+        "across",
+        f"{n} data sets",
+        smallest=smallest,
+        n_pairs=len(pairs),
+        alpha=alpha,
+        silent=silent,
+    )
     return _tested(rows, alpha)
 
 
@@ -263,7 +278,14 @@ def _within(
         tables.append(_tested(rows, alpha))
     # A t-test has no smallest possible p-value.
     smallest = 0.0 if resampled else min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
-    _note_if_powerless("within", f"{n_seeds} seeds", smallest, len(pairs), alpha, silent)
+    _note_if_powerless(
+        "within",
+        f"{n_seeds} seeds",
+        smallest=smallest,
+        n_pairs=len(pairs),
+        alpha=alpha,
+        silent=silent,
+    )
     return pd.concat(tables, ignore_index=True)
 
 

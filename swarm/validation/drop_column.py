@@ -134,7 +134,14 @@ def feature_losses(
     if not reason:
         without = dict(zip(masks, others, strict=True))
         losses = _losses(problem, complete, without, unseen)
-    return FeatureLosses(rows, metric, losses, len(calls), perf_counter() - began, reason)
+    return FeatureLosses(
+        rows=rows,
+        metric=metric,
+        losses=losses,
+        n_fits=len(calls),
+        seconds=perf_counter() - began,
+        reason=reason,
+    )
 
 
 def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict[str, Bool]:

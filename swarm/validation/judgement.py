@@ -336,7 +336,9 @@ def _verdict(
     chosen, everything = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
     low, high = bootstrap.interval(difference(chosen[1], everything[1]))
     rows = sentences.unseen_rows(bootstrap.n_rows, bootstrap.n_groups)
-    return Verdict(rows, metric, chosen[0], everything[0], low, high)
+    return Verdict(
+        rows=rows, metric=metric, chosen=chosen[0], everything=everything[0], low=low, high=high
+    )
 
 
 def _guess(

@@ -155,7 +155,9 @@ def _tested(values: Sequence[float], n_train: float, n_test: float, level: float
     """Test values over outer folds; all NaN if one of them is undefined."""
     if not np.isfinite(values).all():
         nan = float("nan")
-        return CorrectedTTest(float(np.mean(values)), nan, nan, nan, len(values), nan)
+        return CorrectedTTest(
+            mean=float(np.mean(values)), low=nan, high=nan, p=nan, n=len(values), error=nan
+        )
     return corrected_t(values, n_train, n_test, level)
 
 

@@ -94,7 +94,15 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
     density = float(sizes.mean()) / width
     if density in (0.0, 1.0):
         nan = float("nan")
-        return Stability(nan, nan, nan, nan, level, count, float(sizes.mean()))
+        return Stability(
+            index=nan,
+            low=nan,
+            high=nan,
+            variance=nan,
+            level=level,
+            n_subsets=count,
+            mean_size=float(sizes.mean()),
+        )
     share = chosen.mean(axis=0)
     expected = density * (1 - density)
     index = 1 - float((share * (1 - share)).mean()) * count / (count - 1) / expected

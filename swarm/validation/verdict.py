@@ -144,14 +144,14 @@ def headline(
     verdicts.sort(key=lambda verdict: verdict.outcome != outcome)
     beats_guessing = judgement is None or judgement.beats_guessing
     return Headline(
-        outcome,
-        len(result.features),
-        result.space.n_allowed,
-        tuple(verdicts),
-        sentences.offer(result) if beats_guessing else "",
-        sentences.searched(result, scoring, tested),
-        tested,
-        beats_guessing,
+        verdict=outcome,
+        n_features=len(result.features),
+        n_available=result.space.n_allowed,
+        evidence=tuple(verdicts),
+        offer=sentences.offer(result) if beats_guessing else "",
+        searched=sentences.searched(result, scoring, tested),
+        tested=tested,
+        beats_guessing=beats_guessing,
     )
 
 
@@ -161,10 +161,10 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Verdict:
     # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
     return Verdict(
-        f"{confirmation.n_folds} fresh folds",
-        scoring.metric,
-        scoring.natural(confirmation.cost),
-        scoring.natural(confirmation.baseline_cost),
-        low,
-        high,
+        rows=f"{confirmation.n_folds} fresh folds",
+        metric=scoring.metric,
+        chosen=scoring.natural(confirmation.cost),
+        everything=scoring.natural(confirmation.baseline_cost),
+        low=low,
+        high=high,
     )

@@ -75,7 +75,15 @@ def log_ensemble(
             )
         folder = Path(held) / "model"
         try:
-            _save(ensemble, example, parts, folder, packages, model, run_id)
+            _save(
+                ensemble,
+                example,
+                parts=parts,
+                folder=folder,
+                packages=packages,
+                model=model,
+                run_id=run_id,
+            )
             with store_errors(tracking.uri, "upload the model"):
                 tracking.client.log_model_artifacts(model.model_id, str(folder))
                 tracking.client.finalize_logged_model(model.model_id, "READY")

@@ -256,14 +256,14 @@ class Champions:
                 logged = None if version.run_id else self._logged(version)
                 run_id = version.run_id if logged is None else logged.source_run_id
         return Champion(
-            version.name,
-            str(version.version),
-            str(run_id),
-            tag("since"),
-            tag("why"),
-            tag("over") or None,
-            location or None,
-            *(tag(key) or None for key in ("restored", "instead_of", "pending")),
+            name=version.name,
+            version=str(version.version),
+            run_id=str(run_id),
+            since=tag("since"),
+            why=tag("why"),
+            over=tag("over") or None,
+            published=location or None,
+            **{key: tag(key) or None for key in ("restored", "instead_of", "pending")},
         )
 
     def _logged(self, version: Any) -> Any:

@@ -84,7 +84,14 @@ class BinarySwarmStrategy(Strategy):
         """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy=self.name)
         velocity = np.zeros(position.shape)
-        return BinarySwarm(space, 0, Memory.blank(position), position, velocity, self.inertia)
+        return BinarySwarm(
+            space=space,
+            epoch=0,
+            memory=Memory.blank(position),
+            position=position,
+            velocity=velocity,
+            inertia=self.inertia,
+        )
 
     def propose(self, state: BinarySwarm, rng: np.random.Generator) -> tuple[BinarySwarm, Proposal]:
         """Move every particle, from the second epoch on."""

@@ -72,13 +72,23 @@ class ContinuousSwarmStrategy(Strategy):
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Return the first state of a swarm at `position`, which selects `masks`."""
         memory, velocity = Memory.blank(masks), np.zeros(position.shape)
-        return ContinuousSwarm(space, 0, memory, masks, position, velocity, position)
+        return ContinuousSwarm(
+            space=space,
+            epoch=0,
+            memory=memory,
+            masks=masks,
+            position=position,
+            velocity=velocity,
+            best_position=position,
+        )
 
     def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
         """Move every particle by its velocity within [0, 1] (Hafiz et al. 2018, eq. 2 and 3)."""
         best, weights = swarm.best_position, VelocityWeights(self.inertia, self.c1, self.c2)
         gbest = np.broadcast_to(best[best_of(swarm.memory)], best.shape)
-        velocity = update_velocity(swarm.velocity, swarm.position, best, gbest, weights, rng)
+        velocity = update_velocity(
+            swarm.velocity, swarm.position, pbest=best, leader=gbest, weights=weights, rng=rng
+        )
         position = np.clip(swarm.position + velocity, 0.0, 1.0)
         masks = swarm.space.repair(position > self.threshold, rng)
         return replace(swarm, position=position, velocity=velocity, masks=masks)

@@ -53,7 +53,9 @@ def add_one(
     where: Bool | None = None,  # (n,), the masks that gain a unit; None: all
 ) -> Bool:
     """Add to each mask a random one of its `alpha` missing units of highest Q (algorithm 1)."""
-    return masks | _gained(masks, merit.values(masks), space, rng, alpha, where)
+    return masks | _gained(
+        masks, merit.values(masks), space=space, rng=rng, alpha=alpha, where=where
+    )
 
 
 def delete_one(
@@ -82,7 +84,7 @@ def grow(
         masks = _drawn(np.tile(~space.forbidden, (len(size), 1)), rng, None)
     values = merit.values(masks)
     while (small := masks.sum(axis=1) < size).any():
-        gained = _gained(masks, values, space, rng, alpha, small)
+        gained = _gained(masks, values, space=space, rng=rng, alpha=alpha, where=small)
         masks = masks | gained
         # Sums of merits are exact, so this equals recomputing them.
         rows, units = np.nonzero(gained)

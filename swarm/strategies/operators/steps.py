@@ -86,7 +86,9 @@ def _bpso(
     from scipy.special import expit
 
     p = particles
-    velocity = update_velocity(p.velocity, p.position, p.pbest, p.leader, weights, rng)
+    velocity = update_velocity(
+        p.velocity, p.position, pbest=p.pbest, leader=p.leader, weights=weights, rng=rng
+    )
     return rng.random(velocity.shape) < expit(velocity), velocity
 
 
