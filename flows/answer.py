@@ -20,7 +20,6 @@ from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
-from swarm.validation.drift import summarise
 from swarm.validation.metrics import cost_label, display_name
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline, headline
@@ -28,6 +27,7 @@ from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import as_code, show_answer
+from tasks.refresh.drift import summarise
 from tasks.report import (
     ensemble_metrics,
     judgement_files,

@@ -32,9 +32,7 @@ from swarm.errors import DataError
 from swarm.findings import Finding, found, unmuted
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
-from swarm.validation.drift import drift_table
 from swarm.validation.metrics import METRICS, default_metrics, judged_metrics, natural_name
-from swarm.validation.paired_comparison import PairedComparison
 from tasks.files import parquet
 from tasks.refresh.champion import CHALLENGER, Champion, Champions
 from tasks.refresh.decision import (
@@ -46,6 +44,8 @@ from tasks.refresh.decision import (
     record_of_rows,
     show_decision,
 )
+from tasks.refresh.drift import drift_table
+from tasks.refresh.paired_comparison import PairedComparison
 from tasks.report import predictions_of
 from tasks.sources._raw import some
 from tasks.table import Table

@@ -16,9 +16,9 @@ from flows.challenge import Challenge
 from swarm import load_features, load_model_inputs
 from swarm.errors import DataError, StoreError
 from swarm.validation.answers import Answers
-from swarm.validation.drift import summarise
 from tasks.refresh.champion import publish, require_publishable
 from tasks.refresh.decision import compared_predictions, find_trained_rows, record_of_rows
+from tasks.refresh.drift import summarise
 from tasks.refresh.lock import champion_lock
 from tasks.sources import newest
 from tasks.table import Table

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
-from swarm.validation.drift import drift_table, summarise
+from tasks.refresh.drift import drift_table, summarise
 from tests.fakes import calm
 
 

@@ -11,7 +11,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.paired_comparison import PairedComparison, duel
+from tasks.refresh.paired_comparison import PairedComparison, duel
 
 
 def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:

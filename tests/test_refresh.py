@@ -26,7 +26,6 @@ from flows.challenge import RefreshRun, ask
 from flows.refresh import refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from swarm.validation.answers import Answers, EvaluationTarget
-from swarm.validation.paired_comparison import PairedComparison, duel
 from tasks.models.registry import register_logged
 from tasks.refresh.champion import (
     ALIAS,
@@ -36,6 +35,7 @@ from tasks.refresh.champion import (
 )
 from tasks.refresh.decision import complete_change
 from tasks.refresh.lock import champion_lock
+from tasks.refresh.paired_comparison import PairedComparison, duel
 from tests.command import Swarm
 from tests.published import published_version
 from tests.small_run import BAYES, Bench, leave_report_out

@@ -20,10 +20,10 @@ from swarm.ensemble import plain_target
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.problem import Problem
 from swarm.validation.answers import Answers, EvaluationTarget
-from swarm.validation.paired_comparison import PairedComparison, duel
 from tasks.files import json_file
 from tasks.prefect_artifacts import show_table
 from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
+from tasks.refresh.paired_comparison import PairedComparison, duel
 from tasks.step import step
 from tasks.steps import positive_of
 from tasks.table import Table
