@@ -10,7 +10,7 @@ import numpy as np
 from flows.search_run import SearchRun
 from flows.terminal import display, say, show_stage
 from swarm.arrays import Bool
-from swarm.search.confirmation import candidates
+from swarm.search.fresh_folds import candidates
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult

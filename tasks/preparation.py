@@ -20,7 +20,7 @@ from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
-from swarm.search.confirmation import fresh_problem
+from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm import warm_masks
 from swarm.validation.answers import EvaluationTarget

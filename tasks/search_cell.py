@@ -21,11 +21,12 @@ from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.asked import training_seconds
-from swarm.search.driver import Driver, SearchState
+from swarm.search.driver import Driver
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
 from swarm.search.search import Search
+from swarm.search.state import SearchState
 from swarm.storage.archive import Archive
 from swarm.storage.records import reason_of
 from tasks.files import json_file, parquet

@@ -14,10 +14,11 @@ import numpy as np
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
-from swarm.search.driver import Driver, SearchState
+from swarm.search.driver import Driver
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
+from swarm.search.state import SearchState
 from swarm.validation import Judgement, Rows, judge
 from tasks.models.registry import log_ensemble
 from tasks.preparation import compute_hints, measure_distances, pose

@@ -17,7 +17,8 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.search.candidates import Candidates
-from swarm.search.confirmation import Confirmation, fresh_problem, fresh_seed
+from swarm.search.confirmation import Confirmation
+from swarm.search.fresh_folds import fresh_problem, fresh_seed
 
 FEW = {"best": 6, "repeats": 2}
 

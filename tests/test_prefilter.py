@@ -31,7 +31,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.confirmation import fresh_seed
+from swarm.search.fresh_folds import fresh_seed
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter, cut_units, golden_section, most_cut_fits
 from swarm.strategies.catalogue import STRATEGIES, make

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from swarm.arrays import Bool
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
+from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record
-
-if TYPE_CHECKING:
-    from swarm.search.result import SearchResult
 
 # Per lookup: records take much more memory than what is kept of them.
 _MOST_MASKS = 500

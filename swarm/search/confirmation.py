@@ -1,33 +1,19 @@
-"""Evaluate the best subsets of a search again, on fold partitions that the search never used.
-
-The best of many subsets is partly the luckiest on the folds of the search. Costs on fresh folds do
-not have this bias (up to the choice among the few candidates), and their gap to the searched costs
-is the winner's curse, measured without test rows. See Cawley and Talbot (2010), On over-fitting in
-model selection, and Reunanen (2003), Overfitting in making comparisons between variable selection
-methods, both in the Journal of Machine Learning Research.
-"""
+"""How the best subsets of a search are confirmed, and what that gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import Float, read_only
 from swarm.checks import require
-from swarm.errors import InputError, check_known
-from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import evaluate_fully
-from swarm.problem.folds import Fold, partition_key
+from swarm.errors import check_known
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
-from swarm.search.candidates import GOALS, Candidates, Goal, pareto_front, pick, smallest
-from swarm.search.packing import first_of_equal
-from swarm.search.proxy import best_subsets
-from swarm.search.result import SearchResult
+from swarm.search.candidates import GOALS, Candidates, Goal, pick, smallest
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
 
@@ -39,7 +25,8 @@ class ConfirmationPlan:
     Attributes
     ----------
     problem : Problem
-        The problem of the search on fresh folds, see :func:`fresh_problem`.
+        The problem of the search on fresh folds, see
+        :func:`swarm.search.fresh_folds.fresh_problem`.
     n_best : int
         Number of subsets with the lowest cost in the search.
     goal : {"score", "balanced", "size"}
@@ -191,95 +178,3 @@ class Confirmation:
             "missed": self.missed,
             "margin": self.margin,
         }
-
-
-def fresh_seed(seed: int, repeat: int) -> int:
-    """Seed of a fresh fold partition; `repeat` counts from 1, 0 is that of a prefilter."""
-    return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
-
-
-def fresh_problem(
-    problem: Problem,
-    partition: Callable[[int], Sequence[Fold]],
-    seed: int,
-    repeats: int,
-    first: int = 1,
-) -> Problem | None:
-    """Return the problem on `repeats` fresh fold partitions, as one list of folds.
-
-    Partitions with a fold that cannot be trained on, or that are those of the search, are left
-    out; None if there is no other. The seed is that of the folds of the search.
-    """
-    require("repeats", repeats, at_least=1, whole=True)
-    seen = {partition_key(problem.folds)}
-    folds: list[Fold] = []
-    for repeat in range(first, first + repeats):
-        try:
-            made = list(partition(fresh_seed(seed, repeat)))
-            problem.with_folds(made)
-        except InputError:
-            continue
-        if partition_key(made) not in seen:
-            seen.add(partition_key(made))
-            folds += made
-    return problem.with_folds(folds) if len(folds) > 1 else None
-
-
-def confirm_on_fresh_folds(
-    result: SearchResult,
-    searched: CrossValidation,
-    fresh: CrossValidation,
-    plan: ConfirmationPlan,
-) -> SearchResult:
-    """Evaluate the best subsets of a search on fresh folds, and choose among them.
-
-    Candidates are the subsets with the lowest cost and the subset of the units that at least half
-    of them share; unless the goal is the score, the best of each size as well. A strategy with a
-    rule of its own has one candidate. Without a finite cost there is no confirmation.
-    """
-    masks = candidates(result, searched, plan)
-    costs = evaluate_fully(searched, masks).costs
-    everything = ~result.space.forbidden
-    fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
-    # A failed subset has no fold costs.
-    fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
-    means = costs_of(fold_costs[:-1])
-    rank = result.space.rank(masks, means)
-    rank = rank[np.isfinite(means[rank])]
-    if not len(rank):
-        return result
-    folds = plan.problem.folds
-    confirmation = Confirmation(
-        candidates=Candidates.build(masks[rank], costs[rank], fresh=fold_costs[:-1][rank]),
-        baseline=fold_costs[-1],
-        n_train=float(np.mean([len(train) for train, _ in folds])),
-        n_test=float(np.mean([len(test) for _, test in folds])),
-        goal=plan.goal,
-        margin=plan.margin,
-        confidence=plan.confidence,
-    )
-    return replace(result, confirmation=confirmation)
-
-
-def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
-    """Return the subsets (m, n_units) to evaluate on fresh folds."""
-    if result.state.strategy.members.answer is not None:
-        return result.best_mask[None, :]
-    if result.measured is None:
-        masks, costs = best_subsets(result, evaluator)
-    else:
-        held = result.measured
-        finite = np.flatnonzero(np.isfinite(held.costs))
-        finite = finite[result.space.rank(held.masks[finite], held.costs[finite])]
-        masks, costs = held.masks[finite], held.costs[finite]
-    if not len(masks):
-        return result.best_mask[None, :]
-    best = masks[: plan.n_best]
-    shared = best.mean(axis=0) >= 0.5
-    parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
-    if plan.goal != "score":
-        front = pareto_front(masks.sum(axis=1), costs)
-        spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
-        parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    candidates = np.vstack(parts)
-    return candidates[first_of_equal(candidates)]

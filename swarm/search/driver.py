@@ -8,9 +8,8 @@ are read from the archive, and training continues with the first mask that is no
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,49 +28,18 @@ from swarm.search.budget import Budget, Counts, charged
 from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.packing import pack_masks
 from swarm.search.result import SearchResult
+from swarm.search.state import SearchState
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
 
-OnEpoch = Callable[[EpochRecord, "SearchState"], None]
-Step = Callable[["Driver", "SearchState"], tuple["SearchState", EpochRecord]]
+OnEpoch = Callable[[EpochRecord, SearchState], None]
+Step = Callable[["Driver", SearchState], tuple[SearchState, EpochRecord]]
 
 # A larger share of failed evaluations indicates a mistake in the model or the data.
 _FAILED_SHARE = 0.1
 # Epochs without a new mask before a search with a limit on new masks ends.
 _IDLE_EPOCHS = 100
-
-
-@dataclass(frozen=True)
-class SearchState:
-    """Immutable state of a search between two epochs.
-
-    Attributes
-    ----------
-    epoch : int
-        Finished epochs.
-    strategy : state of the strategy
-    best_mask : bool (n_units,) or None
-        None before the first finite cost.
-    best_cost : float
-    counts : Counts
-    asked : mapping of packed mask to packed folds
-        The folds of every mask that count towards the budget.
-    fold_sums : float64 (n_folds,)
-        Sums of fold costs over the rows that reached their incumbents. The folds with the highest
-        sums are trained first.
-    first_error : str or None
-        Of the first failed fit, see :class:`swarm.storage.records.Record`.
-    """
-
-    epoch: int
-    strategy: Any
-    best_mask: Bool | None
-    best_cost: float
-    counts: Counts
-    asked: Mapping[bytes, int] = field(repr=False)
-    fold_sums: Float = field(repr=False)
-    first_error: str | None = field(repr=False)
 
 
 class StopSearch(Exception):

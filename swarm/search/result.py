@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -16,12 +15,10 @@ from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
+from swarm.search.confirmation import Confirmation
 from swarm.search.history import EpochRecord
-
-if TYPE_CHECKING:
-    from swarm.search.confirmation import Confirmation
-    from swarm.search.driver import SearchState
-    from swarm.search.prefilter import Cut
+from swarm.search.prefilter import Cut
+from swarm.search.state import SearchState
 
 _MOST_NAMED = 8
 # Below this rank correlation the proxy is a poor guide.

@@ -15,8 +15,8 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up
 from swarm.search.budget import Counts
-from swarm.search.confirmation import confirm_on_fresh_folds
 from swarm.search.driver import Driver, OnEpoch, Step
+from swarm.search.fresh_folds import confirm_on_fresh_folds
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, cut_units
 from swarm.search.proxy import best_subsets, confirm

@@ -14,7 +14,8 @@ from swarm.problem.inputs import partitions
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
-from swarm.search.confirmation import ConfirmationPlan, fresh_problem
+from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.proxy import Proxy, on_part_of_rows
 from swarm.search.search import Search

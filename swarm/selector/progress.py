@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from swarm.search.driver import Driver, SearchState, Step, StopSearch
+from swarm.search.driver import Driver, Step, StopSearch
 from swarm.search.history import EpochRecord
+from swarm.search.state import SearchState
 
 __all__ = ["CallbackSupport", "FitCallbacks", "progress", "tell", "with_callbacks"]
 

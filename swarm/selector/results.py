@@ -17,9 +17,9 @@ from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_masks, looked_up
 from swarm.search.candidates import check_pick, pareto_front, pick
-from swarm.search.driver import SearchState
 from swarm.search.packing import first_of_equal
 from swarm.search.result import SearchResult
+from swarm.search.state import SearchState
 from swarm.storage.archive import KnownEvaluations
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink

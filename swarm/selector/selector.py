@@ -30,11 +30,11 @@ from swarm.problem.models import (
 )
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
-from swarm.search.driver import SearchState
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
 from swarm.search.search import Search
+from swarm.search.state import SearchState
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, epochs_of
 from swarm.selector.display import SelectionDisplay

@@ -1,0 +1,42 @@
+"""The state of a search between two epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from swarm.arrays import Bool, Float
+from swarm.search.budget import Counts
+
+
+@dataclass(frozen=True)
+class SearchState:
+    """Immutable state of a search between two epochs.
+
+    Attributes
+    ----------
+    epoch : int
+        Finished epochs.
+    strategy : state of the strategy
+    best_mask : bool (n_units,) or None
+        None before the first finite cost.
+    best_cost : float
+    counts : Counts
+    asked : mapping of packed mask to packed folds
+        The folds of every mask that count towards the budget.
+    fold_sums : float64 (n_folds,)
+        Sums of fold costs over the rows that reached their incumbents. The folds with the highest
+        sums are trained first.
+    first_error : str or None
+        Of the first failed fit, see :class:`swarm.storage.records.Record`.
+    """
+
+    epoch: int
+    strategy: Any
+    best_mask: Bool | None
+    best_cost: float
+    counts: Counts
+    asked: Mapping[bytes, int] = field(repr=False)
+    fold_sums: Float = field(repr=False)
+    first_error: str | None = field(repr=False)
