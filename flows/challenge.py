@@ -29,7 +29,7 @@ from flows.search_run import SearchRun
 from flows.terminal import tell
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
-from swarm.findings import Finding, found, unmuted
+from swarm.findings import Finding, make_finding, unmuted
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
 from swarm.validation.metrics import METRICS, default_metrics, judged_metrics, natural_name
@@ -132,7 +132,7 @@ class Challenge:
         )
         if limits.action == "stop":
             raise DataError(f"{text}; check the table, or set drift.action to warn")
-        self._add([found("SWM301", text, list(far["feature"]))])
+        self._add([make_finding("SWM301", text, list(far["feature"]))])
 
     def check_rows(self, data: PreparedData) -> None:
         """Find out whether the champion predicts the target of these rows."""
@@ -292,7 +292,7 @@ class Challenge:
             f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
             "rows, and the others are too few to compare on"
         )
-        self._add([found("SWM303", text)])
+        self._add([make_finding("SWM303", text)])
         return everything
 
     def _duel(

@@ -26,7 +26,7 @@ from conf.sections import StrategySection
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
-from swarm.findings import Finding, found, unmuted
+from swarm.findings import Finding, make_finding, unmuted
 from swarm.findings.columns import (
     is_sorted,
     is_text,
@@ -114,7 +114,7 @@ def _usable(config: SelectConfig) -> SelectConfig:
 
 def _refused(code: str, text: str) -> Finding:
     """Return an error; its text already ends with what to do."""
-    return found(code, text, remedy="")
+    return make_finding(code, text, remedy="")
 
 
 def _of_data(
@@ -211,7 +211,9 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
             verb = "holds" if len(texts) == 1 else "hold"
             numbers = any(look.startswith("numbers") for look in texts.values())
             key = ", of which data.csv.decimal may make numbers" if numbers else ""
-            told.append(found("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts)))
+            told.append(
+                make_finding("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts))
+            )
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
     drop += _refused_columns(left, check_features, told)
@@ -343,10 +345,10 @@ def _of_dropped(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
         features = frame.drop(columns=[name for name in frame.columns if str(name) in apart])
         for group in group_columns(features, skip=set(map(str, frame.columns)) - set(data.drop)):
             if group.is_likely:
-                yield found("SWM106", f"{group}; the column is dropped", [group.name])
+                yield make_finding("SWM106", f"{group}; the column is dropped", [group.name])
     if data.time is not None or config.split.kind in ("time", "column", "group"):
         return
     for name, moments in date_columns(frame, data.dates):
         if is_sorted(moments):
             text = f"the rows are in order of {name!r}, but the split is {config.split.kind!r}"
-            yield found("SWM107", text, [name])
+            yield make_finding("SWM107", text, [name])

@@ -255,8 +255,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self._check_columns(X)
         several = isinstance(self.classes_, list)
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
-        found = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
-        means = [np.mean([one[i] for one in found], axis=0) for i in range(len(classes))]
+        shares = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
+        means = [np.mean([one[i] for one in shares], axis=0) for i in range(len(classes))]
         return means if several else means[0]
 
     def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
@@ -335,16 +335,16 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             self.positive_ = known.index(label) if label in known else 1
         if self.vote_ != "any":
             return
-        for found in classes:
-            if len(found) != 2:
+        for labels in classes:
+            if len(labels) != 2:
                 raise InputError(
-                    f"the any vote needs exactly 2 classes, but y has {len(found)}; "
+                    f"the any vote needs exactly 2 classes, but y has {len(labels)}; "
                     "use the hard or soft vote"
                 )
-            if self.pos_label is not None and self.pos_label not in found.tolist():
+            if self.pos_label is not None and self.pos_label not in labels.tolist():
                 raise InputError(
                     f"pos_label {self.pos_label!r} is not a class of y; "
-                    f"choose from {', '.join(map(repr, found.tolist()))}"
+                    f"choose from {', '.join(map(repr, labels.tolist()))}"
                 )
 
     def _predictions(self, X: pd.DataFrame) -> list[AnyArray]:
@@ -363,17 +363,17 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
 
 def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) -> list[Float]:
     """Return the probabilities of one model for each label, aligned with `classes`."""
-    found = model.predict_proba(rows)
-    if isinstance(found, list):
+    proba = model.predict_proba(rows)
+    if isinstance(proba, list):
         known = model.classes_
-    elif np.ndim(found) == 2 and len(classes) > 1:
+    elif np.ndim(proba) == 2 and len(classes) > 1:
         # One column per label, the probability of 1.
-        found, known = list(np.transpose(found)), [np.array([0, 1])] * len(classes)
-        found = [np.column_stack([1.0 - one, one]) for one in found]
+        proba, known = list(np.transpose(proba)), [np.array([0, 1])] * len(classes)
+        proba = [np.column_stack([1.0 - one, one]) for one in proba]
     else:
-        found, known = [found], [model.classes_]
+        proba, known = [proba], [model.classes_]
     aligned = []
-    for shares, own, all_of_them in zip(found, known, classes, strict=True):
+    for shares, own, all_of_them in zip(proba, known, classes, strict=True):
         # The training rows of a member may lack a class, and a label may be constant.
         kept = np.isin(own, all_of_them)
         full = np.zeros((len(rows), len(all_of_them)))

@@ -35,15 +35,15 @@ def holds_secret(text: str) -> bool:
 
 def secrets_of(url: str) -> list[str]:
     """Return every password and token of a URL, as written and as a driver would quote it."""
-    found = []
+    secrets = []
     start = url.partition("://")[2]
     if user := re.match(r"([^/?#:@]*)(?::(.*))?@", start):
         # Without a password, the user name is the token, as in https://TOKEN@host.
-        found += [user[1] if user[2] is None else user[2]]
+        secrets += [user[1] if user[2] is None else user[2]]
     query = url.partition("?")[2].replace(";", "&")
-    found += [value for key, value in parse_qsl(query) if re.fullmatch(_KEY, key, re.IGNORECASE)]
+    secrets += [value for key, value in parse_qsl(query) if re.fullmatch(_KEY, key, re.IGNORECASE)]
     forms = {
-        form for each in found for form in (each, unquote(each), quote(unquote(each), safe=""))
+        form for each in secrets for form in (each, unquote(each), quote(unquote(each), safe=""))
     }
     return sorted(form for form in forms if form)
 

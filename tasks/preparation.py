@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.arrays import Float
 from swarm.errors import ConfigError, InputError
-from swarm.findings import Finding, found
+from swarm.findings import Finding, make_finding
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.folds import Fold, make_folds
 from swarm.problem.hints import MOST_COLUMNS, TARGET_HINTS, Hints, prepare_hints, unit_distances
@@ -136,7 +136,7 @@ def _findings(
     fold = train.fold if folds["kind"] == "column" else None
     if fold is not None and fold.isna().any():
         told.append(
-            found(
+            make_finding(
                 "SWM103",
                 f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
                 f"{fold.name!r}: they are always trained on and never tested",
@@ -146,7 +146,7 @@ def _findings(
     if missing:
         few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
         told.append(
-            found(
+            make_finding(
                 "SWM104",
                 f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) "
                 f"{'is' if len(missing) == 1 else 'are'} missing from the training rows of a fold "
@@ -157,7 +157,9 @@ def _findings(
     told += _shared_groups(train, problem)
     told += _shared_time(train, folds, problem)
     if train.n_unlabelled:
-        told.append(found("SWM005", f"{train.n_unlabelled:,} rows without a target are left out"))
+        told.append(
+            make_finding("SWM005", f"{train.n_unlabelled:,} rows without a target are left out")
+        )
     target, task = problem.target, problem.task
     told += target_findings(target, task, problem.scoring.name, pos_label)
     # No model has the columns that are forbidden.
@@ -190,7 +192,7 @@ def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
     if not shared:
         return []
     text = f"{len(shared)} of {groups.max() + 1} groups in {train.groups.name!r} are on both sides"
-    return [found("SWM105", f"{text} of a fold", [str(train.groups.name)])]
+    return [make_finding("SWM105", f"{text} of a fold", [str(train.groups.name)])]
 
 
 def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> list[Finding]:
@@ -208,7 +210,7 @@ def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> li
         f"the targets of {int(overlapping.sum()):,} of {len(overlapping):,} training rows overlap "
         "in time those of rows that a fold tests"
     )
-    return [found("SWM108", text)]
+    return [make_finding("SWM108", text)]
 
 
 def check_test_metrics(

@@ -11,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import DataError, nearest
-from swarm.findings import Finding, found
+from swarm.findings import Finding, make_finding
 from swarm.findings.table import some
 from swarm.problem.target import task_of
 from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
@@ -84,17 +84,17 @@ def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
     """Find rows that have times, or are sorted by a date, but are divided without them."""
     if kind == "time" and folds in ("stratified", "random"):
         text = f"the split is in time, but the folds are {folds!r}"
-        return [found("SWM109", text, [] if table.time is None else [str(table.time.name)])]
+        return [make_finding("SWM109", text, [] if table.time is None else [str(table.time.name)])]
     if kind in ("time", "column"):
         return []
     if table.time is not None:
         name = str(table.time.name)
         text = f"{name!r} orders the rows in time, but the split is {kind!r}"
-        return [found("SWM107", text, [name])]
+        return [make_finding("SWM107", text, [name])]
     if table.in_order_of is None or kind == "group":
         return []
     text = f"the rows are in order of {table.in_order_of!r}, but the split is {kind!r}"
-    return [found("SWM107", text, [table.in_order_of])]
+    return [make_finding("SWM107", text, [table.in_order_of])]
 
 
 def horizon_findings(table: Table, rows: Split, horizon: int) -> list[Finding]:
@@ -109,7 +109,7 @@ def horizon_findings(table: Table, rows: Split, horizon: int) -> list[Finding]:
         f"the targets of {n_overlapping:,} of {len(rows.train):,} training rows overlap those of "
         "test rows in time"
     )
-    return [found("SWM108", text, remedy="set split.kind to 'time'")]
+    return [make_finding("SWM108", text, remedy="set split.kind to 'time'")]
 
 
 def label_spans(table: Table, horizon: int) -> LabelSpans | None:
@@ -249,7 +249,7 @@ def _leaks(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
         f"{table.groups.nunique()} groups in {table.groups.name!r} are shared), so test figures "
         "are optimistic"
     )
-    return [found("SWM101", text)]
+    return [make_finding("SWM101", text)]
 
 
 def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> list[Finding]:
@@ -265,5 +265,5 @@ def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> lis
             remedy = "the test figures do not cover it"
         elif classes.isin(lost).sum() == 1:
             remedy = "merge the class with another or remove its row, in the table"
-        told.append(found("SWM102", text, remedy=remedy))
+        told.append(make_finding("SWM102", text, remedy=remedy))
     return told

@@ -18,7 +18,7 @@ from flows.cli.options import with_mute
 from flows.terminal import tell
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.findings import KINDS, Finding, codes_of, found, unmuted
+from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
@@ -233,15 +233,15 @@ def test_every_code_keeps_its_meaning_and_has_its_entry() -> None:
         assert kind.title in page
         assert not kind.remedy.endswith(".")
     with pytest.raises(KeyError):
-        found("SWM999", "nothing")
+        make_finding("SWM999", "nothing")
 
 
 def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell([found("SWM112", "'[/red]' has a single value")])
+    tell([make_finding("SWM112", "'[/red]' has a single value")])
     assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
-    both = [found("SWM112", "a"), found("SWM111", "b"), found("SWM111", "b")]
+    both = [make_finding("SWM112", "a"), make_finding("SWM111", "b"), make_finding("SWM111", "b")]
     assert codes_of(unmuted(both)) == "SWM111 SWM112"
     assert unmuted(both, ["SWM112"]) == (both[1],)
     assert codes_of([]) == "none"

@@ -108,8 +108,10 @@ class _BoosterClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes
 
     def predict_proba(self, rows: Float) -> Float:
-        found: Float = self.booster_.predict(rows)
-        return found if found.ndim > 1 else np.vstack((1.0 - found, found)).transpose()
+        predicted: Float = self.booster_.predict(rows)
+        return (
+            predicted if predicted.ndim > 1 else np.vstack((1.0 - predicted, predicted)).transpose()
+        )
 
     @available_if(_has_margins)  # type: ignore[untyped-decorator]
     def decision_function(self, rows: Float) -> Float:
@@ -129,8 +131,8 @@ class _BoosterRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.feature_importances_ = importances
 
     def predict(self, rows: Float) -> Float:
-        found: Float = self.booster_.predict(rows)
-        return found
+        predicted: Float = self.booster_.predict(rows)
+        return predicted
 
 
 class Boosted:
@@ -198,10 +200,10 @@ class Boosted:
         """Compare the first model with the wrapper's on test rows, and store the result."""
         method = "predict" if self._task == "regression" else "predict_proba"
         try:
-            found = getattr(model, method)(rows)
+            answers = getattr(model, method)(rows)
         except Exception:
-            found = None
-        self.trusted = np.array_equal(found, getattr(wrapped, method)(table)) and np.array_equal(
+            answers = None
+        self.trusted = np.array_equal(answers, getattr(wrapped, method)(table)) and np.array_equal(
             model.feature_importances_, wrapped.feature_importances_
         )
         return self.trusted

@@ -267,20 +267,20 @@ class CrossValidation:
         costs[costs < lowest_cost(self.problem)] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
         costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
-        found = ~np.isnan(costs)
+        computed = ~np.isnan(costs)
         nothing: Float = np.broadcast_to(np.nan, (self.n_folds, masks.shape[1]))
         pieces = []
         for number, job in enumerate(jobs):
-            used, values = found[number][:, None] & job.mask, nothing
+            used, values = computed[number][:, None] & job.mask, nothing
             if answers.importances is not None:
-                values = np.where(found[number][:, None], answers.importances[number], np.nan)
+                values = np.where(computed[number][:, None], answers.importances[number], np.nan)
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
             records[job.number] = piece if before is self.known.blank else before.merge(piece)
             pieces.append((job.mask, piece))
         self.known.add(pieces)
-        return int(found.sum())
+        return int(computed.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
         """Train the jobs, archive their results, and update `records` in place."""
@@ -306,8 +306,8 @@ class CrossValidation:
                 if time.monotonic() - committed > _COMMIT_SECONDS:
                     self.known.add(waiting)
                     waiting, committed = [], time.monotonic()
-            for job, found in invalid:
-                self._refuse_if_needed(job, records[job.number], found)
+            for job, failure in invalid:
+                self._refuse_if_needed(job, records[job.number], failure)
         finally:
             # Also after SIGINT or an error, so that no evaluation is lost.
             self.known.add(waiting)
@@ -318,17 +318,17 @@ class CrossValidation:
         refits = self.problem.importance == "refit" and not np.isnan(trained.importances[0]).any()
         return int(trained.known.sum()) + int(refits)
 
-    def _refuse_if_needed(self, job: Job, record: Record, found: InvalidCost) -> None:
+    def _refuse_if_needed(self, job: Job, record: Record, failure: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""
         # One worker would not train such a fold, and all numbers of workers have to agree.
         if next_fold(record.fold_costs, job.fold_order, job.limit) is None:
             return
-        bad = "NaN" if np.isnan(found.cost) else f"{found.cost:.6g}, below its bound of 0"
+        bad = "NaN" if np.isnan(failure.cost) else f"{failure.cost:.6g}, below its bound of 0"
         names = self.problem.space.subset(job.mask)
         listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise EvaluationError(
             f"the cost of the subset of {len(names)} features ({listed}) is {bad} on fold "
-            f"{found.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+            f"{failure.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
         )
 
     def _answer(

@@ -221,7 +221,7 @@ def _permuted(
 ) -> Float:
     from sklearn.inspection import permutation_importance
 
-    found = permutation_importance(
+    permuted = permutation_importance(
         model,
         tested,
         truth,
@@ -230,4 +230,4 @@ def _permuted(
         random_state=0,
         sample_weight=weight,
     )
-    return problem.space.by_unit(np.asarray(found.importances_mean, dtype=np.float64), positions)
+    return problem.space.by_unit(np.asarray(permuted.importances_mean, dtype=np.float64), positions)

@@ -282,13 +282,13 @@ class Deadline:
 
     def late(self) -> dict[Key, int]:
         """Return the fold that timed out, by number and part of the job, and delete the reports."""
-        found: dict[Key, int] = {}
+        folds: dict[Key, int] = {}
         for path in self.folder.glob("late_*"):
             batch, number, part, fold = (int(word) for word in path.name.split("_")[1:])
             if batch == self.batch and path.stat().st_size:
-                found[number, part] = fold
+                folds[number, part] = fold
             path.unlink(missing_ok=True)
-        return found
+        return folds
 
 
 def _timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | None]:

@@ -170,17 +170,17 @@ class FoldCosts:
             except Exception:
                 return np.nan
 
-        found = np.full(n, np.nan)
+        costs = np.full(n, np.nan)
         if scores is not None and self.metric is not None:
-            found = self.upper - self.metric.sign * scores
+            costs = self.upper - self.metric.sign * scores
             if self.agrees is None and self.classes is not None and n:
-                known = np.flatnonzero(~np.isnan(found))
+                known = np.flatnonzero(~np.isnan(costs))
                 if len(known):
-                    self.agrees = bool(found[known[0]] == called(int(known[0])))
-                    found = found if self.agrees else np.full(n, np.nan)
-        for row in np.flatnonzero(np.isnan(found)).tolist():
-            found[row] = called(row)
-        return np.where(np.isfinite(found), found, np.nan)
+                    self.agrees = bool(costs[known[0]] == called(int(known[0])))
+                    costs = costs if self.agrees else np.full(n, np.nan)
+        for row in np.flatnonzero(np.isnan(costs)).tolist():
+            costs[row] = called(row)
+        return np.where(np.isfinite(costs), costs, np.nan)
 
 
 def logs_lose_digits(scoring: Scoring, predicted: Float) -> Bool:

@@ -88,21 +88,21 @@ class LinearPath:
         importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
         for fold, system in enumerate(self._systems):
             train, test = self._problem.folds[fold]
-            sure, found = self._solved(masks, chosen, system, len(train))
-            predicted, decided = self._predicted(chosen, system, found)
+            sure, solutions = self._solved(masks, chosen, system, len(train))
+            predicted, decided = self._predicted(chosen, system, solutions)
             sure &= decided
             if system.classes is None:
                 sure &= ~errors_are_rounding(predicted, self._problem.target[test])
                 sure &= ~logs_lose_digits(self._problem.scoring, predicted)
             if explains:
-                sure &= self._uses_are_sure(chosen, system, found)
+                sure &= self._uses_are_sure(chosen, system, solutions)
             if not sure.any():
                 continue
             by_number = system.classes is None
             find = self._costs.of_numbers if by_number else self._costs.of_codes
             costs[sure, fold] = find(predicted[sure], fold)
             if importances is not None:
-                importances[sure, fold] = self._importances(found[sure])
+                importances[sure, fold] = self._importances(solutions[sure])
         return PathResult(costs, importances)
 
     def _solved(
@@ -110,41 +110,45 @@ class LinearPath:
     ) -> tuple[Bool, Float]:
         """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
         rule = self._rule
-        found = np.zeros((len(masks), *system.right.shape))
+        solutions = np.zeros((len(masks), *system.right.shape))
         bounds = np.empty((len(masks), 3))
         given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
-        solve_masks(system.gram, system.right, *given, found, bounds)
+        solve_masks(system.gram, system.right, *given, solutions, bounds)
         # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         wide = np.diff(chosen.pointers) > n_train
         worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
         sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
         if rule.smallest:
-            sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(chosen, system, found)
+            sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(
+                chosen, system, solutions
+            )
         sure &= ~(masks @ (self._belongs & system.far).any(axis=1))
-        return sure, found
+        return sure, solutions
 
-    def _spread(self, chosen: Chosen, system: System, found: Float) -> Bool:
+    def _spread(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
         """Whether no direction between class means is so short that the model could drop it."""
         n_classes = len(system.right)
         if n_classes == 2:
-            return np.ones(len(found), dtype=bool)
+            return np.ones(len(solutions), dtype=bool)
         share = np.sqrt(np.exp(system.constant))
-        between = np.einsum("mkd,ld->mkl", found, system.right) * share[:, None] * share
+        between = np.einsum("mkd,ld->mkl", solutions, system.right) * share[:, None] * share
         lengths = np.linalg.eigvalsh((between + between.transpose(0, 2, 1)) / 2)[:, ::-1]
         n_directions = np.minimum(n_classes - 1, np.diff(chosen.pointers))
         last = np.take_along_axis(lengths, n_directions[:, None] - 1, axis=1)[:, 0]
         return last > 4.0 * self._rule.smallest**2 * lengths[:, 0]
 
-    def _predicted(self, chosen: Chosen, system: System, found: Float) -> tuple[NDArray[Any], Bool]:
+    def _predicted(
+        self, chosen: Chosen, system: System, solutions: Float
+    ) -> tuple[NDArray[Any], Bool]:
         """Return predictions (n, n_test), positions of classes, and which masks have no doubt."""
-        weights, constant = found, system.constant
+        weights, constant = solutions, system.constant
         if self._rule.discriminant:
             prior = np.exp(system.constant)
             # Subtracting the same weights for all classes keeps the labels and saves digits.
-            weights = found - np.einsum("k,mkd->md", prior, found)[:, None, :]
+            weights = solutions - np.einsum("k,mkd->md", prior, solutions)[:, None, :]
             aside = system.right - prior @ system.right
             constant = system.constant - 0.5 * np.einsum("mkd,kd->mk", weights, aside)
-        n, n_sides = found.shape[:2]
+        n, n_sides = solutions.shape[:2]
         decision = np.empty((n, n_sides, system.test.shape[1]))
         predict_masks(system.test, weights, chosen.pointers, chosen.columns, decision)
         decision += constant[..., None]
@@ -165,28 +169,28 @@ class LinearPath:
         codes = np.searchsorted(self._costs.classes, system.classes)
         return codes[labels], gap.min(axis=1) > _MARGIN * size
 
-    def _uses_are_sure(self, chosen: Chosen, system: System, found: Float) -> Bool:
+    def _uses_are_sure(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
         """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
         own = np.diag(system.gram)
-        effect = self._sizes(found) * np.sqrt(own)
+        effect = self._sizes(solutions) * np.sqrt(own)
         least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
         zero = (own == 0) & self._rule.ignores_zeros
-        sure = np.empty(len(found), dtype=bool)
-        for m in range(len(found)):
+        sure = np.empty(len(solutions), dtype=bool)
+        for m in range(len(solutions)):
             columns = chosen.of(m)
             sure[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
         return sure
 
-    def _sizes(self, found: Float) -> Float:
+    def _sizes(self, solutions: Float) -> Float:
         """Mean absolute coefficients over outputs: float64 (n, d)."""
-        if self._rule.discriminant and found.shape[1] == 2:
-            found = found[:, 1:] - found[:, :1]
-        size: Float = np.abs(found).mean(axis=1)
+        if self._rule.discriminant and solutions.shape[1] == 2:
+            solutions = solutions[:, 1:] - solutions[:, :1]
+        size: Float = np.abs(solutions).mean(axis=1)
         return size
 
-    def _importances(self, found: Float) -> Float:
+    def _importances(self, solutions: Float) -> Float:
         """Mean absolute coefficients over outputs, summed by unit: float64 (n, n_units)."""
-        size = self._sizes(found)
+        size = self._sizes(solutions)
         units = self._problem.space.units
         if len(units) == size.shape[1]:
             return size

@@ -160,8 +160,8 @@ class NaiveBayesPath:
         else:
             folds = enumerate(block.sizes.tolist(), start=first)
             parts = zip(labels, folds, strict=True)
-            found = [self._costs.of_codes(part[:, :size], fold) for part, (fold, size) in parts]
-            costs = np.stack(found, axis=1)
+            by_fold = [self._costs.of_codes(part[:, :size], fold) for part, (fold, size) in parts]
+            costs = np.stack(by_fold, axis=1)
         costs[doubtful.T] = np.nan
         return costs
 

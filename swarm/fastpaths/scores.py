@@ -44,11 +44,11 @@ def _balanced(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | No
     if true.sum() < 2:
         return None
     diagonal = np.diagonal(counts, axis1=1, axis2=2)[:, true]
-    found = _mean(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
+    values = _mean(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
     if metric.kwargs.get("adjusted", False):
         chance = 1 / int(true.sum())
-        found = (found - chance) / (1 - chance)
-    return _first_left(found, predicted[:, ~true].any(axis=1))
+        values = (values - chance) / (1 - chance)
+    return _first_left(values, predicted[:, ~true].any(axis=1))
 
 
 def _correlation(counts: Int, _classes: NDArray[Any], _metric: Metric) -> Float:
@@ -109,8 +109,8 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
         return fraction((ratio * share).sum(axis=1), share.sum(axis=1), np.nan)
 
     every = np.arange(len(counts))
-    found = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
-    return _first_left(found, warned) if given["zero_division"] == "warn" else found
+    values = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
+    return _first_left(values, warned) if given["zero_division"] == "warn" else values
 
 
 def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
@@ -126,19 +126,19 @@ def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
     """Call ``scores(rows, classes)`` for masks with the same true or predicted classes."""
     # Others do not exist for scikit-learn, and would change the grouping of a sum.
     exist = (counts.sum(axis=1) > 0) | (counts.sum(axis=2) > 0)
-    found = np.empty(len(exist))
+    values = np.empty(len(exist))
     patterns, group = np.unique(exist, axis=0, return_inverse=True)
     for number, pattern in enumerate(patterns):
         rows = np.flatnonzero(group.reshape(-1) == number)
-        found[rows] = scores(rows, np.flatnonzero(pattern))
-    return found
+        values[rows] = scores(rows, np.flatnonzero(pattern))
+    return values
 
 
-def _first_left(found: Float, warned: Bool) -> Float:
+def _first_left(values: Float, warned: Bool) -> Float:
     """Leave the first mask for which scikit-learn warns to scikit-learn."""
     if warned.any():
-        found[warned.argmax()] = np.nan
-    return found
+        values[warned.argmax()] = np.nan
+    return values
 
 
 _OF_SETS = {"average", "pos_label", "labels", "zero_division"}
@@ -221,12 +221,12 @@ def _one_against_one(probabilities: Float, truth: Int, weighted: bool) -> Float:
 
 def _area(scores: Float, positive: Bool, negative: Bool) -> Float:
     """Return the area under the ROC curve of scores (n, n_test): float64 (n,)."""
-    found = np.empty(len(scores))
+    areas = np.empty(len(scores))
     above, below = scores[:, positive], scores[:, negative]
     above.sort(axis=1)
     below.sort(axis=1)
-    _areas_under_curves(above, below, found)
-    return found
+    _areas_under_curves(above, below, areas)
+    return areas
 
 
 @njit(nogil=True, cache=True)
@@ -270,8 +270,8 @@ def number_scores(
     score = _OF_NUMBERS.get(metric.name)
     if score is None or metric.kwargs or truth.ndim > 1 or len(truth) < 2:
         return None
-    found: Float | None = score(predicted, truth, weight)
-    return found
+    value: Float | None = score(predicted, truth, weight)
+    return value
 
 
 def scores_numbers(scoring: Scoring) -> bool:
@@ -319,8 +319,8 @@ def _squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) ->
 
 
 def _root_squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
-    found = _squared_log(predicted, truth, weight)
-    return None if found is None else np.sqrt(found)
+    squared = _squared_log(predicted, truth, weight)
+    return None if squared is None else np.sqrt(squared)
 
 
 # Functions of predictions, truth and weights; None for a special case of scikit-learn.

@@ -19,7 +19,7 @@ def solve_masks(
     columns: Int,
     added: float,  # a
     shrinkage: float,  # s
-    found: Float,  # output (n, t, d), zeros before
+    solutions: Float,  # output (n, t, d), zeros before
     # output (n, 3): upper bounds of the condition numbers of the scaled and of the unscaled matrix,
     # and the trace of the inverse of the scaled one; inf if there is no solution
     bounds: Float,
@@ -73,7 +73,7 @@ def solve_masks(
                 term = 0.0
                 for i in range(j, n):
                     term += inverse[i, j] * half[i]
-                found[m, k, chosen[j]] = term / scale[j]
+                solutions[m, k, chosen[j]] = term / scale[j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -115,15 +115,15 @@ def _invert(factor: Float, inverse: Float, n: int) -> None:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def predict_masks(
-    test: Float, found: Float, pointers: Int, columns: Int, predicted: Float
+    test: Float, solutions: Float, pointers: Int, columns: Int, predicted: Float
 ) -> None:  # pragma: no cover
     """Sum the rows of `test` (d, n_test) by weights (n, t, d), in an order independent of masks."""
     for m in range(len(pointers) - 1):
-        for k in range(found.shape[1]):
+        for k in range(solutions.shape[1]):
             sums = predicted[m, k]
             sums[:] = 0.0
             for j in columns[pointers[m] : pointers[m + 1]]:
-                weight = found[m, k, j]
+                weight = solutions[m, k, j]
                 values = test[j]
                 for i in range(test.shape[1]):
                     sums[i] += weight * values[i]

@@ -333,9 +333,9 @@ def _names(frame: pd.DataFrame, places: Iterable[int]) -> list[str]:
 
 
 def _digest(kind: str, values: NDArray[Any]) -> bytes:
-    found = hashlib.blake2b(kind.encode(), digest_size=16)
-    found.update(np.ascontiguousarray(values).data)
-    return found.digest()
+    hashed = hashlib.blake2b(kind.encode(), digest_size=16)
+    hashed.update(np.ascontiguousarray(values).data)
+    return hashed.digest()
 
 
 def _is_id(name: str, column: pd.Series) -> bool:

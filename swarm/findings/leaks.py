@@ -60,8 +60,8 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
         _scored(str(each.name), _numbers(each), answer if classes else wanted[:, 0], classes)
         for each in columns
     ]
-    found = [leak for leak in scored if leak is not None]
-    return sorted(found, key=lambda leak: -leak.score)
+    leaks = [leak for leak in scored if leak is not None]
+    return sorted(leaks, key=lambda leak: -leak.score)
 
 
 def _numbers(column: pd.Series) -> Float:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.findings.registry import Finding, found
+from swarm.findings.registry import Finding, make_finding
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.validation.judgement import Judgement
@@ -31,7 +31,7 @@ def search_findings(
     # A significant gain on the test rows refutes the doubt that there were too few rows.
     proven = judgement is not None and judgement.verdict.outcome == "better"
     return [
-        *([found("SWM201", result.doubt)] if result.doubt else []),
+        *([make_finding("SWM201", result.doubt)] if result.doubt else []),
         *_confirmation(result),
         *([] if proven else _too_few_rows(result, target, task)),
         *_agreement(result),
@@ -57,13 +57,13 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
     unneeded = _is_everything(result) or confirmation.verdict == "better"
     if gain is not None and not unneeded:
         where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
-        yield found(
+        yield make_finding(
             "SWM202",
             f"on {confirmation.n_folds} fresh folds the gain over all features is "
             f"{gain.mean:+z.4f} ({gain.low:+z.4f} to {gain.high:+z.4f}), {where}",
         )
     if confirmation.missed:
-        yield found(
+        yield make_finding(
             "SWM210",
             f"the goal of confirm is size, and {confirmation.reason_missed()}",
         )
@@ -83,7 +83,7 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
         if rows < len(target):
             counted += f", {counts.min():,} of them of the rarest class"
     if tried >= 2 and rows < _ROWS_PER_LOG_SUBSET * math.log(tried):
-        yield found("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
+        yield make_finding("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
 
 
 def _agreement(result: SearchResult) -> Iterator[Finding]:
@@ -93,7 +93,7 @@ def _agreement(result: SearchResult) -> Iterator[Finding]:
         return
     index = nogueira(held[:, free]).index
     if not math.isnan(index) and interpret_index(index) == "poor":
-        yield found(
+        yield make_finding(
             "SWM206",
             f"the {len(held):,} final subsets of the search have a stability index of {index:.2f}",
         )
@@ -104,9 +104,9 @@ def _size_bound(result: SearchResult) -> Iterator[Finding]:
     if space.min_size == space.max_size:
         return
     if size == space.max_size and size < int((~space.forbidden).sum()):
-        yield found("SWM207", f"the subset has {size:,} units, as many as max_size allows")
+        yield make_finding("SWM207", f"the subset has {size:,} units, as many as max_size allows")
     elif size == space.min_size and size > max(1, int(space.fixed.sum())):
-        yield found("SWM207", f"the subset has {size:,} units, as few as min_size allows")
+        yield make_finding("SWM207", f"the subset has {size:,} units, as few as min_size allows")
 
 
 def _optimism(judgement: Judgement) -> Iterator[Finding]:
@@ -117,7 +117,7 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
     if not (math.isfinite(optimism) and math.isfinite(gain)):
         return
     if optimism > 0 and difference(optimism, gain) >= 0:
-        yield found(
+        yield make_finding(
             "SWM203",
             f"the optimism of the best subset is {optimism:+z.4f}, and its gain over all features "
             f"on the test rows {gain:+z.4f}",
@@ -135,7 +135,7 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
     interval = "" if math.isnan(low) else f" ({low:+z.3f} to {high:+z.3f})"
     own = _selection(judgement)
     others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
-    yield found(
+    yield make_finding(
         "SWM204",
         f"{own} differs from {others} by {row['difference']:+z.3f}"
         f"{interval} in {display_name(judgement.metrics[0])}",
@@ -146,7 +146,7 @@ def _guessing(judgement: Judgement) -> Iterator[Finding]:
     guess, rows = judgement.guess, judgement.first_metric
     if guess is None or judgement.beats_guessing or math.isnan(guess):
         return
-    yield found(
+    yield make_finding(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
         f"{display_name(judgement.metrics[0])} {number(guess)}, {_selection(judgement)} "

@@ -357,7 +357,7 @@ class Finding:
         return {**asdict(self), "columns": list(self.columns), "page": self.page}
 
 
-def found(
+def make_finding(
     code: str, text: str, columns: Sequence[str] = (), *, remedy: str | None = None
 ) -> Finding:
     """Return a finding of a kind; `remedy` overrides that of the kind."""

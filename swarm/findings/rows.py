@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from swarm.findings.columns import hashable
-from swarm.findings.registry import Finding, found
+from swarm.findings.registry import Finding, make_finding
 
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are distinguished by so many columns first; only those that these leave equal are compared in
@@ -44,7 +44,7 @@ def label_findings(X: Any, others: Mapping[str, Any]) -> list[Finding]:
         if isinstance(other, (pd.Series, pd.DataFrame)) and _is_reordered(X.index, other.index)
     ]
     return [
-        found(
+        make_finding(
             "SWM122",
             f"{name} has the row labels of X in another order, and rows are matched by position",
             remedy=f"align them, such as {name} = {name}.loc[X.index], or reset the index of both",

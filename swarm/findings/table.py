@@ -20,7 +20,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
-from swarm.findings.registry import Finding, found
+from swarm.findings.registry import Finding, make_finding
 from swarm.findings.rows import repeated_rows
 from swarm.problem.scoring import default_positive
 
@@ -54,36 +54,38 @@ def column_findings(
     other = {*ids, *texts, *dates}
     groups = [] if grouped else group_columns(features, skip={*other, *derived})
     if ids:
-        told.append(found("SWM111", f"{_each(ids)} a value of its own in every row", ids))
+        told.append(make_finding("SWM111", f"{_each(ids)} a value of its own in every row", ids))
     constant = constant_columns(features)
     for own in (True, False):
         names = [name for name in constant if (name not in derived) == own]
         if names:
             text = f"{_each(names)} a single value in all {n_rows:,} training rows"
-            told.append(found("SWM112", text, names))
+            told.append(make_finding("SWM112", text, names))
     equal = duplicate_columns(features)
     if equal:
         pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
-        told.append(found("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal]))
+        told.append(
+            make_finding("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal])
+        )
     copies = 0 if grouped else int(repeated_rows(features.drop(columns=ids), target).sum())
     if copies and copies >= _COPIES * n_rows:
         text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
-        told.append(found("SWM118", text))
+        told.append(make_finding("SWM118", text))
     for leak in leak_columns(features, target, task):
         text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
-        told.append(found("SWM114", text, [leak.column]))
+        told.append(make_finding("SWM114", text, [leak.column]))
     if texts:
         text = f"{_each(texts)} mostly distinct texts of several words"
-        told.append(found("SWM115", text, texts))
+        told.append(make_finding("SWM115", text, texts))
     if dates:
         name, form = next(iter(dates.items()))
         text = f"{_each(list(dates))} dates as text ({form} in {name!r})"
-        told.append(found("SWM116", text, list(dates)))
+        told.append(make_finding("SWM116", text, list(dates)))
     if numbers:
         name, number = next(iter(numbers.items()))
         text = f"{_each(list(numbers))} numbers as text ({number!r} in {name!r})"
-        told.append(found("SWM120", text, list(numbers)))
+        told.append(make_finding("SWM120", text, list(numbers)))
     marks = sentinels(features)
     if marks:
         shown = [
@@ -92,8 +94,8 @@ def column_findings(
         ]
         more = f", and {len(marks) - 3} more are alike" if len(marks) > 3 else ""
         text = f"{', '.join(shown)}{more}, unlike all other values"
-        told.append(found("SWM121", text, list(marks)))
-    told += [found("SWM106", str(group), [group.name]) for group in groups]
+        told.append(make_finding("SWM121", text, list(marks)))
+    told += [make_finding("SWM106", str(group), [group.name]) for group in groups]
     return [_with_derived(each, derived) for each in told]
 
 
@@ -118,7 +120,7 @@ def target_findings(
     counts_rows = scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
     if share < _RARE / max(1, len(classes) - 1) and counts_rows:
         told.append(
-            found(
+            make_finding(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
                 f"class {_plain(classes[rarest])!r}, and the scorer is {scoring}",
@@ -134,7 +136,7 @@ def target_findings(
         why = f"the rarer one of {known[0]!r} and {known[1]!r}"
         if positive in (1, "1"):
             why = f"as the label 1, and {other!r} as negative"
-        told.append(found("SWM003", f"class {positive!r} counts as positive, {why}"))
+        told.append(make_finding("SWM003", f"class {positive!r} counts as positive, {why}"))
     return told
 
 
@@ -145,7 +147,7 @@ def _blanks(classes: NDArray[Any]) -> list[Finding]:
         if isinstance(label, str):
             same.setdefault(" ".join(label.split()), []).append(label)
     return [
-        found("SWM119", f"the classes {some(labels)} differ by blanks only")
+        make_finding("SWM119", f"the classes {some(labels)} differ by blanks only")
         for labels in same.values()
         if len(labels) > 1
     ]

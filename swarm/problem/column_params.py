@@ -132,8 +132,8 @@ def narrowed(
 ) -> list[Any]:
     """Return the columns of `value` in a subset, by name or new position; ValueError if unknown."""
     place = {name: position for position, name in enumerate(subset)}
-    found = _columns_in(value, columns)
-    return [name if named else place[name] for name, named in found if name in place]
+    pairs = _columns_in(value, columns)
+    return [name if named else place[name] for name, named in pairs if name in place]
 
 
 def listed_columns(value: Any, columns: Sequence[str]) -> list[str]:
@@ -156,17 +156,17 @@ def _columns_in(value: Any, columns: Sequence[str]) -> list[tuple[str, bool]]:
     values = [value] if np.ndim(value) == 0 else list(value)
     if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
         return [(name, False) for name, on in zip(columns, values, strict=True) if on]
-    found = []
+    pairs = []
     for item in values:
         if isinstance(item, (int, np.integer)):
             if not -len(columns) <= item < len(columns):
                 raise ValueError(f"the position {int(item)}")
-            found.append((columns[int(item)], False))
+            pairs.append((columns[int(item)], False))
         elif item in known:
-            found.append((item, True))
+            pairs.append((item, True))
         else:
             raise ValueError(repr(item))
-    return found
+    return pairs
 
 
 @dataclass(frozen=True)
@@ -292,23 +292,23 @@ class _Changes:
     def _columns(self, value: Any, parameter: _Parameter) -> list[tuple[str, bool]]:
         view = parameter.view
         try:
-            found = _columns_in(value, view.whole)
+            pairs = _columns_in(value, view.whole)
         except ValueError as error:
             raise parameter.refused(
                 f"has {error}, which is none of the columns that it receives",
                 f"choose from {', '.join(map(repr, view.whole[:10]))}"
                 f"{', ...' if len(view.whole) > 10 else ''}",
             ) from None
-        if not view.has_names and any(named for _, named in found):
+        if not view.has_names and any(named for _, named in pairs):
             raise parameter.refused(
                 "names columns, but the ensemble around it passes on an array", "give positions"
             )
-        by_name = all(named for _, named in found) and not isinstance(value, slice)
+        by_name = all(named for _, named in pairs) and not isinstance(value, slice)
         if not view.is_known and not by_name:
             raise parameter.refused(
                 "has positions of columns behind a step that may change them", "give names"
             )
-        return found
+        return pairs
 
     def _listed(self, value: Any, parameter: _Parameter, several: bool = False) -> list[Any]:
         """Return the columns of the subset; a single one is refused where there are `several`."""
@@ -319,9 +319,9 @@ class _Changes:
                 f"give a list, [{value!r}]",
             )
         place = {name: position for position, name in enumerate(parameter.view.subset)}
-        found = self._columns(value, parameter)
+        pairs = self._columns(value, parameter)
         return [
-            self.names[name] if named else place[name] for name, named in found if name in place
+            self.names[name] if named else place[name] for name, named in pairs if name in place
         ]
 
     def _groups(self, value: Any, node: Any, parameter: _Parameter) -> Any:
@@ -468,11 +468,11 @@ def _picked(value: Any, parameter: _Parameter) -> Any:
 def _parsed(text: str, kind: str) -> list[Any] | None:
     """Return the list in a text such as ``(1,0,-1)``, or None."""
     try:
-        found: list[Any] = json.loads(f"[{text.replace('(', '[').replace(')', ']')}]")
+        parsed: list[Any] = json.loads(f"[{text.replace('(', '[').replace(')', ']')}]")
     except ValueError:
         return None
-    inner = found[0] if len(found) == 1 else None
+    inner = parsed[0] if len(parsed) == 1 else None
     nested = isinstance(inner, list) and (
         kind != "groups" or any(isinstance(i, list) for i in inner)
     )
-    return (inner if nested else found) or None
+    return (inner if nested else parsed) or None

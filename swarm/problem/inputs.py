@@ -361,8 +361,8 @@ def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> l
     for train, test in folds:
         seen, tested = (np.bincount(codes[rows], minlength=len(classes)) for rows in (train, test))
         missing |= (seen == 0) & (tested > 0)
-    found: list[Any] = classes[missing].tolist()
-    return found
+    absent: list[Any] = classes[missing].tolist()
+    return absent
 
 
 def check_folds(

@@ -99,14 +99,14 @@ def fit_params_of(
     rows: Int,  # (n,)
 ) -> dict[str, Any]:
     """Restrict the parameters of ``fit`` to some columns and rows."""
-    found = {}
+    options = {}
     for name, value in params.items():
         if names_columns(name, value):
             value = narrowed(value, columns, [columns[position] for position in positions])
         elif _is_by_row(value, n_rows):
             value = _taken(value, rows)
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def names_columns(name: str, value: object) -> bool:

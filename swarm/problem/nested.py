@@ -62,12 +62,12 @@ def estimators_in(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the estimators in a parameter with their names: itself, or those of a list."""
     if is_estimator(value):
         return [(name, value)]
-    found = []
+    models = []
     for item in value if isinstance(value, (list, tuple)) else ():
         label, inner = item[:2] if isinstance(item, tuple) and len(item) > 1 else (name, item)
         if is_estimator(inner):
-            found.append((str(label), inner))
-    return found
+            models.append((str(label), inner))
+    return models
 
 
 def steps_of(estimator: Any) -> list[tuple[str, Any]]:

@@ -200,15 +200,15 @@ class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self.truth
 
     def predict_proba(self, _features: Any) -> Any:
-        found = (self.truth[:, None] == self.classes_).astype(np.float64)
-        if not found.any(axis=1).all():
+        proba = (self.truth[:, None] == self.classes_).astype(np.float64)
+        if not proba.any(axis=1).all():
             # With as many other classes, a scorer would take their columns for this one.
             raise ValueError("a class of the test rows is not among those of the model")
-        return found
+        return proba
 
     def decision_function(self, features: Any) -> Any:
-        found = self.predict_proba(features)
-        return found[:, 1] if len(self.classes_) == 2 else found
+        proba = self.predict_proba(features)
+        return proba[:, 1] if len(self.classes_) == 2 else proba
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

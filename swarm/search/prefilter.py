@@ -187,13 +187,13 @@ def golden_section(cost: Callable[[int], float], least: int, most: int) -> int:
     Golden-section search on the logarithm of the size, until neighbouring sizes differ by less
     than a tenth. Exact if the cost falls up to some size and rises from there.
     """
-    found: dict[int, float] = {}
+    costs: dict[int, float] = {}
 
     def measured(place: float) -> float:
         size = min(most, max(least, round(math.exp(place))))
-        if size not in found:
-            found[size] = cost(size)
-        return found[size]
+        if size not in costs:
+            costs[size] = cost(size)
+        return costs[size]
 
     low, high = math.log(least), math.log(most)
     left, right = high - _RATIO * (high - low), low + _RATIO * (high - low)
@@ -207,7 +207,7 @@ def golden_section(cost: Callable[[int], float], least: int, most: int) -> int:
             low, left = left, right
             right = low + _RATIO * (high - low)
     measured(low)
-    return min(found, key=lambda size: (found[size], size))
+    return min(costs, key=lambda size: (costs[size], size))
 
 
 def most_cut_fits(plan: Prefilter) -> int:

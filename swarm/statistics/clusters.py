@@ -25,5 +25,5 @@ def _renumbered(labels: NDArray[np.integer]) -> NDArray[np.intp]:
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     number = np.empty_like(first)
     number[np.argsort(first)] = np.arange(len(first))
-    found: NDArray[np.intp] = number[inverse]
-    return found
+    ordered: NDArray[np.intp] = number[inverse]
+    return ordered

@@ -64,13 +64,13 @@ def centred_ranks(values: Float) -> Float:
         panel = np.ascontiguousarray(values[:, start : start + width].T)
         missing = np.isnan(panel)
         complete = ~missing.any(axis=1)
-        found = np.zeros_like(panel)
-        found[complete] = 2.0 * stats.rankdata(panel[complete], axis=1) - (len(values) + 1)
+        centred = np.zeros_like(panel)
+        centred[complete] = 2.0 * stats.rankdata(panel[complete], axis=1) - (len(values) + 1)
         for position in np.flatnonzero(~complete):
             present = ~missing[position]
             among = stats.rankdata(panel[position, present])
-            found[position, present] = 2.0 * among - (int(present.sum()) + 1)
-        ranks[:, start : start + width] = found.T
+            centred[position, present] = 2.0 * among - (int(present.sum()) + 1)
+        ranks[:, start : start + width] = centred.T
     return ranks
 
 

@@ -153,8 +153,8 @@ class Archive:
         }
         with self._connected("write to") as connection:
             connection.execute(self._insert(_PROBLEMS), row)
-            found = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
-            number = connection.execute(found).scalar_one()
+            query = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
+            number = connection.execute(query).scalar_one()
         return KnownEvaluations(
             self,
             number,
@@ -165,7 +165,7 @@ class Archive:
 
     def has_evaluations(self, problem: Problem) -> bool:
         """Whether the archive contains a successful evaluation of `problem`; nothing is written."""
-        found = (
+        query = (
             sa.select(_EVALUATIONS.c.id)
             .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
             .where(_PROBLEMS.c.fingerprint == self.fingerprint(problem))
@@ -173,7 +173,7 @@ class Archive:
             .limit(1)
         )
         with self._connected("read") as connection:
-            return connection.execute(found).first() is not None
+            return connection.execute(query).first() is not None
 
     def check(self) -> None:
         """Raise StoreError if the integrity check of a SQLite database fails."""
@@ -343,17 +343,17 @@ class KnownEvaluations:
         """Return the read-only record of each mask (n, n_units); `blank` for unknown ones."""
         keys = [mask_key(mask) for mask in masks]
         known = {key: self._recall.get(key) for key in keys}
-        found = {key: record for key, record in known.items() if record is not None}
+        records = {key: record for key, record in known.items() if record is not None}
         fresh = self._read([key for key, record in known.items() if record is None])
         for key, record in fresh.items():
             if self._is_final(record):
                 self._recall.keep(key, record)
-        found |= fresh
-        return [found.get(key, self.blank) for key in keys]
+        records |= fresh
+        return [records.get(key, self.blank) for key in keys]
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
         """Return the records of masks, by their keys."""
-        found: dict[bytes, Record] = {}
+        records: dict[bytes, Record] = {}
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._connected("read") as connection:
             for start in range(0, len(keys), _CHUNK):
@@ -362,9 +362,9 @@ class KnownEvaluations:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
                     _, record = decode(row, self._n_folds, self._n_units)
-                    known = found.get(row.mask)
-                    found[row.mask] = record if known is None else known.merge(record)
-        return found
+                    known = records.get(row.mask)
+                    records[row.mask] = record if known is None else known.merge(record)
+        return records
 
     def _is_final(self, record: Record) -> bool:
         """Whether further rows cannot change the record."""
@@ -390,14 +390,14 @@ class KnownEvaluations:
         """Yield every mask (n_units,) and its record, in the order of the first evaluation."""
         table = _EVALUATIONS
         query = sa.select(table).where(table.c.problem == self._number).order_by(table.c.id)
-        found: dict[bytes, tuple[Bool, Record]] = {}
+        records: dict[bytes, tuple[Bool, Record]] = {}
         with self._archive._connected("read") as connection:
             for row in connection.execute(query):
                 mask, record = decode(row, self._n_folds, self._n_units)
-                if row.mask in found:
-                    record = found[row.mask][1].merge(record)
-                found[row.mask] = (mask, record)
-        yield from found.values()
+                if row.mask in records:
+                    record = records[row.mask][1].merge(record)
+                records[row.mask] = (mask, record)
+        yield from records.values()
 
 
 def _tune_sqlite(connection: Any, _record: object) -> None:

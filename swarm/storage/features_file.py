@@ -51,13 +51,13 @@ def load_model_inputs(uri: str) -> list[str]:
     >>> load_model_inputs("mlruns/champion/features.json")  # doctest: +SKIP
     ['mean radius', 'mean texture', 'worst area', 'worst texture']
     """
-    found = read_published(uri).get("model_inputs")
-    if found is None:
+    inputs = read_published(uri).get("model_inputs")
+    if inputs is None:
         raise DataError(
             f"{redact(str(uri))!r} has no model_inputs, as it is of a search without a model; give"
             " one published by `swarm refresh`, or of a run of `swarm select`"
         )
-    return list(found)
+    return list(inputs)
 
 
 def load_subsets(uri: str) -> list[list[str]]:
@@ -65,9 +65,9 @@ def load_subsets(uri: str) -> list[list[str]]:
     return subsets_of(read_published(uri))
 
 
-def subsets_of(found: Mapping[str, Any]) -> list[list[str]]:
+def subsets_of(content: Mapping[str, Any]) -> list[list[str]]:
     """Return the subsets in a features file, the best first."""
-    subsets = [found["features"], *(each["features"] for each in found.get("subsets", ()))]
+    subsets = [content["features"], *(each["features"] for each in content.get("subsets", ()))]
     return [list(subset) for subset in dict.fromkeys(map(tuple, subsets))]
 
 
@@ -78,7 +78,7 @@ def read_published(uri: str) -> dict[str, Any]:
     shown = redact(str(uri))
     try:
         with fsspec.open(str(uri), "rt", encoding="utf-8") as file:
-            found = json.load(file)
+            content = json.load(file)
     except FileNotFoundError:
         raise DataError(
             f"there is no features file at {shown!r}; publish one with `swarm refresh`"
@@ -89,7 +89,7 @@ def read_published(uri: str) -> dict[str, Any]:
         raise DataError(
             f"cannot read features from {shown!r} ({scrub(reason, secrets)}); give a features.json"
         ) from cause_without_secrets(error, secrets)
-    names = found.get("features") if isinstance(found, dict) else None
+    names = content.get("features") if isinstance(content, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise DataError(f"{shown!r} is not a features file; give one published by `swarm refresh`")
-    return dict(found)
+    return dict(content)

@@ -95,10 +95,10 @@ class _Registry(Mapping[str, type[Strategy]]):
 @lru_cache(maxsize=1)
 def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Entry points of the packages on `path`, by name; nothing is imported."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
+    entries: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=GROUP):
-        found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
+        entries[entry.name] = (*entries.get(entry.name, ()), entry)
+    return entries
 
 
 def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:

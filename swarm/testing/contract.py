@@ -176,14 +176,14 @@ class StrategyContract:
     def test_importances_that_it_does_not_declare_change_nothing(self) -> None:
         evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
         silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
-        found = [
+        runs = [
             everything(make_driver(self.strategy, e, epochs=8).run()) for e in (evaluator, silent)
         ]
-        assert found[0] == found[1] or self.strategy.uses_importances
+        assert runs[0] == runs[1] or self.strategy.uses_importances
 
     def test_different_seeds_give_different_runs_unless_it_is_deterministic(self) -> None:
-        found = [drive(self.strategy, planted(plain_space(12)), seed=seed) for seed in range(4)]
-        n_runs = len({tuple(proposed(steps)) for steps in found})
+        runs = [drive(self.strategy, planted(plain_space(12)), seed=seed) for seed in range(4)]
+        n_runs = len({tuple(proposed(steps)) for steps in runs})
         assert n_runs == (1 if self.strategy.is_deterministic else 4)
 
     def test_it_terminates_by_itself_if_declared(self) -> None:
@@ -224,14 +224,14 @@ class StrategyContract:
         assert other.results_.equals(selector.fit(table, target).results_)
 
     def test_only_the_generator_handed_in_is_used(self) -> None:
-        found = []
+        runs = []
         for seed in (1, 2):
             np.random.seed(seed)  # noqa: NPY002
             before = str(np.random.get_state(legacy=True))  # noqa: NPY002
-            found.append(proposed(drive(self.strategy, planted(plain_space(10)), epochs=12)))
+            runs.append(proposed(drive(self.strategy, planted(plain_space(10)), epochs=12)))
             after = str(np.random.get_state(legacy=True))  # noqa: NPY002
             assert before == after
-        assert found[0] == found[1]
+        assert runs[0] == runs[1]
 
     def test_a_replay_from_the_archive_is_the_same_run_without_a_fit(self) -> None:
         first = planted(plain_space(12))
@@ -312,15 +312,15 @@ class StrategyContract:
         table = pd.DataFrame(rng.normal(size=(40, 5)), columns=[f"x{i}" for i in range(5)])
         target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 40) > 0).astype(int)
         problem = Problem.build(table, target, GaussianNB(), folds=2)
-        found = []
+        runs = []
         for n_jobs in (1, 2):
             with CrossValidation(
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
                 hints, budget = hints_for(problem.space), Budget(epochs=3)
                 search = Search(problem, self.strategy, hints=hints, seed=2, budget=budget)
-                found.append(everything(search.driver(evaluator).run()))
-        assert found[0] == found[1]
+                runs.append(everything(search.driver(evaluator).run()))
+        assert runs[0] == runs[1]
 
     def test_warm_start_masks_are_proposed_first_or_change_nothing(self) -> None:
         space = plain_space(min(20, self.widest))

@@ -262,14 +262,14 @@ def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
     """Every array in a state, by its path."""
     if isinstance(thing, np.ndarray):
         return {path: thing}
-    found: dict[str, NDArray[Any]] = {}
+    by_path: dict[str, NDArray[Any]] = {}
     if dataclasses.is_dataclass(thing):
         for field in dataclasses.fields(thing):
-            found |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
+            by_path |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
     elif isinstance(thing, (tuple, list)):
         for number, item in enumerate(thing):
-            found |= arrays(item, f"{path}[{number}]")
-    return found
+            by_path |= arrays(item, f"{path}[{number}]")
+    return by_path
 
 
 def snapshot(thing: Any) -> dict[str, bytes]:
