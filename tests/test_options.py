@@ -109,7 +109,7 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
     ],
     DataError: [({"cv": 200}, "folds")],
     SpaceError: [
-        ({"size": (None, 14)}, "max_size"),
+        ({"size": (None, 14)}, "size"),
         ({"fixed": ["asch"]}, "fixed"),
         ({"fixed": [13]}, "fixed"),
         ({"fixed": [True]}, "fixed"),
