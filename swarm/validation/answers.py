@@ -69,59 +69,39 @@ class EvaluationTarget:
     ) -> EvaluationTarget:
         """Infer the task; an unsupported target, or a `pos_label` not in it, is an InputError."""
         y_train, y_test = plain_target(train), plain_target(test)
-        weights = None if weight is None else np.asarray(weight, dtype=np.float64)
-        several = y_train.ndim == 2
+        several, positive = y_train.ndim == 2, None
         if is_regressor(estimator):
             if several:
                 raise DataError("regression with several targets is not supported; give one target")
-            empty = np.empty(0)
-            return cls(
-                task="regression",
-                train=y_train,
-                test=y_test.astype(np.float64),
-                classes=empty,
-                pos_label=None,
-                weight=weights,
-            )
-        classes = np.unique(np.concatenate([y_train, y_test]))
-        if several:
-            if not np.isin(classes, [0, 1]).all():
-                raise DataError("the labels of a multi-label target must be 0 or 1; encode them")
-            return cls(
-                task="multilabel",
-                train=y_train,
-                test=y_test,
-                classes=classes,
-                pos_label=None,
-                weight=weights,
-            )
-        if len(classes) < 2:
-            raise DataError(
-                f"the target has only the class {classes.tolist()[0]!r}; at least two are needed"
-            )
-        if len(classes) > 2:
-            return cls(
-                task="multiclass",
-                train=y_train,
-                test=y_test,
-                classes=classes,
-                pos_label=None,
-                weight=weights,
-            )
-        labels = classes.tolist()
-        if pos_label is not None and pos_label not in labels:
-            raise InputError(
-                f"pos_label {pos_label!r} is not a class of the target; "
-                f"choose from {', '.join(map(repr, labels))}"
-            )
-        positive = default_positive(y_train) if pos_label is None else pos_label
+            task, classes, y_test = "regression", np.empty(0), y_test.astype(np.float64)
+        else:
+            classes = np.unique(np.concatenate([y_train, y_test]))
+            if several:
+                if not np.isin(classes, [0, 1]).all():
+                    raise DataError(
+                        "the labels of a multi-label target must be 0 or 1; encode them"
+                    )
+                task = "multilabel"
+            elif len(classes) < 2:
+                only = classes.tolist()[0]
+                raise DataError(f"the target has only the class {only!r}; at least two are needed")
+            else:
+                task = "binary" if len(classes) == 2 else "multiclass"
+        if task == "binary":
+            labels = classes.tolist()
+            if pos_label is not None and pos_label not in labels:
+                raise InputError(
+                    f"pos_label {pos_label!r} is not a class of the target; "
+                    f"choose from {', '.join(map(repr, labels))}"
+                )
+            positive = default_positive(y_train) if pos_label is None else pos_label
         return cls(
-            task="binary",
+            task=task,
             train=y_train,
             test=y_test,
             classes=classes,
             pos_label=positive,
-            weight=weights,
+            weight=None if weight is None else np.asarray(weight, dtype=np.float64),
         )
 
     @property
