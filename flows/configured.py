@@ -209,7 +209,7 @@ def refuse_warm_start(config: SelectConfig, command: str) -> None:
 def search_as_configured(
     config: SelectConfig, data: PreparedData, seed: int | None = None
 ) -> Search:
-    """Return the search of a configuration; `seed` overrides that of the configuration."""
+    """Return the search of a configuration; `seed` overrides its seed."""
     proxy = None
     if config.proxy is not None:
         cheaper = build_estimator(with_params(config.model, config.proxy.params))

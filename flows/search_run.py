@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from conf.load import as_yaml, flatten
@@ -50,7 +51,7 @@ class SearchRun:
             return ""
         return f"swarm resume {self.log.run_id}{self.log.tracking.option}"
 
-    @property
+    @cached_property
     def evaluations(self) -> KnownEvaluations:
         """What the archive has of the problem."""
         return self.archive.open_problem(self.search.problem)
