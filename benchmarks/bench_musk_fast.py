@@ -161,7 +161,7 @@ def cost_of(result: SearchResult, began: tuple[float, float]) -> dict[str, float
 
 def judged(problem: Problem, result: SearchResult, features: Any, target: Any) -> dict[str, Any]:
     """Return F1 on the test rows, of the best subset and of two votes of the eight best."""
-    masks = result.best_members(MODELS)[0]
+    masks = result.best_members(MODELS).masks
     musks = np.empty((len(masks), len(target)))
     for row, mask in enumerate(masks):
         columns = np.flatnonzero(mask)

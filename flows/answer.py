@@ -115,7 +115,7 @@ def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> lis
 def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     """Fit the ensemble of the best subsets on the training rows."""
     config, train = run.config, run.train
-    masks, _ = result.best_members(*run.members)
+    masks = result.best_members(*run.members).masks
     subsets = [result.space.subset(mask) for mask in masks]
     used = train.features[_columns(train.features, subsets)]
     run.log.files({"reference.json": json.dumps(summarise(used)).encode()})

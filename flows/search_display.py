@@ -142,6 +142,6 @@ class SearchDisplay:
                 "fresh/gain_high": confirmation.gain.high,
             }
         self.log.metrics({0: metrics})
-        self.log.tag({"confirmed": confirmation.verdict})
+        self.log.tag({"confirmed": confirmation.verdict, "origin": confirmation.origin})
         subsets = f"{len(confirmation.candidates)} subsets"
         self.say(f"confirmed: {subsets} on {confirmation.n_folds} fresh folds")

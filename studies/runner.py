@@ -268,7 +268,7 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
     """Costs on the test rows of the ensemble, and of what it has to beat."""
     problem, train, test = data.problem, data.train, data.test
     assert test is not None
-    masks, _ = search.best_members(_N_MODELS)
+    masks = search.best_members(_N_MODELS).masks
     answer = validation.judge(
         # The rows of the studies are those of a majority vote.
         SubsetEnsemble(problem.estimator, [search.space.subset(mask) for mask in masks], "hard"),

@@ -120,7 +120,7 @@ def run_outer_fold(
     SearchInterrupted if the searches were interrupted.
     """
     searched, result = search_cell(cell, search, archive)
-    masks, _ = result.best_members(n_models, union_at_most)
+    masks = result.best_members(n_models, union_at_most).masks
     subsets = [result.space.subset(mask) for mask in masks]
     began = perf_counter()
     ensemble = fit_ensemble.fn(search.problem, train, subsets, vote)

@@ -46,16 +46,16 @@ def answer_files(
     They depend on configuration, seed and data alone, but for the seconds in ``archive.parquet``,
     which leaves out evaluations with other settings.
     """
-    masks, costs = result.best_members(n_models, union_at_most)
-    model_inputs = result.space.subset(np.logical_or.reduce(masks, axis=0))
+    members = result.best_members(n_models, union_at_most)
+    model_inputs = result.space.subset(np.logical_or.reduce(members.masks, axis=0))
     features: dict[str, Any] = {
         "features": result.features,
         "n_features": len(result.features),
         "n_available": result.space.n_columns,
         "cost": result.cost,
         "subsets": [
-            {"features": result.space.subset(mask), "cost": float(cost)}
-            for mask, cost in zip(masks, costs, strict=True)
+            {"features": result.space.subset(mask), "cost": float(cost), "origin": str(origin)}
+            for mask, cost, origin in zip(members.masks, members.costs, members.origin, strict=True)
         ],
         "model_inputs": model_inputs,
         "n_model_inputs": len(model_inputs),
@@ -119,6 +119,7 @@ def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
             "cost": candidates.fresh_costs,
             "searched_cost": candidates.costs,
             "size": candidates.sizes,
+            "origin": candidates.origin,
             "chosen": np.arange(len(candidates)) == confirmation.chosen,
             "features": [json.dumps(space.subset(mask)) for mask in candidates.masks],
         }
@@ -233,7 +234,7 @@ def report_data(
     `described` are the title, the headline and further fields of the data.
     """
     space = result.space
-    masks, costs = result.best_members(*members)
+    voting = result.best_members(*members)
     finished = [
         (mask, record.cost, bool(record.importance.any()))
         for mask, record in asked_evaluations(result, evaluations)
@@ -255,7 +256,8 @@ def report_data(
         features=result.features,
         n_available=space.n_columns,
         subsets=[
-            (space.subset(mask), float(cost)) for mask, cost in zip(masks, costs, strict=True)
+            (space.subset(mask), float(cost))
+            for mask, cost in zip(voting.masks, voting.costs, strict=True)
         ],
         history=result.history,
         evaluations=sizes_and_costs,

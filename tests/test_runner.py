@@ -115,8 +115,9 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
         assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
         assert np.array_equal(confirmed.searched, evaluate_fully(guide, confirmed.masks).costs)
-        masks, costs = result.best_members(4)
-        assert np.array_equal(costs, evaluate_fully(costly, masks).costs)
+        best = result.best_members(4)
+        costs = best.costs
+        assert np.array_equal(costs, evaluate_fully(costly, best.masks).costs)
     assert result.cost == confirmed.costs.min() == costs[0]
     assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
     assert (np.diff(confirmed.searched) >= 0).all()

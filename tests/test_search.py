@@ -78,9 +78,9 @@ def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     assert not unpaid["failed"].any()
     few = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run()
     assert few.history["folds_pruned"].to_list() == [0.0]
-    masks, costs = few.best_members()
-    assert len(masks) <= 5
-    assert np.isfinite(costs).all()
+    members = few.best_members()
+    assert len(members) <= 5
+    assert np.isfinite(members.costs).all()
 
 
 def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
@@ -164,12 +164,13 @@ def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name
     assert result.cost == min(complete) == evaluator.cost(result.best_mask)
     assert result.features == evaluator.space.subset(result.best_mask)
     assert not result.best_mask.flags.writeable
-    masks, costs = result.best_members()
+    members = result.best_members()
+    masks, costs = members.masks, members.costs
     assert len(np.unique(masks, axis=0)) == len(masks) == len(costs)
     assert (np.diff(costs) >= 0).all()
     assert costs.tolist() == [evaluator.cost(mask) for mask in masks]
     assert np.array_equal(masks[0], result.best_mask)
-    assert np.array_equal(result.best_members(2)[0], masks[:2])
+    assert np.array_equal(result.best_members(2).masks, masks[:2])
 
 
 @pytest.mark.parametrize("bound", [3, 6, 0.5])
@@ -178,8 +179,8 @@ def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would
 ) -> None:
     space = SearchSpace.build([f"x{i}" for i in range(10)], groups={"g": ["x0", "x1", "x2"]})
     result = make_driver(RandomSearch(), planted(space), epochs=15).run()
-    masks, costs = result.best_members()
-    few, kept = result.best_members(None, bound)
+    masks, costs = result.best_members().masks, result.best_members().costs
+    few, kept = result.best_members(None, bound).masks, result.best_members(None, bound).costs
     limit = bound if isinstance(bound, int) else 5
     widths = np.array([len(unit) for unit in space.units])
     assert np.array_equal(few[0], result.best_mask)
@@ -190,7 +191,7 @@ def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would
             taken.append(row)
     assert np.array_equal(few, masks[taken])
     assert np.array_equal(kept, costs[taken])
-    assert np.array_equal(result.best_members(2, bound)[0], masks[taken[:2]])
+    assert np.array_equal(result.best_members(2, bound).masks, masks[taken[:2]])
 
 
 @pytest.mark.parametrize("bound", [0, -1, 1.0, 0.0, True, "3"])
@@ -236,9 +237,9 @@ def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer()
     measured = Candidates.build(masks, costs, searched=np.zeros(5))
     result = dataclasses.replace(search.run(), measured=measured)
     assert (result.features, result.cost) == (["x0", "x1"], 0.2)
-    best, best_costs = result.best_members()
-    assert best.tolist() == masks[[1, 0, 2]].tolist()
-    assert best_costs.tolist() == [0.2, 0.2, 0.3]
+    best = result.best_members()
+    assert best.masks.tolist() == masks[[1, 0, 2]].tolist()
+    assert best.costs.tolist() == [0.2, 0.2, 0.3]
 
 
 def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:

@@ -288,13 +288,28 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     assert answer["features"] == outcome.result.features
     assert answer["cost"] == outcome.result.cost
     assert answer["n_available"] == 8
-    assert answer["subsets"][0] == {"features": answer["features"], "cost": answer["cost"]}
+    best = {"features": answer["features"], "cost": answer["cost"]}
+    assert answer["subsets"][0] == {**best, "origin": answer["confirmation"]["origin"]}
     paid = frame_of(bench.artifact(outcome.run_id, "archive.parquet"))
     known = {row.features: row.cost for row in paid.dropna(subset="cost").itertuples()}
     assert known, "no subset was evaluated to the end"
     assert outcome.result.state.best_cost == min(known.values())
     assert answer["cost"] == known[json.dumps(answer["features"])]
     assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
+
+
+def test_a_run_names_what_proposed_each_subset(first):
+    bench, _, outcome = first
+    table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "confirmation.csv")))
+    confirmed = outcome.result.confirmation.candidates
+    assert table["origin"].tolist() == confirmed.origin.tolist()
+    origin_of = dict(zip(table["features"], table["origin"], strict=True))
+    answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    for subset in answer["subsets"]:
+        # The members that were not confirmed are those of the search.
+        expected = origin_of.get(json.dumps(subset["features"]), "search")
+        assert subset["origin"] == expected
+    assert run_of(bench, outcome.run_id).data.tags["origin"] == answer["subsets"][0]["origin"]
 
 
 def test_the_evaluation_compares_five_contenders_with_intervals_and_tells_the_optimism(first):

@@ -136,7 +136,7 @@ def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
     mask = selector.get_support()
     yield Answer(label, [mask], fits, seconds)
     columns = list(task.rows.X.columns)
-    masks, _ = selector.result_.best_members(N_MEMBERS)
+    masks = selector.result_.best_members(N_MEMBERS).masks
     space = selector.result_.space
     members = [np.isin(columns, space.subset(each)) for each in masks]
     yield Answer(f"{label} x8", members, fits, seconds)

@@ -113,6 +113,11 @@ class Confirmation:
         return float(self.candidates.fresh_costs[self.chosen])
 
     @property
+    def origin(self) -> str:
+        """What proposed the result."""
+        return str(self.candidates.origin[self.chosen])
+
+    @property
     def searched_cost(self) -> float:
         """Cost of the result on the folds of the search."""
         return float(self.candidates.costs[self.chosen])
@@ -165,6 +170,7 @@ class Confirmation:
         gain = self.gain
         return {
             "cost": self.cost,
+            "origin": self.origin,
             "searched_cost": self.searched_cost,
             "all_features_cost": self.baseline_cost,
             "gain": None if gain is None else gain.mean,

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool
 from swarm.checks import require
 from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
@@ -165,12 +165,8 @@ class SearchResult:
 
     def best_members(
         self, n: int | None = None, union_at_most: int | float | None = None
-    ) -> tuple[Bool, Float]:
-        """Return the `n` best distinct masks of the strategy, and their costs.
-
-        The best mask of the search comes first, even if no member has it any more; then those
-        that were confirmed on fresh folds, in that order. Members outside the size bounds, which
-        a sequential search may have, are excluded.
+    ) -> Candidates:
+        """Return the first `n` of :attr:`candidates`, the best subset first.
 
         Parameters
         ----------
@@ -186,16 +182,12 @@ class SearchResult:
         ValueError
             If `union_at_most` is neither a whole number of at least 1 nor a share below 1.
 
-        Returns
-        -------
-        masks : bool (m, n_units), costs : float64 (m,)
-            With ``m <= n``, duplicates removed.
         """
         self.best_mask  # noqa: B018
         table = self.candidates
         if union_at_most is not None:
             table = table.take(_within(self.space, table.masks, union_at_most, n))
-        return table.masks[:n], table.costs[:n]
+        return table.take(np.arange(len(table))[:n])
 
 
 def _within(
