@@ -4,7 +4,11 @@ The operators are mutmut's. The runner is a pytest plugin: it collects the tests
 the checkout, and forks a process for every mutant. There the code of the functions that are already
 imported is replaced, and the tests that reach the changed statement run until one fails. Which
 tests reach which line is measured before, in a process for every test file. An interrupted run is
-continued by the same command, with the copy in ``build/mutants``.
+continued by the same command, with the copy in ``build/mutants``. ``python -m tests.mutants
+search storage`` draws from these packages alone, and ``--tests tests/test_search.py`` runs these
+files alone, which can only lower a score.
+
+A survivor that no test can notice has its reason in the score, written there by hand and kept.
 
 A mutant is drawn by a hash of the function's name and of what changes, so a later draw has the same
 mutants in code that was kept or moved, and the scores of the two can be compared.
@@ -108,10 +112,11 @@ def mutants_of(file: Path) -> Iterator[Row]:
     yield from walk(module, (), False)
 
 
-def draw(root: Path) -> list[Row]:
+def draw(root: Path, packages: Sequence[str]) -> list[Row]:
     """Draw the mutants with the lowest hashes in each package."""
     drawn = []
-    for package, place in PACKAGES.items():
+    for package in packages:
+        place = PACKAGES[package]
         files = sorted((root / place).rglob("*.py")) or [root / place]
         every = [
             {"package": package, "file": str(file.relative_to(root)), **each}
@@ -336,10 +341,19 @@ def _codes(code: CodeType) -> dict[str, list[CodeType]]:
 # The score, in the checkout.
 
 
-def score(rows: Sequence[Row]) -> Row:
-    """Return the scores of the packages, their survivors, and the names of what was killed."""
-    packages = {}
-    for package in PACKAGES:
+def score(rows: Sequence[Row], before: Row) -> Row:
+    """Return the scores of the packages, their survivors, and the names of what was killed.
+
+    Packages that were not drawn keep their scores, and survivors their reasons.
+    """
+    packages = dict(before["packages"])
+    reasons = {
+        row["id"]: {"reason": row["reason"]}
+        for package in packages.values()
+        for row in package["survivors"]
+        if "reason" in row
+    }
+    for package in dict.fromkeys(row["package"] for row in rows):
         mine = [row for row in rows if row["package"] == package]
         killed = sorted(row["id"] for row in mine if row["killer"])
         packages[package] = {
@@ -354,13 +368,14 @@ def score(rows: Sequence[Row]) -> Row:
                     "place": f"{row['file']}:{row['lines'][1]} {row['function']}",
                     "change": row["change"],
                     "tests": row["tests"],
+                    **reasons.get(row["id"], {}),
                 }
                 for row in mine
                 if not row["killer"]
             ],
         }
-    killed = sum(each["killed"] for each in packages.values())
-    return {"score": round(killed / len(rows), 3), "drawn": len(rows), "packages": packages}
+    killed, drawn = (sum(each[key] for each in packages.values()) for key in ("killed", "drawn"))
+    return {"score": round(killed / drawn, 3), "drawn": drawn, "packages": packages}
 
 
 def losses(before: Row, now: Row) -> list[str]:
@@ -372,7 +387,7 @@ def losses(before: Row, now: Row) -> list[str]:
     """
     sentences = []
     for package, new in now["packages"].items():
-        old = before["packages"][package]
+        old = before["packages"].get(package, new)
         drawn = {*old["killed_ids"].split(), *(row["id"] for row in old["survivors"])}
         fresh = {*new["killed_ids"].split(), *(row["id"] for row in new["survivors"])} - drawn
         p = old["score"]
@@ -390,7 +405,10 @@ def main() -> int:
     """Run, or continue, and compare with the committed score: 1 if a package lost."""
     parser = argparse.ArgumentParser(description="Mutation testing of a sample.")
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "mutants")
-    work = parser.parse_args().work.resolve()
+    parser.add_argument("packages", nargs="*", metavar="package", help=", ".join(PACKAGES))
+    parser.add_argument("--tests", nargs="+", default=[], help="test files (default: all)")
+    options = parser.parse_args()
+    work = options.work.resolve()
     source, tree = work / "source", work / "tree"
     if not (work / "drawn.json").exists():
         (work / "map").mkdir(parents=True, exist_ok=True)
@@ -399,7 +417,7 @@ def main() -> int:
         for name in names:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name)
-        (work / "drawn.json").write_text(json.dumps(draw(source)))
+        (work / "drawn.json").write_text(json.dumps(draw(source, options.packages or [*PACKAGES])))
     # Without the mutant that an interrupted run left.
     shutil.copytree(source, tree, dirs_exist_ok=True)
     env = {
@@ -412,15 +430,15 @@ def main() -> int:
     # Not by the tests of the mutants.
     is_refresh = bool(env.pop("REFRESH_GOLDEN", ""))
     plugins = ["-p", "tests.mutants", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", *plugins, "-s", "-m", MARKS]
+    command = [sys.executable, "-m", "pytest", *plugins, "-s", "-m", MARKS, *options.tests]
     subprocess.run(command, cwd=tree, env=env, check=True)
     rows = [json.loads(line) for line in (work / "results.jsonl").read_text().splitlines()]
-    now, sentences = score(rows), list[str]()
-    if SCORE.exists():
-        sentences = losses(json.loads(SCORE.read_text()), now)
-        print(*sentences, sep="\n")
+    before = json.loads(SCORE.read_text())
+    now = score(rows, before)
+    sentences = losses(before, now)
+    print(*sentences, sep="\n")
     print(f"{now['score']:.3f} of {now['drawn']} mutants were killed")
-    if is_refresh or not SCORE.exists():
+    if is_refresh:
         SCORE.write_text(json.dumps(now, indent=1) + "\n")
     shutil.rmtree(work)
     return int(bool(sentences))
