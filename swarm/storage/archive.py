@@ -180,7 +180,8 @@ class Archive:
         if self._url.get_backend_name() != "sqlite":
             return
         with self._connected("check") as connection:
-            verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalar_one()
+            # A row for each fault; one with "ok" if there is none.
+            verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalars().first()
         if verdict != "ok":
             raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a backup")
 
