@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import ks_2samp
 
+from flows.challenge import Challenge
+from tasks.refresh.champion import Champion
 from tasks.refresh.drift import drift_table, summarise
 from tests.fakes import calm
 
@@ -129,3 +132,17 @@ def test_columns_are_listed_by_decreasing_index_and_unknown_ones_left_out() -> N
     table = drift_table(summarise(before), now.assign(new=1.0))
     assert table["feature"].tolist() == ["b", "c", "a"]
     assert table.columns.tolist() == ["feature", "psi", "ks", "missing_before", "missing_now"]
+
+
+def test_drift_at_the_threshold_is_not_above_it() -> None:
+    before = pd.DataFrame({"level": ["a"] * 70 + ["b"] * 30})
+    champions: Any = SimpleNamespace(reference=lambda champion: summarise(before))
+    for share, is_above in ((80, False), (81, True)):
+        now: Any = SimpleNamespace(
+            features=pd.DataFrame({"level": ["a"] * share + ["b"] * (100 - share)})
+        )
+        limits = SimpleNamespace(psi=9.0, ks=0.1, action="warn")
+        config: Any = SimpleNamespace(drift=limits, mute=())
+        challenge = Challenge(config, champions, Champion("any", "1", ""), 0)
+        challenge.check_drift(now)
+        assert bool(challenge.findings) is is_above

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -86,7 +85,8 @@ def test_no_molecule_or_subject_is_on_both_sides(
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     made = table(np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10))
     for kind in ("random", "stratified"):
-        assert re.search("4 of 4 groups.*kind 'group'", str(split(made, kind).findings[0]))
+        (finding,) = split(made, kind).findings
+        assert "4 of 4 groups" in finding.text
     assert not split(made, "group").findings
     single = table(np.arange(40) % 2, groups=np.arange(40))
     assert not split(single, "random").findings
@@ -96,35 +96,33 @@ def test_a_class_missing_from_a_side_is_warned_about_whatever_the_split() -> Non
     part = ["train"] * 70 + ["test"] * 30
     made = table(["a", "b"] * 35 + ["b"] * 29 + ["c"], time=np.arange(100), part=part)
     for kind in ("time", "column"):
-        texts = [each.text for each in split(made, kind).findings]
-        assert texts == ["no training row is of class 'c'", "no test row is of class 'a'"]
-    (alone,) = split(table(["a"] * 100 + ["c"]), "random").findings
-    assert "row is of class 'c'" in alone.text
-    made = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
-    assert "row is of class 'a'" in str(split(made, "group").findings[0])
+        train, test = (each.text for each in split(made, kind).findings)
+        assert ("'c'" in train, "'a'" in test) == (True, True)
+    grouped = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
+    assert "'c'" in split(table(["a"] * 100 + ["c"]), "random").findings[0].text
+    assert "'a'" in split(grouped, "group").findings[0].text
 
 
 @pytest.mark.parametrize(
-    ("made", "kind", "size", "message"),
+    ("made", "kind", "size", "words"),
     [
-        (table([0, 1]), "stratfied", 0.3, r"unknown split 'stratfied'.*did you mean 'stratified'"),
-        (table([0, 1]), "random", 1.0, r"test_size must be between 0 and 1, got 1.0"),
-        (table([0, 1]), "group", 0.3, r"needs a group column"),
-        (table([0, 1]), "time", 0.3, r"needs a time column"),
-        (table([0, 1]), "column", 0.3, r"needs a part column"),
-        (table([0, 1], groups=[1, 1]), "group", 0.3, r"needs two groups"),
-        (table([0, 1], time=[1, 1]), "time", 0.3, r"needs two times"),
-        (table([0, 1, 1, 1]), "stratified", 0.3, r"class 0 of the target has a single row"),
-        (table([0.5, 1.5, 2.5]), "stratified", 0.3, r"needs classes, the target is regression"),
-        (table([0, 0, 1, 1, 2, 2]), "stratified", 0.2, r"2 rows on a side for 3 classes"),
-        (table([0, 1, 0]), "random", 0.1, r"of 3 rows leaves no test rows"),
-        (table([0, 1], part=["test", "test"]), "column", 0.3, r"leaves no train rows"),
+        (table([0, 1]), "stratfied", 0.3, "did you mean 'stratified'"),
+        (table([0, 1]), "random", 1.0, "test_size.*1.0"),
+        *((table([0, 1]), kind, 0.3, kind) for kind in ("group", "time")),
+        (table([0, 1]), "column", 0.3, "part"),
+        (table([0, 1], groups=[1, 1]), "group", 0.3, "two groups"),
+        (table([0, 1], time=[1, 1]), "time", 0.3, "two times"),
+        (table([0, 1, 1, 1]), "stratified", 0.3, "class 0"),
+        (table([0.5, 1.5, 2.5]), "stratified", 0.3, "regression"),
+        (table([0, 0, 1, 1, 2, 2]), "stratified", 0.2, "2 rows.*3 classes"),
+        (table([0, 1, 0]), "random", 0.1, "3 rows.*test"),
+        (table([0, 1], part=["test", "test"]), "column", 0.3, "train"),
     ],
 )
 def test_a_split_that_cannot_be_made_is_refused(
-    made: Table, kind: str, size: float, message: str
+    made: Table, kind: str, size: float, words: str
 ) -> None:
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=words):
         split(made, kind, test_size=size)
 
 

@@ -1,0 +1,385 @@
+"""Champions: the alias decides, its history is in tags, and its features are published whole."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+from swarm import load_features, load_model_inputs
+from swarm.ensemble import SubsetEnsemble
+from swarm.errors import DataError, InputError, StoreError
+from tasks.models.registry import log_ensemble, register_logged
+from tasks.refresh.champion import (
+    ALIAS,
+    PREVIOUS,
+    ROLLED_BACK,
+    Champion,
+    Champions,
+    publish,
+    publish_features,
+    require_publishable,
+)
+from tasks.refresh.decision import complete_change
+from tasks.tracking import open_tracking
+from tasks.tracking.writes import log_file
+from tests.published import published_version
+
+URI = "http://ann:hunter2@host"
+HISTORY = {"since": "2026-01-05T00:00:00", "why": "it is better", "pending": "promoted"}
+_NUMBERS = itertools.count()
+
+
+class Registry:
+    """Versions of a model, each of a run with a features file of its own."""
+
+    def __init__(self, champions: Champions, models: list[tuple[str, str]]) -> None:
+        self.champions, self.models = champions, models
+        self.client, self.name = champions.tracking.client, f"model {next(_NUMBERS)}"
+        for run_id, model_id in models:
+            register_logged(champions.tracking, run_id, model_id, self.name)
+
+    def promote(self, version: str, expected: str | None, location: object) -> Champion | None:
+        return self.champions.promote(
+            self.name,
+            version,
+            expected=expected,
+            decision="promoted",
+            why=HISTORY["why"],
+            when=HISTORY["since"],
+            published=None if location is None else str(location),
+        )
+
+    def roll_back(self, to: str | None = None) -> tuple[Champion | None, Champion]:
+        return self.champions.roll_back(self.name, to=to, when="2026-02-01T00:00:00")
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        found = self.client.get_registered_model(self.name).aliases
+        return {name: str(version) for name, version in found.items()}
+
+
+@pytest.fixture(scope="module")
+def models(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The champions of a store, and the runs of three models with their ids."""
+    tracking = open_tracking(tracking_uri, "champions", tmp_path_factory.mktemp("champions"))
+    made = []
+    for number in (1, 2, 3):
+        run_id = tracking.start_run(f"run {number}", {"refresh": "one"})
+        content = {"features": [f"x{number}"], "model_inputs": [f"x{number}", "y"]}
+        log_file(tracking.client, run_id, "features.json", json.dumps(content).encode())
+        model = tracking.client.create_logged_model(tracking.experiment_id, source_run_id=run_id)
+        tracking.client.finalize_logged_model(model.model_id, "READY")
+        made.append((run_id, model.model_id))
+    return Champions(tracking), made
+
+
+@pytest.fixture
+def registry(models: Any) -> Registry:
+    return Registry(*models)
+
+
+# ------------------------------------------------------------------ promotion and rollback
+
+
+def test_a_promotion_moves_both_aliases_and_records_its_history(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    champions, name = registry.champions, registry.name
+    assert champions.current(name) is None
+    with pytest.raises(InputError, match=name):
+        champions.required(name)
+    monkeypatch.chdir(tmp_path)
+    location = str(tmp_path / "out" / "features.json")
+    first = registry.promote("1", None, "out/features.json")
+    run_id = registry.models[0][0]
+    assert first == Champion(name, "1", run_id, published=location, **HISTORY)
+    assert (first, registry.aliases) == (champions.required(name), {ALIAS: "1"})
+    assert first.uri == f"models:/{name}/1"
+    second = registry.promote("2", "1", None)
+    assert second is not None
+    assert (second.over, second.run_id, second.published) == ("1", registry.models[1][0], None)
+    assert registry.aliases == {ALIAS: "2", PREVIOUS: "1"}
+    # It was compared with another champion than the one that there is now.
+    for expected in (None, "1", "3"):
+        assert registry.promote("3", expected, location) == second
+    assert champions.current(name) == second
+    champions.point(name, ALIAS, None)
+    assert registry.promote("3", "2", location) is None
+    assert registry.aliases == {PREVIOUS: "1"}
+
+
+@pytest.mark.parametrize("location", ["s3://bucket/features.json", "${ROOT}/features.json"])
+def test_a_location_that_is_the_same_from_every_folder_is_stored_as_it_is(
+    location: str, registry: Registry
+) -> None:
+    registry.champions.set_location(registry.name, location)
+    found = registry.promote("1", None, location)
+    assert found is not None
+    assert found.published == location
+
+
+def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated(
+    registry: Registry, tmp_path: Path
+) -> None:
+    champions, name = registry.champions, registry.name
+    registry.promote("1", None, tmp_path / "features.json")
+    with pytest.raises(InputError, match=f"version 1 of '{name}'"):
+        registry.roll_back()
+    with pytest.raises(InputError, match="77"):
+        registry.roll_back("77")
+    # That of a promotion is no rollback to repeat, but its own version needs none.
+    before, now = registry.roll_back("1")
+    assert before == now == champions.required(name)
+    second = registry.promote("2", "1", tmp_path / "features.json")
+    before, now = registry.roll_back()
+    assert (before, now) == (second, champions.required(name))
+    assert (now.version, now.instead_of, now.pending) == ("1", "2", ROLLED_BACK)
+    assert (now.since, now.why, now.restored) == (
+        HISTORY["since"],
+        HISTORY["why"],
+        "2026-02-01T00:00:00",
+    )
+    assert registry.aliases == {ALIAS: "1"}
+    # As if the process had died before it published.
+    for to in (None, "1"):
+        assert registry.roll_back(to) == (now, now)
+    champions.complete(now)
+    assert champions.required(name) == replace(now, pending=None)
+    with pytest.raises(InputError, match=f"version 1 of '{name}'"):
+        registry.roll_back("1")
+    # A version that no refresh has promoted.
+    before, now = registry.roll_back("3")
+    assert before is not None
+    assert (before.version, now.version, now.over, now.instead_of) == ("1", "3", "1", "1")
+    assert now.since == now.restored
+    assert registry.aliases == {ALIAS: "3", PREVIOUS: "1"}
+    assert registry.roll_back("1")[1].over is None
+
+
+def test_a_version_is_promoted_by_hand_where_there_is_no_champion(registry: Registry) -> None:
+    with pytest.raises(InputError, match=registry.name):
+        registry.roll_back()
+    before, now = registry.roll_back("2")
+    assert (before, now.version, now.over, now.instead_of) == (None, "2", None, None)
+    assert "version" not in now.why
+    assert registry.aliases == {ALIAS: "2"}
+
+
+def test_what_cannot_be_published_is_not_rolled_back(registry: Registry, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    registry.promote("1", None, tmp_path / "file" / "features.json")
+    with pytest.raises(StoreError, match=r"champion\.publish"):
+        registry.roll_back("2")
+    registry.champions.set_location(registry.name, None)
+    run_id = registry.champions.tracking.start_run("bare", {})
+    register_logged(registry.champions.tracking, run_id, registry.models[0][1], registry.name)
+    with pytest.raises(InputError, match=r"features\.json"):
+        registry.roll_back("4")
+    assert registry.aliases == {ALIAS: "1"}
+
+
+# ------------------------------------------------------------------ what is published
+
+
+def test_a_change_is_published_and_sent_once(
+    registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event))
+    file, name = tmp_path / "features.json", registry.name
+    champions = registry.champions
+    registry.promote("1", None, file)
+    for _ in range(2):
+        complete_change(champions, champions.required(name))
+    content = json.loads(file.read_text())
+    (run_id, _), *_ = registry.models
+    assert content == {
+        "format": "swarm-features-1",
+        **{"name": name, "version": "1", "model": f"models:/{name}/1", "run": run_id},
+        **{"since": HISTORY["since"], "why": HISTORY["why"]},
+        **{"features": ["x1"], "model_inputs": ["x1", "y"]},
+    }
+    (event,) = sent
+    key = f"swarm.champion.{name.replace(' ', '-')}"
+    assert event["event"] == "swarm.champion.promoted"
+    assert event["resource"] == {"prefect.resource.id": key, "prefect.resource.name": name}
+    told = event["payload"]
+    assert {name, "version 1"} <= {told["champion"][: len(name)], told["champion"][-9:]}
+    assert {**told, "champion": ""} == {
+        **{"decision": "promoted", "why": HISTORY["why"], "champion": "", "run": run_id},
+        **{"name": name, "version": "1"},
+    }
+    # A file of the same version is not written again, but that of another store is.
+    file.write_text(json.dumps(content | {"features": ["kept"]}))
+    publish_features(champions, champions.required(name))
+    assert load_features(str(file)) == ["kept"]
+    for other in ({"run": "0" * 32}, {"version": "9"}, {"name": "another"}):
+        file.write_text(json.dumps(content | other))
+        publish_features(champions, champions.required(name))
+        assert json.loads(file.read_text()) == content
+    registry.promote("2", "1", file)
+    complete_change(champions, champions.required(name), events=False)
+    registry.roll_back()
+    complete_change(champions, champions.required(name))
+    assert load_model_inputs(str(file)) == ["x1", "y"]
+    assert [each["payload"]["decision"] for each in sent] == ["promoted", ROLLED_BACK]
+    assert "version 2" in sent[1]["payload"]["why"]
+
+
+def test_an_event_that_cannot_be_sent_holds_up_no_change(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(**_: Any) -> None:
+        raise ConnectionError
+
+    monkeypatch.setattr("prefect.events.emit_event", away)
+    registry.promote("1", None, None)
+    complete_change(registry.champions, registry.champions.required(registry.name))
+    assert registry.champions.required(registry.name).pending is None
+
+
+@pytest.mark.parametrize("where", ["path", "file://", "memory://bucket/new/features.json"])
+def test_a_features_file_is_read_as_it_was_published(where: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "new" / "features.json")
+    location = {"path": path, "file://": f"file://{path}"}.get(where, where)
+    for _ in range(2):
+        # It leaves nothing.
+        require_publishable(location)
+        assert published_version(location) is None
+    publish(location, {"version": "3", "features": ["a", "b ü"]})
+    assert load_features(location) == ["a", "b ü"]
+    require_publishable(location)
+    publish(location, {"version": "4", "features": ["z"]})
+    assert published_version(location) == "4"
+    if location != where:
+        assert [file.name for file in (tmp_path / "new").iterdir()] == ["features.json"]
+    with pytest.raises(DataError, match="model_inputs"):
+        load_model_inputs(location)
+
+
+def test_a_file_that_cannot_be_published_or_read_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    (tmp_path / "other.json").write_text("[1]")
+    for location in (str(tmp_path / "file" / "f.json"), str(tmp_path), "nothing://x"):
+        for attempt in (require_publishable, lambda where: publish(where, {"features": []})):
+            with pytest.raises(StoreError, match=location):
+                attempt(location)
+    for name in ("none.json", "other.json"):
+        with pytest.raises(DataError, match=name):
+            load_features(str(tmp_path / name))
+
+
+# ------------------------------------------------------------------ the model, and its run
+
+
+def test_the_registered_model_answers_as_a_consumer_would_load_it(
+    registry: Registry,
+) -> None:
+    champions, name = registry.champions, registry.name
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
+    y = np.where(X["a"] > 0, "yes", "no")
+    fitted = SubsetEnsemble(GaussianNB(), [["a", "b"], ["a"]]).fit(X, y)
+    run_id = champions.tracking.start_run("fitted", {})
+    log_ensemble(champions.tracking, run_id, fitted, X, name)
+    champion = registry.promote("4", None, None)
+    assert champion is not None
+    both = champions.answers(champion, X, fitted.classes_)
+    assert np.array_equal(both.predicted, fitted.predict(X))
+    np.testing.assert_allclose(both.proba, fitted.mean_proba(X))
+    assert both.classes is fitted.classes_
+    for classes in (None, np.array(["no", "yes", "?"]), np.array(["?", "yes"])):
+        assert champions.answers(champion, X, classes).proba is None
+    # One array per label is no list of classes.
+    assert champions.answers(champion, X, [np.array([0, 1])] * 2).proba is None
+    with pytest.raises(DataError, match=rf"{champion.uri} .*'?a'?"):
+        champions.answers(champion, X.drop(columns="a"))
+
+
+def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
+    registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry.client.set_registered_model_alias(registry.name, ALIAS, "2")
+    found = registry.champions.required(registry.name)
+    assert found == Champion(registry.name, "2", registry.models[1][0])
+    for look_up in ("get_model_version", "get_model_version_by_alias"):
+        plain = getattr(registry.client, look_up)
+
+        def without_run(*given: Any, plain: Any = plain) -> Any:
+            version = plain(*given)
+            version._run_id = ""
+            return version
+
+        monkeypatch.setattr(registry.client, look_up, without_run)
+    assert registry.champions.required(registry.name) == found
+
+
+def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> None:
+    champions, _ = models
+    tracking = champions.tracking
+    mine = [tracking.start_run(f"{i}", {"refresh": "mine"}) for i in range(3)]
+    tracking.start_run("another", {"refresh": "yours"})
+    tracking.finish(mine[0], "FAILED")
+    assert [run.info.run_id for run in champions.runs_of("mine", "RUNNING")] == mine[:0:-1]
+    assert [run.info.run_id for run in champions.runs_of("mine", "FAILED")] == mine[:1]
+    champions.finish_run(Champion("mine", "1", mine[1], why="so", pending="first"))
+    run = tracking.run(mine[1])
+    assert (run.info.status, run.data.tags["decision"], run.data.tags["why"]) == (
+        "FINISHED",
+        "first",
+        "so",
+    )
+
+
+def test_the_files_of_the_run_of_a_champion_are_read(registry: Registry) -> None:
+    champions, (run_id, _) = registry.champions, registry.models[0]
+    champion = Champion("any", "1", run_id)
+    assert champions.answer(champion)["features"] == ["x1"]
+    with pytest.raises(InputError, match=r"reference\.json"):
+        champions.reference(champion)
+    assert champions.trained_rows(champion) is None
+    for name, content in (("reference.json", b'{"a": 1}'), ("trained_rows.npz", b"rows")):
+        log_file(champions.tracking.client, run_id, name, content)
+    assert champions.reference(champion) == {"a": 1}
+    assert champions.trained_rows(champion) == b"rows"
+
+
+class Away:
+    """A client of a store that does not answer."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise ConnectionError(f"{URI} is away")
+
+
+CHAMPION = Champion("churn", "7", "a1b2", published=None, pending="first")
+CALLS: dict[str, tuple[Callable[[Champions], object], str]] = {
+    "current": (lambda c: c.current("churn"), "'churn'"),
+    "set_location": (lambda c: c.set_location("churn", "x"), "'churn'"),
+    "point": (lambda c: c.point("churn", ALIAS, "7"), "'churn'"),
+    "finish_run": (lambda c: c.finish_run(CHAMPION), "a1b2"),
+    "complete": (lambda c: c.complete(CHAMPION), "models:/churn/7"),
+    "roll_back": (lambda c: c.roll_back("churn", to="7", when=""), "'churn'"),
+    "answers": (lambda c: c.answers(CHAMPION, pd.DataFrame()), "models:/churn/7"),
+    "runs_of": (lambda c: c.runs_of("churn", "RUNNING"), "'churn'"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_store_that_is_away_is_named_with_the_champion_and_without_its_password(
+    call: str, models: Any
+) -> None:
+    tracking = replace(models[0].tracking, client=Away(), uri=URI)
+    doing, subject = CALLS[call]
+    with pytest.raises(StoreError, match=subject) as caught:
+        doing(Champions(tracking))
+    assert "***@host" in str(caught.value)
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,172 @@
+"""The decision of a refresh: known rows, the comparison on them, and what is kept of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import f1_score
+from sklearn.naive_bayes import GaussianNB
+
+from swarm.problem.problem import Problem
+from swarm.validation.answers import Answers
+from tasks.refresh.decision import (
+    compared_predictions,
+    decision_files,
+    find_trained_rows,
+    measure,
+    record_of_rows,
+    show_decision,
+)
+from tasks.table import Table
+
+_TRAINED = np.arange(150) % 3 > 0
+
+
+def table(**parts: Any) -> Table:
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(
+        {
+            "count": rng.integers(0, 9, 150),
+            "size": rng.normal(size=150),
+            "kind": rng.choice(["u", "v"], 150),
+            "open": rng.random(150) < 0.5,
+        }
+    )
+    target = pd.Series(rng.integers(0, 2, 150), name="y")
+    return Table("made", "made", **({"features": features, "target": target} | parts))
+
+
+def known(train: Table, later: Table) -> list[bool]:
+    found = find_trained_rows(record_of_rows(train), later)
+    assert found is not None
+    return found.tolist()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda X: X,
+        lambda X: X.assign(later=1.0)[["later", "open", "kind", "size", "count"]],
+        lambda X: X.astype({"count": float, "kind": "category", "open": int}),
+        lambda X: X.astype({"kind": object, "count": "Int64"}),
+    ],
+    ids=["unchanged", "a new column and another order", "other types", "types of pandas"],
+)
+def test_trained_rows_are_found_in_a_later_table(change: Any) -> None:
+    first = table()
+    order = np.random.default_rng(1).permutation(150)
+    later = table(features=change(first.features)).take(order)
+    assert known(first.take(_TRAINED), later) == _TRAINED[order].tolist()
+
+
+def test_other_rows_are_not_taken_for_trained_ones() -> None:
+    """Those with another target, or in columns where rows are equal by chance."""
+    first = table()
+    counted = table(features=first.features[["count", "kind", "open"]])
+    assert not any(known(first, table(target=1 - first.target)))
+    assert not any(known(counted.take(_TRAINED), counted))
+    # Nothing is known without a column of then.
+    lacking = table(features=first.features.drop(columns="kind"))
+    assert find_trained_rows(record_of_rows(first), lacking) is None
+
+
+def test_rows_of_a_group_of_trained_rows_count_as_trained() -> None:
+    later = table(groups=pd.Series(np.arange(150) // 2, name="who"))
+    even = np.arange(0, 150, 2)[:74]
+    assert np.flatnonzero(known(later.take(even), later)).tolist() == list(range(148))
+
+
+def test_the_comparison_is_that_of_the_scorer_with_its_weights_and_positive_class() -> None:
+    rng = np.random.default_rng(0)
+    words = pd.Series(np.where(rng.random(150) < 0.4, "no", "yes"), name="y")
+    weight = pd.Series(rng.random(150) + 0.1)
+    both = table(target=words, weight=weight, groups=pd.Series(np.arange(150) // 5))
+    train, test = both.take(_TRAINED), both.take(~_TRAINED)
+    X = train.features[["count", "size"]]
+    right = [np.where(rng.random(50) < share, test.target, "no") for share in (0.5, 0.9)]
+    for weighted in (False, True):
+        problem = Problem.build(
+            X,
+            train.target,
+            GaussianNB(),
+            scoring="f1",
+            pos_label="yes",
+            folds=3,
+            weight=train.weight,
+            weights_in_score=weighted,
+        )
+        answers = map(Answers, right)
+        found = measure(problem, train, test, *answers, metric="f1", margin=0.02, n_resamples=50)
+        scores = [
+            f1_score(
+                test.target, one, pos_label="yes", sample_weight=test.weight if weighted else None
+            )
+            for one in right
+        ]
+        assert [found.champion, found.challenger] == pytest.approx(scores)
+        assert (found.n_rows, found.n_groups, found.margin) == (50, 10 * 3, 0.02)
+
+
+@pytest.mark.parametrize("kind", ["regression", "multilabel", "multiclass"])
+def test_the_predictions_of_a_comparison_have_all_that_it_was_made_of(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    n, compared = 40, np.arange(40) % 4 > 0
+    shares = [np.column_stack([1 - p, p]) for p in rng.random((2, n))]
+    target: Any = pd.Series(np.arange(n) % 3, name="y")
+    one = Answers(np.arange(n) % 3, rng.dirichlet([1, 1, 1], n), rng.random((n, 3)), np.arange(3))
+    expected = {"champion": one.predicted}
+    if kind == "regression":
+        target, one = pd.Series(rng.normal(size=n)), Answers(rng.normal(size=n))
+        expected = {"champion": one.predicted}
+    elif kind == "multilabel":
+        target = pd.DataFrame(rng.integers(0, 2, (n, 2)), columns=["a", "b"])
+        one = Answers(np.column_stack([s[:, 1] > 0.5 for s in shares]), shares, None, [[0, 1]] * 2)
+        expected = {f"champion.{each}": one.predicted[:, i] for i, each in enumerate("ab")}
+        expected |= {f"champion.proba.{each}": shares[i][:, 1] for i, each in enumerate("ab")}
+    else:
+        for name, values in (("proba", one.proba), ("decision", one.decision)):
+            expected |= {f"champion.{name}.{i}": values[:, i] for i in range(3)}
+    index = pd.DataFrame(index=range(n))
+    predictions = pd.DataFrame({"row": np.arange(n)})
+    bare = compared_predictions(
+        predictions, Table("t", "t", index, target), compared, {"champion": one}, None
+    )
+    assert bare.columns.tolist() == ["row", "compared", *expected]
+    test = Table("t", "t", index, target, groups=pd.Series(np.arange(n) // 4))
+    weight = rng.random(n)
+    whole = compared_predictions(predictions, test, compared, {"champion": one}, weight)
+    expected = {"compared": compared, "group": test.groups, "weight": weight, **expected}
+    pd.testing.assert_frame_equal(whole, predictions.assign(**expected))
+
+
+def test_the_decision_is_a_file_and_a_table_of_the_same_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[Any] = []
+    monkeypatch.setattr("tasks.refresh.decision.show_table", lambda *told: shown.append(told))
+    record: dict[str, Any] = {
+        "decision": "promoted",
+        "why": "it is better",
+        "champion": {"version": "2"},
+        "challenger": {"name": "Churn EU", "version": "2", "run": "a1b2"},
+        "duel": {"gain": 0.25, "chance": 0.99},
+        "data": "file:rows.parquet",
+    }
+    show_decision(record)
+    show_decision(record | {"champion": None, "duel": None})
+    (key, (row,), text), (_, (first,), _) = shown
+    assert (key, text) == ("decision-churn-eu", "it is better")
+    assert row.pop("champion").split() == ["Churn", "EU", "version", "2"]
+    assert row == {
+        **{"decision": "promoted", "why": "it is better", "challenger": "version 2"},
+        **{"gain": 0.25, "chance": 0.99, "data": "file:rows.parquet", "run": "a1b2"},
+    }
+    assert (first["champion"], first["gain"], first["chance"]) == ("none", None, None)
+    drift = pd.DataFrame({"feature": ["x"], "psi": [0.5]})
+    files = decision_files(record, drift)
+    assert json.loads(files["decision.json"]) == record
+    assert files["drift.csv"].decode().splitlines() == ["feature,psi", "x,0.5"]
