@@ -53,34 +53,26 @@ def test_set_wins_over_environment_over_file_over_default_key_by_key() -> None:
     assert read(WINE, env={"SWARM_MODEL__PARAMS": "{C: 1}"}).model.params == {"C": 1}
 
 
-def test_values_of_overrides_are_yaml_and_exponents_are_numbers() -> None:
-    config = read(WINE, "data.drop=[a, b]", "model.params.learning_rate=1e-3", "scoring=")
-    assert config.data.drop == ["a", "b"]
-    assert config.model.params == {"learning_rate": 0.001}
-    assert config.scoring is None
-
-
-def test_the_process_environment_is_the_default_and_other_uses_of_the_prefix_are_left_alone(
+def test_values_of_overrides_are_yaml_and_exponents_are_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    config = read(WINE, "data.drop=[a, b]", "model.params.learning_rate=1e-3", "scoring=")
+    assert (config.data.drop, config.scoring) == (["a", "b"], None)
+    assert config.model.params == {"learning_rate": 0.001}
     monkeypatch.setenv("SWARM_SEED", "11")
     assert from_yaml(WINE).seed == 11
+    # Other uses of the prefix.
     others = {"SWARM_PORT": "tcp://10.0.0.1:80", "SWARM_TEST": "1", "PATH": "x"}
     assert read(WINE, env=others) == read(WINE)
 
 
-@pytest.mark.parametrize("key", ["split", "budget", "folds", "seed"])
-def test_an_override_by_null_is_refused_where_null_has_no_meaning(key: str) -> None:
-    with pytest.raises(ConfigError, match=f"{key} must be .*, got null in --set {key}"):
-        load("default", [f"{key}=null"], env={})
-
-
-def test_null_turns_a_section_off_and_an_empty_one_means_its_defaults() -> None:
+def test_null_turns_off_what_may_be_off_and_an_empty_section_means_its_defaults() -> None:
     off = read(WINE + "confirm: null\n")
-    assert off.confirm is None
-    assert read(WINE).confirm is not None
+    assert (off.confirm, read(WINE).confirm is None) == (None, False)
     assert read(as_yaml(off)) == off
     assert read(WINE + "budget:\n  # epochs: 5\n") == read(WINE)
+    for key in ("split", "budget", "folds", "seed"):
+        assert all(each in refusal(WINE, f"{key}=null") for each in (f"--set {key}", "null"))
 
 
 def test_variables_in_addresses_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,58 +99,58 @@ def test_an_existing_file_wins_over_the_one_that_ships(
 
 # A configuration, or keys below those of a small one, and what the sentence has to name.
 REFUSED = {
-    "": ["conf/x.yaml", "a mapping of keys", "got nothing"],
-    "a: 1\nb: [": ["conf/x.yaml, line 2", "YAML"],
-    "name: a": ["'data' is missing"],
-    "name: a b\ndata: {source: bundled, name: wine}": ["name must", "'a b'"],
-    "name: 3\ndata: {source: bundled, name: wine}": ["name must", "got 3", "in quotes"],
-    "name: a\ndata: {source: fil}": ["data.source", "'fil'", "did you mean 'file'?"],
-    "name: a\ndata: {source: uci}": ["data.source 'uci'", "data.id or data.name"],
+    "": ["conf/x.yaml"],
+    "a: 1\nb: [": ["conf/x.yaml, line 2"],
+    "name: a": ["'data'"],
+    "name: a b\ndata: {source: bundled, name: wine}": ["name", "'a b'"],
+    "name: 3\ndata: {source: bundled, name: wine}": ["name", "got 3"],
+    "name: a\ndata: {source: fil}": ["data.source", "'fil'", "'file'?"],
+    "name: a\ndata: {source: uci}": ["'uci'", "data.id", "data.name"],
     "name: a\ndata: {source: bundled, name: wine, csv: {decimal: ','}}": ["data.csv", "'bundled'"],
-    "name: a\ndata: {source: file, path: t, target: 3}": ["data.target", "got 3", "write [3]"],
+    "name: a\ndata: {source: file, path: t, target: 3}": ["data.target", "got 3", "[3]"],
     "name: a\ndata: {source: sql, url: 'postgresql://u:pw@h/d', query: q, target: t}": ["data.url"],
-    "name: a\ndata: {source: file, path: t, target: y, group: y}": ["data.group 'y'", "target"],
-    "name: a\ndata: {source: file, path: t, target: y, drop: [y]}": ["data.drop has 'y'", "target"],
+    "name: a\ndata: {source: file, path: t, target: y, group: y}": ["data.group", "'y'", "target"],
+    "name: a\ndata: {source: file, path: t, target: y, drop: [y]}": ["data.drop", "'y'", "target"],
 }
 REFUSED_KEYS = {
-    "data: {source: uci}": ["'data' occurs twice", "line 3"],
-    "epochs: 3": ["'epochs'", "did you mean 'budget.epochs'?"],
-    "prepare: {zzz: 1}": ["'prepare.zzz'", "known keys are n_clusters"],
-    "a: 1\nbudget: {epochs: 0}\nsplit: 3": ["'a'", "known keys are name, description"],
-    "1: 2": ["'1'", "put it in quotes"],
-    "budget: {epochs: null}": ["budget must limit", "null", "set budget.epochs"],
-    "budget: {seconds: .inf}": ["budget.seconds", "finite", "inf"],
-    "split: 3": ["split must be a mapping", "got 3", "kind, test_size"],
-    "evaluation: {n_jobs: 0}": ["evaluation.n_jobs must", "1 or be -1", "got 0"],
-    "space: {fixed: a}": ["space.fixed must be", "write [a]"],
-    "space: {min_size: 3, max_size: 2}": ["space.max_size", "space.min_size 3", "got 2"],
-    "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": ["'b'", "by 'g' and 'b'"],
+    "data: {source: uci}": ["'data'", "line 3"],
+    "epochs: 3": ["'epochs'", "'budget.epochs'?"],
+    "prepare: {zzz: 1}": ["'prepare.zzz'", "n_clusters"],
+    "a: 1\nbudget: {epochs: 0}\nsplit: 3": ["'a'", "description"],
+    "1: 2": ["'1'"],
+    "budget: {epochs: null}": ["budget.epochs", "null"],
+    "budget: {seconds: .inf}": ["budget.seconds", "inf"],
+    "split: 3": ["split", "got 3", "test_size"],
+    "evaluation: {n_jobs: 0}": ["evaluation.n_jobs", "-1", "got 0"],
+    "space: {fixed: a}": ["space.fixed", "[a]"],
+    "space: {min_size: 3, max_size: 2}": ["space.max_size", "space.min_size", "got 2"],
+    "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": ["'g'", "'b'"],
     "folds: {kind: column}": ["'column'", "folds.column"],
     "split: {kind: group}": ["'group'", "data.group"],
-    "model: {estimator: sklearn.nope.X}": ["'sklearn.nope.X'", "ModuleNotFoundError"],
-    "model: {estimator: sklearn.decomposition.PCA}": ["PCA", "no fit, predict and get_params"],
-    "model: {estimator: sklearn.cluster.KMeans}": ["KMeans", "neither a classifier nor"],
-    "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": ["SVC", "set it to 'hard'"],
+    "model: {estimator: sklearn.nope.X}": ["'sklearn.nope.X'"],
+    "model: {estimator: sklearn.decomposition.PCA}": ["PCA", "predict"],
+    "model: {estimator: sklearn.cluster.KMeans}": ["KMeans", "classifier"],
+    "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": ["SVC", "'hard'"],
     "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": ["'any'", "LGBMRegressor"],
     "ensemble: {vote: mean}": ["ensemble.vote", "'mean'", "LGBMClassifier"],
-    "mute: [SWM117]": ["SWM117", "cannot be muted"],
+    "mute: [SWM117]": ["SWM117"],
     "evaluation: {timeout_seconds: 5, backend: threading}": ["timeout_seconds 5", "'threading'"],
     "evaluation: {address: 'tcp://h:1'}": ["evaluation.address", "'tcp://h:1'", "'loky'"],
     "strategy: {params: {velocity_bound: -1.0}}": ["'multiswarm'", "velocity_bound", "-1.0"],
-    "scoring: zzz": ["'zzz' in scoring", "such as accuracy"],
-    "model: {params: {zzz: 4}}": ["model.params.zzz", "LightGBM's own"],
+    "scoring: zzz": ["scoring", "'zzz'"],
+    "model: {params: {zzz: 4}}": ["model.params.zzz"],
     "model: {estimator: sklearn.neighbors.KNeighborsClassifier, params: {n_neighbors: -3}}": [
-        "model.params.n_neighbors must be an int",
+        "model.params.n_neighbors",
         "got -3",
     ],
     "proxy: {params: {n: 2}}\nmodel: {estimator: sklearn.naive_bayes.GaussianNB}": [
         "'proxy.params.n'",
-        "priors, var_smoothing",
+        "var_smoothing",
     ],
-    "schedule: {cron: '61 4 * * 1'}": ["schedule.cron", '"61 4 * * 1"'],
-    "schedule: {cron: '0 4 * * 1', timezone: Berlin}": ["schedule.timezone", '"Berlin"'],
-    "schedule: {timezone: UTC}": ["'schedule.cron' is missing"],
-    "a: " + "[" * 3000: ["conf/x.yaml", "YAML"],
+    "schedule: {cron: '61 4 * * 1'}": ["schedule.cron", "61 4 * * 1"],
+    "schedule: {cron: '0 4 * * 1', timezone: Berlin}": ["schedule.timezone", "Berlin"],
+    "schedule: {timezone: UTC}": ["'schedule.cron'"],
+    "a: " + "[" * 3000: ["conf/x.yaml"],
 }
 
 
@@ -185,7 +177,7 @@ MISSPELT = {
 @pytest.mark.parametrize("override", MISSPELT)
 def test_a_misspelt_name_is_answered_with_the_nearest(override: str) -> None:
     sentence = refusal(WINE, override)
-    assert f"did you mean '{MISSPELT[override]}'?" in sentence
+    assert f"'{MISSPELT[override]}'?" in sentence
     assert override.partition("=")[2].strip("[]{}").partition(":")[0].split(".")[-1] in sentence
     assert is_one_sentence(sentence)
 
@@ -194,9 +186,8 @@ def test_a_misspelt_key_is_answered_with_the_nearest_of_its_section_or_of_anothe
     keys = [key for key in flatten(read(WINE)) if key.count(".") < 2]
     for key in keys:
         wrong = f"{key[:-1]}{key[-1] * 2}"
-        sentence = refusal(WINE, f"{wrong}=1")
-        assert sentence.startswith(f"unknown key {wrong!r} in --set {wrong}; did you mean '{key}'")
-    assert "did you mean 'ensemble.union_at_most'?" in refusal(WINE, "union_at_most=1")
+        assert all(each in refusal(WINE, f"{wrong}=1") for each in (f"--set {wrong}", f"'{key}'"))
+    assert "'ensemble.union_at_most'?" in refusal(WINE, "union_at_most=1")
 
 
 SCHEMA = SelectConfig.model_json_schema()
@@ -222,22 +213,22 @@ def test_a_value_beyond_any_bound_is_refused_by_its_key_the_bound_and_the_value(
     assert len(found) > 50
     for key, bound, value in found:
         sentence = refusal(WINE, "proxy.params={max_bin: 7}", f"{key}={value}")
-        assert sentence.startswith(f"{key} must be ")
+        assert sentence.startswith(f"{key} ")
         assert f" {bound:.10g}" in sentence
-        assert f", got {value} in --set {key}" in sentence
+        assert f"got {value} in --set {key}" in sentence
         assert is_one_sentence(sentence)
 
 
 @pytest.mark.parametrize(
     ("override", "variable", "words"),
     [
-        ("x", "", ["--set 'x' has no key and value"]),
-        ("a..b=1", "", ["--set 'a..b=1' has no key and value"]),
-        ("name.x=1", "", ["--set name.x", "'name', which is 'a'"]),
+        ("x", "", ["--set 'x'"]),
+        ("a..b=1", "", ["--set 'a..b=1'"]),
+        ("name.x=1", "", ["--set name.x", "'name'", "'a'"]),
         ("budget.epochs=many", "", ["budget.epochs", "'many' in --set budget.epochs"]),
-        ("budget.epoch=1", "", ["in --set budget.epoch; did you mean 'budget.epochs'?"]),
-        ("", "SWARM_BUDGT__EPOCHS", ["'budgt' in SWARM_BUDGT__EPOCHS", "did you mean 'budget'?"]),
-        ("", "SWARM_SEED", ["seed must be", "'x' in SWARM_SEED"]),
+        ("budget.epoch=1", "", ["--set budget.epoch;", "'budget.epochs'?"]),
+        ("", "SWARM_BUDGT__EPOCHS", ["'budgt' in SWARM_BUDGT__EPOCHS", "'budget'?"]),
+        ("", "SWARM_SEED", ["seed", "'x' in SWARM_SEED"]),
     ],
 )
 def test_a_bad_override_is_named_by_where_it_was_given(
@@ -266,9 +257,9 @@ def test_no_error_shows_a_password(override: str) -> None:
 def test_a_file_that_is_missing_or_not_text_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_bytes(b"\xff\xfe\x00")
     for file, words in (
-        ("defualt", "'defualt' .* did you mean 'default'"),
-        ("nowhere/at_all.yaml", "shipped .* give the path of a YAML file"),
-        (tmp_path / "x.yaml", r"x\.yaml: it is not UTF-8 text"),
+        ("defualt", "'defualt'.*'default'"),
+        ("nowhere/at_all.yaml", "nowhere/at_all.yaml"),
+        (tmp_path / "x.yaml", r"x\.yaml.*UTF-8"),
     ):
         with pytest.raises(ConfigError, match=words):
             load(file, env={})
@@ -281,14 +272,6 @@ def test_any_native_parameter_of_lightgbm_is_legal() -> None:
     config = read(WINE, "model.params={min_data_in_leaf: 3, num_leaf: 4}")
     check(config)
     assert build_estimator(config.model).get_params()["min_data_in_leaf"] == 3
-
-
-def test_an_allowed_package_opens_itself_and_not_its_namesakes() -> None:
-    outside = "model.estimator=tests.test_config.Nothing"
-    allowed = refusal(WINE, outside, "model.allow=[tests]")
-    assert "is not a class of tests.test_config" in allowed
-    assert "is outside" in refusal(WINE, outside, "model.allow=[test]")
-    assert "is outside" in refusal(WINE, outside, "model.allow=[tests.test_conf]")
 
 
 @pytest.mark.parametrize("place", ["working folder", "folder of the file"])
@@ -306,7 +289,7 @@ def test_an_allowed_package_is_found_beside_the_command_or_the_configuration(
     model = f"model: {{estimator: {name}.Mine, allow: ALLOW}}\n"
     before = list(sys.path)
     file.write_text(WINE + model.replace("ALLOW", "[]"))
-    with pytest.raises(ConfigError, match="is outside"):
+    with pytest.raises(ConfigError, match=r"model\.allow"):
         check(load(file))
     assert sys.path == before
     file.write_text(WINE + model.replace("ALLOW", f"[{name}]"))
@@ -397,10 +380,3 @@ def test_what_ships_is_fine_obeys_its_schema_and_reads_back(name: str) -> None:
     schema = type(config).model_json_schema()
     jsonschema.Draft202012Validator.check_schema(schema)
     jsonschema.validate(config.model_dump(mode="json", by_alias=True), schema)
-
-
-def test_musk_grouped_differs_from_musk_by_the_molecules_only() -> None:
-    one, other = flatten(load("musk", env={})), flatten(load("musk_grouped", env={}))
-    assert [key for key in one if one[key] != other[key]] == [
-        "name", "description", "data.group", "split.kind", "folds.kind",
-    ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,18 +13,23 @@ from typing import Any
 import mlflow
 import pytest
 import skops.io
+from lightgbm import LGBMClassifier
 from mlflow.artifacts import download_artifacts
+from sklearn.datasets import load_wine
+from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
 from conf.estimator import build_estimator
 from conf.load import from_yaml
 from conf.yaml_text import parse
 from flows.cli.servers import down, up
-from flows.select import select
+from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
+from tasks.models.registry import log_ensemble
 from tasks.step import step
+from tasks.tracking import open_tracking
 from tests.servers import free_port
-from tests.small_run import Bench, leave_report_out, table
+from tests.small_run import Bench
 
 ROOT = Path(__file__).parents[1]
 
@@ -33,54 +39,36 @@ def test_no_step_keeps_its_result_as_a_pickle_of_prefects() -> None:
 
 
 MODELS = {
-    "light": {
-        "estimator": "lightgbm.LGBMClassifier",
-        "params": {"n_estimators": 5, "num_leaves": 4, "min_child_samples": 5},
-    },
-    "tree": {"estimator": "sklearn.tree.DecisionTreeClassifier", "params": {"max_depth": 3}},
+    ".txt": LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1),
+    ".skops": DecisionTreeClassifier(max_depth=3),
 }
+X, Y = load_wine(return_X_y=True, as_frame=True)
 
 
 @pytest.fixture(scope="module")
-def left_behind(
-    prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Bench, dict[str, Any]]:
-    """Two runs, one per form of model, in a folder with all that they wrote."""
-    bench = Bench(tmp_path_factory.mktemp("left"), tracking_uri)
-    with pytest.MonkeyPatch.context() as patch:
-        leave_report_out(patch)
-        made = {
-            name: select(bench.config(name=f"sec-{name}", model=model, budget={"epochs": 2}))
-            for name, model in MODELS.items()
-        }
-    return bench, made
+def folders(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The folders of registered models, by the extension of their members."""
+    tracking = open_tracking(tracking_uri, "models", tmp_path_factory.mktemp("models"))
+    run_id = tracking.start_run("models", {})
+    mlflow.set_tracking_uri(tracking_uri)
+    found = {}
+    for extension, model in MODELS.items():
+        fitted = SubsetEnsemble(model, [list(X)[:3], list(X)[2:5]]).fit(X, Y)
+        uri = log_ensemble(tracking, run_id, fitted, X, f"security{extension[1:]}").uri
+        to = str(tmp_path_factory.mktemp("folder"))
+        found[extension] = Path(download_artifacts(uri, dst_path=to, tracking_uri=tracking_uri))
+    return found
 
 
-def folder_of(bench: Bench, uri: str, to: Path) -> Path:
-    """A copy of a model's folder."""
-    mlflow.set_tracking_uri(bench.uri)
-    return Path(download_artifacts(uri, dst_path=str(to), tracking_uri=bench.uri))
-
-
-def no_unpickling(patch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("something was unpickled")
-
-    for name in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
-        patch.setattr(name, refuse)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("extension", MODELS)
 def test_a_registered_model_loads_without_unpickling(
-    name: str, left_behind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    extension: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bench, made = left_behind
-    folder = folder_of(bench, made[name].model_uri, tmp_path)
-    no_unpickling(monkeypatch)
-    assert len(mlflow.pyfunc.load_model(str(folder)).predict(table())) == len(table())
-    written = {file.suffix for file in (folder / "artifacts").rglob("member_*")}
-    assert written == {{"light": ".txt", "tree": ".skops"}[name]}
+    for name in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
+        monkeypatch.setattr(name, pytest.fail)
+    assert len(mlflow.pyfunc.load_model(str(folders[extension])).predict(X)) == len(X)
+    members = (folders[extension] / "artifacts").rglob("member_*")
+    assert {file.suffix for file in members} == {extension}
 
 
 class Foreign:
@@ -90,17 +78,14 @@ class Foreign:
         return os.system, ("true",)
 
 
-@pytest.mark.slow
-def test_a_tampered_skops_file_is_refused(left_behind: Any, tmp_path: Path) -> None:
-    bench, made = left_behind
-    folder = folder_of(bench, made["tree"].model_uri, tmp_path)
+def test_a_tampered_skops_file_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
+    folder = shutil.copytree(folders[".skops"], tmp_path / "copy")
     member = next(folder.rglob("member_000.skops"))
     whole = skops.io.load(member, trusted=skops.io.get_untrusted_types(file=member))
     whole.extra_ = Foreign()
     skops.io.dump(whole, member)
-    with pytest.raises(Exception, match=r"Untrusted types.*Foreign") as caught:
+    with pytest.raises(Exception, match="Foreign"):
         mlflow.pyfunc.load_model(str(folder))
-    assert "\n" not in str(caught.value).strip()
 
 
 # ------------------------------------------------------------------ names that are imported
@@ -117,26 +102,21 @@ def refusal(model: dict[str, Any], scoring: str | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("path", "told"),
+    "path",
     [
-        ("os.system", "is outside sklearn, lightgbm, swarm; add its package to model.allow"),
-        ("sklearn.utils.os.system", "cannot be imported"),
-        ("sklearn.os", "is not a class"),
-        ("lightgbm.basic.Path", "is a class of pathlib, which is outside"),
-        ("sklearn.__builtins__.eval", "a name with two underscores"),
-        ("swarm.storage.archive.open_engine", "is not a class"),
-        ("../evil.Model", "must match pattern"),
-        ("sklearn.tree.X;import os", "must match pattern"),
+        "os.system",
+        "sklearn.utils.os.system",
+        "sklearn.os",
+        "lightgbm.basic.Path",
+        "sklearn.__builtins__.eval",
+        "swarm.storage.archive.open_engine",
+        "../evil.Model",
+        "sklearn.tree.X;import os",
     ],
 )
-def test_an_attack_by_the_estimators_name_is_one_sentence(path: str, told: str) -> None:
-    assert told in refusal({"estimator": path})
-
-
-def test_a_scorer_is_a_name_and_never_imported() -> None:
-    assert "unknown scorer 'sklearn.metrics.accuracy_score'" in refusal(
-        {}, "sklearn.metrics.accuracy_score"
-    )
+def test_an_attack_by_the_name_of_an_estimator_or_a_scorer_is_refused(path: str) -> None:
+    assert "model.estimator" in refusal({"estimator": path}) or path in refusal({"estimator": path})
+    assert f"'{path}'" in refusal({}, json.dumps(path))
 
 
 @pytest.mark.parametrize("allowed", [False, True])
@@ -153,7 +133,7 @@ def test_a_module_outside_the_list_is_not_even_imported(
     if allowed:
         build_estimator(from_yaml(text, env={}).model)  # type: ignore[union-attr]
     else:
-        with pytest.raises(ConfigError, match="is outside"):
+        with pytest.raises(ConfigError, match=r"model\.allow"):
             check(from_yaml(text, env={}))
     assert mark.exists() == allowed
 
@@ -200,7 +180,7 @@ def test_a_tag_that_would_make_an_object_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for read in (lambda: from_yaml(text, "x.yaml", env={}), lambda: parse(text, "--set name")):
-        with pytest.raises(ConfigError, match=r"could not determine a constructor") as caught:
+        with pytest.raises(ConfigError, match="constructor") as caught:
             read()
         assert "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
@@ -213,7 +193,7 @@ def test_a_bomb_of_aliases_is_refused_at_once(merge: bool) -> None:
         aliases = ", ".join([f"*a{level - 1}"] * 10)
         held = f"{{<<: [{aliases}]}}" if merge else f"[{aliases}]"
         levels.append(f"a{level}: &a{level} {held}")
-    with pytest.raises(ConfigError, match=r"aliases make more than 100,000 values") as caught:
+    with pytest.raises(ConfigError, match="aliases") as caught:
         parse("\n".join(levels), "x.yaml")
     assert "\n" not in str(caught.value)
 
