@@ -14,7 +14,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from swarm import SubsetSelector
 from swarm.problem.problem import Problem
-from swarm.search.proxy import on_part_of_rows
+from swarm.search.proxy import on_part_of_rows, rank_correlation
 from tests.selecting import WINE
 from tests.small_run import Bench
 
@@ -41,6 +41,29 @@ def test_a_part_has_its_share_of_every_class_in_every_fold(share: float) -> None
         for label in (0, 1):
             expected = share * (whole.target[all_tested] == label).sum()
             assert (part.target[tested] == label).sum() == pytest.approx(expected, abs=2)
+
+
+def test_a_part_has_its_share_of_every_set_of_labels() -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    labels = np.column_stack([y, X["mean radius"] > 14])
+    whole = problem(DecisionTreeClassifier(), (X, labels.astype(int)))
+    part = on_part_of_rows(whole, 0.3)
+    for one in np.unique(whole.target, axis=0):
+        count = (whole.target == one).all(axis=1).sum()
+        assert (part.target == one).all(axis=1).sum() == pytest.approx(0.3 * count, abs=4)
+
+
+@pytest.mark.parametrize("share", [-0.5, 0, 1, 0.001])
+def test_a_share_that_leaves_no_rows_or_all_is_refused(share: float) -> None:
+    whole = problem(GaussianNB(), load_breast_cancer(return_X_y=True, as_frame=True))
+    with pytest.raises(ValueError, match=r"^rows of the proxy|proxy\.rows"):
+        on_part_of_rows(whole, share)
+
+
+def test_costs_that_are_not_finite_have_no_rank() -> None:
+    one, other = np.array([0.1, 0.2, 0.3, np.inf, 0.0]), np.array([1.0, 2.0, 3.0, 0.0, np.nan])
+    assert rank_correlation(one, other) == pytest.approx(1.0)
+    assert np.isnan(rank_correlation(one, np.full(5, 0.5)))
 
 
 def test_no_row_changes_its_fold_and_the_draw_depends_on_the_seed_alone() -> None:

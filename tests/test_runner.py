@@ -14,17 +14,20 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.errors import EvaluationError
+from swarm.errors import EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
+from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
-from swarm.search.proxy import Proxy
+from swarm.search.prefilter import Prefilter, ranking_problem
+from swarm.search.proxy import Proxy, best_subsets
 from swarm.search.result import SearchResult
-from swarm.search.runner import run
+from swarm.search.runner import Stages, run
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
@@ -143,6 +146,107 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     assert doubt.startswith("the proxy ranks subsets differently") is warned
     assert ("rank correlation 0.79, below 0.8" in doubt) is warned
     assert dataclasses.replace(result, measured=None).doubt == ""
+
+
+def test_the_best_subsets_of_a_proxy_have_no_unit_that_no_tree_uses() -> None:
+    posed, archive = problem(n_columns=9).with_estimator(boosted(2)), Archive()
+    assert posed.exact_shrink
+    result = run(plan(posed), archive)
+    with CrossValidation(posed, archive) as evaluator:
+        masks, costs = best_subsets(result, evaluator)
+        assert np.array_equal(costs, evaluate_fully(evaluator, masks).costs)
+        used = evaluate_fully(evaluator, masks).used
+    assert np.array_equal(masks, used)
+    requested = unpack_masks(result.state.asked, 9)
+    assert masks.sum(axis=1).max() < requested.sum(axis=1).max()
+
+
+def test_evaluators_of_a_search_share_their_processes_and_no_threads(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hosts: list[Any] = []
+
+    class Hosted(CrossValidation):
+        def __init__(self, *given: Any, host: Any = None, **options: Any) -> None:
+            hosts.append(host)
+            super().__init__(*given, host=host, **options)
+
+    monkeypatch.setattr("swarm.search.search.CrossValidation", Hosted)
+    full = problem()
+    asked = plan(full, proxy=Proxy(full.with_estimator(LogisticRegression()), 1, 0))
+    for evaluation in ({}, {"backend": "threading"}):
+        with Stages(dataclasses.replace(asked, evaluation=evaluation), Archive()) as stages:
+            assert stages.searched is not stages.full
+    assert hosts[0] is hosts[1] is not None
+    assert hosts[2] is hosts[3] is None
+
+
+@pytest.mark.parametrize(
+    ("make_one", "name"),
+    [
+        (lambda posed: ConfirmationPlan(posed, confidence=0.5), "confidence"),
+        (lambda posed: ConfirmationPlan(posed, margin=-0.1), "margin"),
+        (lambda posed: ConfirmationPlan(posed, n_best=0), "n_best"),
+        (lambda posed: ConfirmationPlan(posed, goal="best"), "goal"),  # type: ignore[arg-type]
+        (lambda posed: Prefilter(posed, least=0), "least"),
+    ],
+)
+def test_options_out_of_range_are_refused_by_name(make_one: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"\b{name}\b"):
+        make_one(problem())
+
+
+# A search on some of the units
+
+
+def test_a_prefilter_keeps_what_the_space_and_the_strategy_need() -> None:
+    for constraints, least in (
+        ({}, 2),
+        ({"min_size": 5}, 5),
+        # A unit more than the fixed ones, so that there is something to select.
+        ({"fixed": ["x0", "x1", "x2"]}, 4),
+        ({"forbidden": ["x0", "x1", "x2", "x3", "x4"]}, 1),
+    ):
+        posed = problem(**constraints)
+        assert Prefilter(posed, least=2).bounds(posed.space)[0] == least
+    # Checked as if the fewest units were kept.
+    wide, four = problem(), make("sfs", {"size": 4})
+    for least, fits in ((4, True), (3, False)):
+        asked = Search(wide, four, budget=Budget(epochs=1), prefilter=Prefilter(wide, least=least))
+        if fits:
+            asked.check()
+        else:
+            with pytest.raises(SpaceError):
+                asked.check()
+
+
+def test_a_narrowed_search_is_that_of_the_units_which_are_kept() -> None:
+    kept = np.array([True, False, True, True, False, True])
+    wide, narrow = plain_space(6), plain_space(6).restricted(kept)
+    narrowed = plan(problem(), "sbs").on_units(kept).strategy
+    assert isinstance(narrowed, Narrowed)
+    assert narrowed.epochs_in(wide) == make("sbs").epochs_in(narrow) != make("sbs").epochs_in(wide)
+    assert narrowed.evaluations_in(wide) == make("sbs").evaluations_in(narrow)
+    swarm = plan(problem(), "multiswarm").on_units(kept).strategy
+    assert isinstance(swarm, Narrowed)
+    assert swarm.hints.distance is not None
+    assert swarm.hints.distance.shape == (4, 4)
+
+
+def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
+    folds = problem().folds[:2]
+    for model, importance, ranked_by in (
+        (boosted(3), "fold", "fold"),
+        (boosted(3), "refit", "fold"),
+        (GaussianNB(), "none", "mutual_information"),
+        (GaussianNB(), "permutation", "permutation"),
+    ):
+        asked = problem().with_estimator(model, importance=importance)
+        ranking = ranking_problem(asked, folds)
+        assert ranking.importance == ranked_by
+        assert ranking.folds == folds
+        assert not ranking.exact_shrink
+        assert getattr(ranking.estimator, "importance_type", "gain") == "gain"
 
 
 # Ctrl-C within the first epoch

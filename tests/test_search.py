@@ -128,20 +128,19 @@ def test_a_budget_above_what_the_space_holds_still_ends(name: str, limit: str) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "words"),
+    ("limits", "name"),
     [
-        ({}, "the budget has no limit"),
-        ({"epochs": 0}, "budget epochs must be >= 1, got 0"),
-        ({"fits": 10**9 + 1}, "budget fits must be <= 1000000000, got 1000000001"),
-        ({"distinct": 2.5}, "budget distinct must be a whole number, got 2.5"),
-        ({"seconds": 0}, "budget seconds must be > 0, got 0"),
-        ({"patience": True}, "budget patience must be a number, got True"),
+        ({}, "budget"),
+        ({"epochs": 0}, "budget epochs"),
+        ({"fits": 10**9 + 1}, "budget fits"),
+        ({"distinct": 2.5}, "budget distinct"),
+        ({"seconds": 0}, "budget seconds"),
+        ({"patience": True}, "budget patience"),
     ],
 )
-def test_impossible_budgets_are_refused(limits: dict[str, Any], words: str) -> None:
-    with pytest.raises(ValueError, match="budget") as caught:
+def test_impossible_budgets_are_refused(limits: dict[str, Any], name: str) -> None:
+    with pytest.raises(ValueError, match=name):
         Budget(**limits)
-    assert words in str(caught.value)
 
 
 def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
@@ -251,6 +250,11 @@ def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
         assert dataclasses.replace(result, state=after).cost == cost
 
 
+def test_tables_of_a_result_cannot_be_changed() -> None:
+    table = make_driver(RandomSearch(), planted(plain_space(6)), epochs=2).run().candidates
+    assert not any(column.flags.writeable for column in vars(table).values())
+
+
 # Callbacks and Ctrl-C
 
 
@@ -266,6 +270,33 @@ def test_callbacks_see_every_epoch_once_and_in_order_and_may_end_the_search() ->
     assert seen == [(epoch, epoch) for epoch in range(1, 5)]
     assert result.interrupted
     assert result.state.epoch == len(result.records) == 4
+
+
+def test_an_epoch_may_be_run_by_the_caller_who_is_given_the_driver() -> None:
+    given: list[Any] = []
+
+    def step(driver: Any, state: Any) -> Any:
+        given.append((driver, state.epoch))
+        return driver.step(state)
+
+    search = make_driver(MultiSwarm(n_particles=4, n_swarms=2), planted(plain_space(9)), epochs=2)
+    result = search.run(step=step)
+    assert given == [(search, 0), (search, 1)]
+    assert everything(result) == everything(search.run())
+
+
+def test_the_history_has_each_swarm_if_there_are_several_and_no_group_of_masks_of_nobody() -> None:
+    for strategy, n_swarms in ((MultiSwarm(n_particles=4, n_swarms=2), 2), (make("sfs"), 0)):
+        result = make_driver(strategy, planted(plain_space(9)), epochs=2).run()
+        costs = [f"swarm_{swarm}_best_cost" for swarm in range(n_swarms)]
+        assert [name for name in result.history if name.startswith("swarm_")] == costs
+        if costs:
+            assert (result.history[costs].min(axis=1) >= result.history["best_cost"]).all()
+        for record in result.records:
+            group = record.particles["group"]
+            assert group.dtype == np.int64
+            assert ((group == -1) == (record.particles["particle"] == -1)).all()
+    assert (group == -1).all()
 
 
 def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before_if_there_are_any() -> None:
