@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
@@ -191,6 +192,10 @@ def test_any_other_model_or_table_is_left_to_the_wrapper() -> None:
         LogisticRegression(),
     ):
         assert boosted_path(problem_of(model=model)) is None
+    # Bins of a sample of the rows are not those of a column alone.
+    sampled = problem_of(model=clone(TREES).set_params(subsample_for_bin=50))
+    fitted(sampled, ALL)
+    assert not boosted_path(sampled)._columns
     letters = pd.Categorical(np.random.default_rng(3).choice(list("abcd"), len(WINE[0])))
     assert boosted_path(problem_of(WINE[0].assign(ash=letters))) is None
 

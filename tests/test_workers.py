@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.errors import ConfigError, EvaluationError
+from swarm.errors import ConfigError, EvaluationError, TransientError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.fitting import Job
+from swarm.evaluation.executors import thread_pool
+from swarm.evaluation.fitting import REFIT, Job
 from swarm.evaluation.types import Evaluations
-from swarm.evaluation.workers import Workers
+from swarm.evaluation.workers import Workers, _timed_out_fit, _too_many_deaths
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 
@@ -125,7 +127,7 @@ def _command(pid: int) -> bytes:
 def nobody_left_behind() -> Iterator[None]:
     before = children()
     yield
-    patience = time.monotonic() + 10
+    patience = time.monotonic() + 120
     while children() - before and time.monotonic() < patience:
         time.sleep(0.05)
     assert not children() - before
@@ -290,13 +292,13 @@ def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 240
     while not (tmp_path / "notes").exists() or len(notes(tmp_path, "fit")) < 20:
         assert time.monotonic() < patience
         assert running.poll() is None, running.communicate()[1]
         time.sleep(0.05)
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=60)
+    _, said = running.communicate(timeout=240)
     # Not always last: joblib's resource tracker may warn of a folder that is gone.
     assert any(line.startswith("KeyboardInterrupt") for line in said.splitlines())
     assert said.count("Traceback") <= 2
@@ -323,7 +325,7 @@ def address(tmp_path: Path) -> Iterator[str]:
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = started(tmp_path / "own.py", OWN, str(told), **silent)
     try:
-        patience = time.monotonic() + 60
+        patience = time.monotonic() + 240
         while not (told.exists() and told.read_text()):
             assert time.monotonic() < patience, "the scheduler did not start"
             time.sleep(0.05)
@@ -350,19 +352,17 @@ def test_a_cluster_of_ones_own_is_used_and_left_running(address: str, tmp_path: 
             same(plain, evaluate(problem, backend="dask", address=address))
         assert set(client.scheduler_info()["workers"]) == before
         assert not any(client.who_has().values())
-        assert client.submit(sum, [1, 2]).result(10) == 3
+        assert client.submit(sum, [1, 2]).result(240) == 3
     assert str(os.getpid()) not in {pid for pid, *_ in notes(tmp_path, "fit")}
 
 
 @needs_dask
-def test_an_address_where_nobody_answers_is_one_sentence_in_time(
+def test_an_address_where_nobody_answers_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("swarm.evaluation.dask_executor.CLUSTER_TIMEOUT", 1.0)
-    before = time.monotonic()
-    with pytest.raises(ConfigError, match=r"answers at the address .* within 1 seconds"):
+    with pytest.raises(ConfigError, match=r"tcp://127\.0\.0\.1:9"):
         Workers(problem_of(GaussianNB()), backend="dask", address="tcp://127.0.0.1:9")
-    assert time.monotonic() - before < 5.0
 
 
 @needs_dask
@@ -381,23 +381,54 @@ def test_a_cluster_whose_workers_all_leave_is_one_sentence(
                 evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
 
 
-def test_a_missing_extra_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"pip install 'swarmselect\[dask\]'"):
-        Workers(problem_of(GaussianNB()), backend="dask")
-
-
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "name"),
     [
-        ({"backend": "luky"}, "unknown worker backend 'luky'"),
-        ({"n_jobs": 0}, "n_jobs must be -1 or at least 1, got 0"),
-        ({"address": "tcp://127.0.0.1:1"}, "worker backend 'loky' does not support an address"),
+        ({"backend": "luky"}, "'luky'"),
+        ({"n_jobs": 0}, "n_jobs"),
+        ({"address": "tcp://127.0.0.1:1"}, "address"),
+        ({"backend": "dask"}, r"swarmselect\[dask\]"),
     ],
 )
-def test_a_pool_that_cannot_be_is_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_a_pool_that_cannot_be_is_refused(
+    options: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As if no extra were installed.
+    monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=name):
         Workers(problem_of(GaussianNB()), **options)
+
+
+def test_threads_that_hang_are_left_behind_when_a_pool_ends() -> None:
+    ends = threading.Event()
+    with thread_pool(problem_of(GaussianNB()), 1) as pool:
+        running = pool.executor.submit(ends.wait, 240)
+    assert not running.done()
+    ends.set()
+
+
+def test_a_fit_that_timed_out_has_failed_on_its_fold_and_the_rest_is_trained() -> None:
+    mask, unknown, order = np.arange(7) < 3, np.full(3, np.nan), np.array([2, 0, 1])
+    job = Job(4, mask, unknown, order, np.inf)
+    record, rest = _timed_out_fit(job, 0, 1.5)
+    assert np.isinf(record.fold_costs).tolist() == [True, False, False]
+    assert record.used.tolist() == [mask.tolist(), [False] * 7, [False] * 7]
+    assert (record.seconds, record.failed) == (1.5, True)
+    assert "of 3 units" in str(record.error)
+    # The fold before it in the order decides whether it was needed.
+    assert rest is not None
+    assert np.isinf(rest.fold_costs).tolist() == [True, False, False]
+    assert _timed_out_fit(job, 2, 1.5)[1] is None
+    refit, rest = _timed_out_fit(replace(job, refit=True), REFIT, 1.5)
+    assert not refit.failed
+    assert rest is not None
+    assert not rest.refit
+
+
+def test_workers_that_keep_dying_are_told_with_the_masks_that_are_left() -> None:
+    error = _too_many_deaths({(1, 0), (1, 1), (7, 0)}, None)
+    assert isinstance(error, TransientError)
+    assert "2 masks" in str(error)
 
 
 def turns(rows: list[int], masks: Bool, known: Any, limit: float = np.inf, n: int = 2) -> Any:
