@@ -176,6 +176,19 @@ def test_the_table_holds_the_columns_of_hafiz_et_al():
     assert below["mean_test_cost"].tolist() == [0.25] * 3
 
 
+def test_subsets_of_a_comparison_by_test_rows_have_their_stability() -> None:
+    cells = cells_of({"wine": {"a": [0.2, 0.1], "b": [0.3, 0.2]}}).assign(test_cost=0.25)
+    cells["features"] = ["x y", "y z", "x", "x"]
+    options = {"judged_by": "test_cost"}
+    found = compare(cells, {"wine": (0.5, 10)}, **options).summary.set_index("strategy")
+    masks = np.zeros((2, 10), dtype=bool)
+    masks[0, [0, 1]] = masks[1, [1, 2]] = True
+    assert found["stability"].to_dict() == pytest.approx({"a": nogueira(masks).index, "b": 1.0})
+    alone = compare(cells[cells["seed"] == 0], {"wine": (0.5, 10)}, **options).summary
+    assert alone["stability"].isna().all()
+    assert "stability" not in compare(cells, {"wine": (0.5, 10)}).summary
+
+
 def test_costs_that_are_equal_but_for_the_last_digits_or_their_order_tie():
     noisy = np.nextafter(WINE["a"], 1).tolist()
     cells = cells_of({name: {"a": WINE["a"], "b": noisy} for name in ("wine", "zoo", "iris")})
@@ -255,6 +268,11 @@ def test_what_cannot_become_significant_is_said_with_its_reason():
     assert silent(1, "ab")["across"].startswith("a signed-rank test over data sets needs at least")
     assert silent(2, "a", 2)["within"] == silent(2, "a")["across"]
     assert "only one strategy" in silent(2, "a")["across"]
+    # A probability, after any correction.
+    assert "0.5, 1 after" in silent(2, "abc")["across"]
+    columns = ["first", "second", "shift", "low", "high", "p", "p_holm"]
+    alone = compare(cells_of({"x": {"a": [0.1]}, "y": {"a": [0.1]}}), {"x": (1, 9), "y": (1, 9)})
+    assert list(alone.across) == columns
     assert "got 2 and 2" in silent(2, "ab")["friedman"]
 
 

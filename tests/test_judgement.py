@@ -35,6 +35,7 @@ from swarm.validation.contenders import (
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
+from swarm.validation.sentences import searched
 from swarm.validation.verdict import outcome_of
 from tests.test_scorer_metrics import by_scikit_learn
 
@@ -175,6 +176,27 @@ def test_random_subsets_and_optimism_are_doubts_unless_all_features_are_the_resu
     for cost in range(1, 90):
         optimism = difference(cost / 100, (cost - 10) / 100)
         assert codes(3, 0.1, 0.1, cost / 100, optimism) == ["SWM203"]
+
+
+def test_what_the_search_promised_is_stated_with_its_curse_and_a_doubt_where_there_is_one() -> None:
+    scoring = resolve_scoring("accuracy", None, np.array([0, 1]), "binary")
+
+    def said(n_chosen: int, n_columns: int, tested: bool, confirmed: bool = True) -> str:
+        fresh = SimpleNamespace(cost=0.3, searched_cost=0.25, n_train=6, n_test=4)
+        space = SimpleNamespace(n_allowed=4, n_columns=n_columns)
+        confirmation = fresh if confirmed else None
+        result: Any = SimpleNamespace(
+            cost=0.25, features=["x"] * n_chosen, space=space, confirmation=confirmation
+        )
+        return searched(result, scoring, tested)
+
+    assert "all features: 0.75" in said(4, 10, True)
+    assert "this subset: 0.75" in said(3, 10, True)
+    assert "0.700 on fresh folds" in said(3, 10, True)
+    assert "+0.050)" in said(3, 10, True)
+    # More columns than rows, or no other rows.
+    doubts = [said(3, 10, True), said(3, 11, True), said(3, 10, False), said(3, 11, True, False)]
+    assert ["so they may" in each for each in doubts] == [False, True, True, False]
 
 
 # ---------------------------------------------------------------- judged from training to verdict
@@ -318,6 +340,7 @@ def test_optimism_is_test_cost_minus_cv_cost_of_the_best_subset(small: Any) -> N
     alone = KNeighborsClassifier(5).fit(train[0][CHOSEN[0]], train[1])
     assert judged.costs["best_subset"] == 1 - alone.score(test[0][CHOSEN[0]], test[1])
     assert judged.optimism == pytest.approx(judged.costs["best_subset"] - 0.05)
+    assert judgement_record(judged)["optimism"] == judged.optimism
     accuracy = judged.table.query("metric == 'accuracy'").set_index("contender")["value"]
     for name, cost in judged.costs.items():
         assert cost == pytest.approx(1.0 - accuracy[name])
