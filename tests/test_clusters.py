@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -125,71 +124,3 @@ def listens(port: str, host: str = "127.0.0.1") -> None:
     from tasks.task_runner import is_reachable
 
     assert happens(lambda: is_reachable(f"tcp://{host}:{port}", 0, 1.0), 60)
-
-
-def ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True, text=True)
-
-
-@pytest.fixture
-def hosts() -> Iterator[tuple[str, list[str]]]:
-    """Two network namespaces: the address of this machine between them, and their names."""
-    tag = f"sw{os.getpid() % 100_000}"
-    net = f"198.18.{os.getpid() % 250}"
-    if shutil.which("ip") is None or shutil.which("mount") is None:
-        pytest.skip("needs the commands ip (iproute2) and mount")
-    with ExitStack() as made:
-        try:
-            ip("link", "add", tag, "type", "bridge")
-            made.callback(ip, "link", "del", tag)
-            ip("addr", "add", f"{net}.1/24", "dev", tag)
-            ip("link", "set", tag, "up")
-            names = [f"{tag}-{each}" for each in "ab"]
-            for number, name in enumerate(names, start=2):
-                ip("netns", "add", name)
-                made.callback(ip, "netns", "del", name)
-                ip("link", "add", name, "type", "veth", "peer", "name", "eth0", "netns", name)
-                ip("link", "set", name, "master", tag, "up")
-                ip("-n", name, "addr", "add", f"{net}.{number}/24", "dev", "eth0")
-                ip("-n", name, "link", "set", "eth0", "up")
-                ip("-n", name, "link", "set", "lo", "up")
-        except subprocess.CalledProcessError as error:
-            pytest.skip(f"network namespaces are not permitted here: {error.stderr.strip()}")
-        yield f"{net}.1", names
-
-
-@needs_dask
-def test_two_hosts_without_the_data_find_what_this_machine_finds(
-    hosts: tuple[str, list[str]], bench: Bench, prefect_server: str, monkeypatch: Any
-) -> None:
-    from distributed import Client
-
-    leave_report_out(monkeypatch)
-    here = bench.other("here")
-    expected = here.answer(select(here.config(), verbosity=0).run_id)
-    there = bench.other("there")
-    host, names = hosts
-    address = f"tcp://{host}:8786"
-    config = there.config(
-        evaluation={"backend": "dask", "address": address},
-    )
-    table = there.folder / "table.csv"
-    with ExitStack() as cluster:
-        cluster.callback(kill_group, dask("scheduler", "--host", host, "--port", "8786"))
-        listens("8786", host)
-        # `ip netns exec` has mounts of its own as well: an empty folder hides that of the test.
-        hide = f'mount -t tmpfs none "{there.folder}" && cd "{there.folder}" && exec "$@"'
-        for name in names:
-            inside = ("ip", "netns", "exec", name, "sh", "-c", hide, "sh")
-            worker = dask("worker", address, "--nthreads", "1", inside=inside)
-            cluster.callback(kill_group, worker)
-        with Client(address, set_as_default=False) as client:
-            client.wait_for_workers(2, timeout=60)
-            assert table.exists()
-            seen = client.run(os.path.exists, str(table))
-            assert len({each.rpartition(":")[0] for each in seen}) == 2
-            assert not any(seen.values())
-            found = there.answer(select(config, verbosity=0).run_id)
-            worked = client.run(lambda dask_worker: len(dask_worker.state.log) > 0)
-            assert all(worked.values())
-    assert found == expected

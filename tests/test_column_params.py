@@ -249,7 +249,7 @@ def test_the_columns_inside_bags_are_restricted_by_position(table: Any) -> None:
         return BaggingClassifier(make_pipeline(step, hist()), 3, random_state=0)
 
     assert_costs_are_by_hand(build(), build, *table, subsets=OF_TABLE)
-    with pytest.raises(ConfigError, match="estimator__columntransformer__transformers' of"):
+    with pytest.raises(ConfigError, match="'estimator__columntransformer__transformers'"):
         Problem.build(X, y, BaggingClassifier(logistic(codes())))
 
 
@@ -262,7 +262,7 @@ def test_estimators_inside_decide_on_categories_and_missing_values(table: Any) -
         CalibratedClassifierCV(LogisticRegression()),
     ]
     for model in refused:
-        with pytest.raises(DataError, match=f"{type(model).__name__} (needs|does not)"):
+        with pytest.raises(DataError, match=type(model).__name__):
             Problem.build(X, y, model)
     Problem.build(X, y, CalibratedClassifierCV(LGBMClassifier(**LIGHT)))
 
@@ -339,7 +339,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_cannot_be_restricted_is_refused_by_its_name(data: Any, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"parameter '{name}' of [A-Z]"):
+    with pytest.raises(ConfigError, match=f"'{name}'"):
         Problem.build(*data, REFUSED[name])
 
 

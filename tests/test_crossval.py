@@ -285,33 +285,6 @@ def test_a_search_resumed_under_another_backend_is_the_uninterrupted_one(
     assert 0 < resumed.work["fits"].sum() < whole.work["fits"].sum()
 
 
-def test_history_is_the_same_whatever_the_archive_knew(tmp_path: Path) -> None:
-    table, model = planted(2), DecisionTreeClassifier(max_depth=3)
-    fresh = search(table, model, seed=0)
-    archive = Archive(f"sqlite:///{tmp_path / 'a.db'}")
-    search(table, model, archive, seed=7)
-    warm = search(table, model, archive, seed=0)
-    assert_same(fresh, warm, counted=True)
-    assert warm.work["hits"].sum() > 0
-    replayed = search(table, model, archive, seed=0)
-    assert_same(fresh, replayed, counted=True)
-    assert replayed.work["fits"].sum() == 0
-
-
-@pytest.mark.slow
-def test_a_tie_with_the_incumbent_is_not_pruned_in_any_order_of_the_folds() -> None:
-    X, y = planted(4)
-    problem = Problem.build(X, y, GaussianNB(), scoring="neg_log_loss")
-    masks = some_masks(20, X.shape[1])
-    plain = evaluate(problem, masks)
-    for order in ([4, 3, 2, 1, 0], [3, 1, 4, 0, 2]):
-        tied = evaluate(problem, masks, plain.costs, order)
-        assert np.array_equal(tied.costs, plain.costs)
-        assert np.array_equal(tied.fold_costs, plain.fold_costs)
-        assert not tied.censored.any()
-        assert evaluate(problem, masks, np.nextafter(plain.costs, 0), order).censored.all()
-
-
 def halves(estimator: Any, X: Any, y: Any) -> float:
     return float(estimator.score(X, y)) / 2 - 3
 

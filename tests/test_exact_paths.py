@@ -141,42 +141,46 @@ def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
         assert np.array_equal(fast.used, fitted.used)
 
 
-def test_the_way_is_told_with_its_reason() -> None:
+def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_others() -> None:
     features, target = table(9)
     near, bayes, discriminant = KNeighborsClassifier, GaussianNB, LinearDiscriminantAnalysis
     expanded, typed = PolynomialFeatures(1, include_bias=False), features.astype
-    told: list[tuple[str, Any, dict[str, Any]]] = [
-        ("no models are fitted: log-likelihoods", bayes(), {}),
-        ("no models are fitted: squared distances", near(3), {}),
-        ("squared distances", make_pipeline("passthrough", StandardScaler(), near(3)), {}),
-        ("no fast path for LogisticRegression: models are fitted", LogisticRegression(), {}),
-        ("the solver 'lsqr', which stops", RidgeClassifier(solver="lsqr"), {}),
-        ("has class weights", RidgeClassifier(class_weight="balanced"), {}),
-        ("no models are fitted: LinearDisc", discriminant(), {}),
-        ("the solver 'eigen'", discriminant(solver="eigen"), {}),
-        ("of the kind 'refit' come", RidgeClassifier(), {"importance": "refit"}),
-        ("a PolynomialFeatures before", make_pipeline(expanded, bayes()), {}),
-        ("GaussianNB has given priors", bayes(priors=[0.2, 0.3, 0.5]), {}),
-        ("does not use the Euclidean distance", near(3, p=1), {}),
-        ("the scorer 'neg_log_loss' needs", discriminant(), {"scoring": "neg_log_loss"}),
-        ("no models are fitted: log-likelihoods", bayes(), {"scoring": "neg_log_loss"}),
-        ("the last bits of", make_pipeline(StandardScaler(), bayes()), {"scoring": "roc_auc_ovr"}),
-        ("no models are fitted: squared", near(3), {"scoring": "roc_auc_ovr"}),
-        ("weighted prob", near(3, weights="distance"), {"scoring": "roc_auc_ovr"}),
-        ("come from models", bayes(), {"importance": "permutation"}),
-        ("column 'x4' is of type float32", bayes(), {"features": typed({"x4": "float32"})}),
-        ("column 'x1' is of type float16", bayes(), {"features": typed({"x1": "float16"})}),
-        ("column 'x0' is of type", bayes(), {"features": typed({"x0": bool})}),
+    probabilities = {"scoring": "roc_auc_ovr"}
+    fast: list[tuple[Any, dict[str, Any]]] = [
+        (bayes(), {}),
+        (near(3), {}),
+        (make_pipeline("passthrough", StandardScaler(), near(3)), {}),
+        (discriminant(), {}),
+        (bayes(), {"scoring": "neg_log_loss"}),
+        (near(3), probabilities),
+    ]
+    fitted: list[tuple[Any, dict[str, Any]]] = [
+        (LogisticRegression(), {}),
+        # A solver that stops, and one with an arithmetic of its own.
+        (RidgeClassifier(solver="lsqr"), {}),
+        (discriminant(solver="eigen"), {}),
+        (RidgeClassifier(class_weight="balanced"), {}),
+        (RidgeClassifier(), {"importance": "refit"}),
+        (make_pipeline(expanded, bayes()), {}),
+        (bayes(priors=[0.2, 0.3, 0.5]), {}),
+        (near(3, p=1), {}),
+        (discriminant(), {"scoring": "neg_log_loss"}),
+        # Probabilities that differ in the last bits.
+        (make_pipeline(StandardScaler(), bayes()), probabilities),
+        (near(3, weights="distance"), probabilities),
+        (bayes(), {"importance": "permutation"}),
+        *((bayes(), {"features": typed({"x0": kind})}) for kind in ("float32", "float16", bool)),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for words, model, options in told:
+        for model, options in (*fast, *fitted):
             given = {"features": features, "importance": "none", **options}
             problem = Problem.build(target=target, estimator=model, **given)
+            path, reason = exact_path(problem)
+            assert (path is not None) == ((model, options) in fast), (model, options)
+            assert reason
             with CrossValidation(problem) as evaluator:
-                assert words in evaluator.way
-            with CrossValidation(problem, exact=False) as evaluator:
-                assert evaluator.way == "models are fitted: as configured"
+                assert reason in evaluator.way
 
 
 # ---------------------------------------------------------------- neighbours among whole numbers

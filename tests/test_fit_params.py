@@ -100,20 +100,14 @@ def test_they_are_part_of_the_problem(data: Any) -> None:
     )
     assert len({plain, one, other}) == 3
     assert Problem.build(X, y, TREES, fit_params={}).fingerprint() == plain
-    with pytest.raises(ConfigError, match=r"GaussianNB.fit\(\) has no parameter 'note'"):
+    with pytest.raises(ConfigError, match=r"GaussianNB.*'note'"):
         Problem.build(X, y, GaussianNB(), fit_params={"note": 1})
-
-
-def test_a_cheaper_model_has_to_take_them_too(data: Any) -> None:
-    selector = SubsetSelector(TREES, strategy="full", proxy=GaussianNB(), cv=3)
-    with pytest.raises(ConfigError, match="has no parameter 'categorical_feature'"):
-        selector.fit(*data, categorical_feature=["kind"])
 
 
 def test_categories_that_are_no_columns_are_refused(data: Any) -> None:
     X, y = data
     for value, told in ((["kind", "king"], "'king'"), ([0, 3], "position 3")):
-        with pytest.raises(ConfigError, match=f"'categorical_feature' of fit has .*{told}"):
+        with pytest.raises(ConfigError, match=f"'categorical_feature' .*{told}"):
             Problem.build(X, y, TREES, fit_params={"categorical_feature": value})
 
 

@@ -17,15 +17,8 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.metrics import (
-    cohen_kappa_score,
-    f1_score,
-    fbeta_score,
     get_scorer,
     get_scorer_names,
-    jaccard_score,
-    make_scorer,
-    precision_score,
-    recall_score,
 )
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
@@ -64,27 +57,6 @@ _LABELS += [
 ]
 _SHARES = ["neg_log_loss", "neg_brier_score", "roc_auc_ovr", "roc_auc_ovo"]
 _SHARES += ["roc_auc_ovr_weighted", "roc_auc_ovo_weighted"]
-# Scorers with parameters that no name has.
-_MADE: dict[str, Callable[[Any], Any]] = {
-    "kappa": lambda positive: make_scorer(cohen_kappa_score),
-    "linear kappa": lambda positive: make_scorer(cohen_kappa_score, weights="linear"),
-    "quadratic kappa": lambda positive: make_scorer(cohen_kappa_score, weights="quadratic"),
-    "F2": lambda positive: make_scorer(fbeta_score, beta=2, average="macro", zero_division=1),
-    "F of one label": lambda positive: make_scorer(f1_score, labels=[positive], average="micro"),
-    "F of undefined labels": lambda positive: make_scorer(
-        f1_score, labels=[positive, positive], average="macro"
-    ),
-    "Jaccard without zeros": lambda positive: make_scorer(
-        jaccard_score, average="macro", zero_division=1
-    ),
-    "precision without zeros": lambda positive: make_scorer(
-        precision_score, average="macro", zero_division=np.nan
-    ),
-    "recall as a loss": lambda positive: make_scorer(
-        recall_score, average="weighted", greater_is_better=False
-    ),
-    "F of an unknown class": lambda positive: make_scorer(f1_score, pos_label="unknown"),
-}
 
 
 def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
@@ -102,7 +74,7 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
     steps = _SCALERS[int(rng.integers(len(_SCALERS)))] if "scaled" in kind else []
     if steps or rng.random() < 0.1:
         model = make_pipeline(*steps, model)
-    scorers = {"labels": _LABELS, "numbers": _NUMBERS, "classes": [*_CLASSES, *_MADE]}[task]
+    scorers = {"labels": _LABELS, "numbers": _NUMBERS, "classes": _CLASSES}[task]
     positive = None
     if kind.removeprefix("scaled ") in ("nearest", "naive Bayes"):
         scorers = [*scorers, *_SHARES]
@@ -119,7 +91,7 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
             features,
             target,
             model,
-            scoring=_MADE[drawn](positive) if drawn in _MADE else drawn,
+            scoring=drawn,
             pos_label=positive,
             folds=_folds(rng, target, n),
             weight=weight,

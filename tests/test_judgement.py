@@ -384,31 +384,33 @@ def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
     assert judgement_record(rows)["bootstrap"]["unit"] == "row"
 
 
-def test_what_cannot_be_judged_is_refused_before_any_training(small: Any) -> None:
-    (X, y), test = small
-    train = (X, y)
+LABELS = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
 
-    class Untrained(KNeighborsClassifier):
+
+@pytest.mark.parametrize(
+    ("error", "changed", "named"),
+    [
+        (InputError, {"metrics": ["f1_makro"]}, "did you mean 'f1_macro'"),
+        (InputError, {"metrics": []}, "metrics"),
+        (InputError, {"subsets": []}, "subset"),
+        (SpaceError, {"subsets": [["x99"]]}, "'x99'"),
+        (InputError, {"pos_label": "ill"}, "'ill'"),
+        (InputError, {"n_random": 0}, "n_random"),
+        (DataError, {"test": lambda X, y: (X.drop(columns="x0"), y)}, "'x0'"),
+        (DataError, {"test": lambda X, y: (X.iloc[:0], y.iloc[:0])}, "no test row"),
+        (DataError, {"both": lambda X, y: (X.iloc[:120], LABELS)}, "0 or 1"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_before_any_training(
+    error: type[Exception], changed: dict[str, Any], named: str, small: Any
+) -> None:
+    class Untrained(KNeighborsClassifier):  # type: ignore[misc]
         def fit(self, X: Any, y: Any) -> Any:
             raise AssertionError("trained")
 
-    model = Untrained()
-    with pytest.raises(InputError, match="'f1_makro' for a binary target; did you mean 'f1_macro'"):
-        judge(model, train, test, CHOSEN, metrics=["f1_makro"])
-    with pytest.raises(InputError, match="metrics must not be empty"):
-        judge(model, train, test, CHOSEN, metrics=[])
-    with pytest.raises(InputError, match="no subset to evaluate"):
-        judge(model, train, test, [])
-    with pytest.raises(SpaceError, match="unknown feature 'x99'"):
-        judge(model, train, test, [["x99"]])
-    with pytest.raises(DataError, match="test table has no column 'x0'"):
-        judge(model, train, (test[0].drop(columns="x0"), test[1]), CHOSEN)
-    with pytest.raises(InputError, match="pos_label 'ill' is not a class"):
-        judge(model, train, test, CHOSEN, pos_label="ill")
-    with pytest.raises(DataError, match="no test row"):
-        judge(model, train, (X.iloc[:0], y.iloc[:0]), CHOSEN)
-    with pytest.raises(InputError, match="n_random must be at least 1, got 0"):
-        judge(model, train, test, CHOSEN, n_random=0)
-    labels = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
-    with pytest.raises(DataError, match="must be 0 or 1; encode them"):
-        judge(model, (X, labels), (X, labels), CHOSEN)
+    (train, test), options = small, {"subsets": CHOSEN, **changed}
+    if "both" in options:
+        train = test = options.pop("both")(*test)
+    test = options.pop("test", lambda *pair: pair)(*test)
+    with pytest.raises(error, match=named):
+        judge(Untrained(), train, test, **options)

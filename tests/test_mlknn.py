@@ -106,19 +106,19 @@ def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "y", "words"),
+    ("params", "y", "named"),
     [
-        ({"n_neighbors": 0}, None, "'n_neighbors' parameter of MLkNN must be"),
-        ({"smoothing": 0}, None, "'smoothing' parameter of MLkNN must be"),
-        ({"n_neighbors": 30}, None, "below the 30 training rows, got 30; lower it"),
-        ({}, [0, 1] * 15, "one column of 0 and 1 per label"),
-        ({}, [[0, 2]] * 30, "only the values 0 and 1"),
-        ({}, [[0, 1]] * 29, "X has 30 rows but y has 29"),
+        ({"n_neighbors": 0}, None, "'n_neighbors'"),
+        ({"smoothing": 0}, None, "'smoothing'"),
+        ({"n_neighbors": 30}, None, "30"),
+        ({}, [0, 1] * 15, "label"),
+        ({}, [[0, 2]] * 30, "0 and 1"),
+        ({}, [[0, 1]] * 29, "30 rows .*29"),
     ],
 )
-def test_what_it_cannot_learn_is_refused(params: dict[str, Any], y: Any, words: str) -> None:
+def test_what_it_cannot_learn_is_refused(params: dict[str, Any], y: Any, named: str) -> None:
     X, Y = drawn(0, 30, 9)
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match=named):
         MLkNN(**params).fit(X, Y if y is None else y)
 
 

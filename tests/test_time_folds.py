@@ -154,24 +154,22 @@ def test_without_a_horizon_folds_are_those_of_scikit_learn(n: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "windows", "sentence"),
+    ("kind", "windows", "named"),
     [
-        ("random", {"gap": 3}, "gap 3 is for folds of kind 'time', got kind 'random'"),
-        ("purged", {"gap": 3}, "use horizon for rows before the test rows and embargo"),
-        ("time", {"embargo": 2}, "embargo 2 is for folds of kind 'purged', got kind 'time'; use"),
-        ("purged", {"max_train_size": 9}, "max_train_size 9 is for folds of kind 'time'"),
-        ("purged", {"test_size": 9}, "test_size 9 is for folds of kind 'time'"),
-        ("time", {"gap": -1}, "gap must be >= 0, got -1"),
-        ("time", {"max_train_size": 0}, "max_train_size must be >= 1, got 0"),
-        ("time", {"gap": 3}, "fold 1 of 3 in time has no training rows left: 3 rows are before"),
-        ("time", {"test_size": 4}, "12 rows cannot make 3 folds in time of 4 test rows each"),
-        ("purged", {"embargo": 8, "horizon": 8}, "has no training rows left after purging"),
+        ("random", {"gap": 3}, "gap 3 .*'time'.*'random'"),
+        ("purged", {"gap": 3}, "gap 3 .*'time'.*'purged'.*horizon.*embargo"),
+        ("time", {"embargo": 2}, "embargo 2 .*'purged'.*'time'"),
+        ("purged", {"max_train_size": 9}, "max_train_size 9 .*'time'"),
+        ("purged", {"test_size": 9}, "test_size 9 .*'time'"),
+        ("time", {"gap": -1}, "gap"),
+        ("time", {"max_train_size": 0}, "max_train_size"),
+        ("time", {"gap": 3}, "fold 1 of 3 .*training rows"),
+        ("time", {"test_size": 4}, "12 rows .*3 folds .*4 test rows"),
+        ("purged", {"embargo": 8, "horizon": 8}, "training rows"),
     ],
 )
-def test_meaningless_windows_are_refused_in_a_sentence(
-    kind: str, windows: dict[str, int], sentence: str
-) -> None:
-    with pytest.raises(InputError, match=sentence):
+def test_meaningless_windows_are_refused(kind: str, windows: dict[str, int], named: str) -> None:
+    with pytest.raises(InputError, match=named):
         drawn(kind, **windows)
 
 

@@ -15,7 +15,6 @@ from swarm.problem.hints import Hints
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catfish import CatfishPso
 from swarm.strategies.chaotic import ChaoticPso
-from swarm.strategies.genetic import Genetic
 from swarm.strategies.operators.memory import Memory
 from swarm.strategies.two_d import (
     TwoD,
@@ -128,12 +127,6 @@ class TestNeighbours:
         # The worst wins only a tournament against itself.
         assert (learned == 0).mean() > 5 * (learned == n - 1).mean()
 
-    def test_one_and_two_particles_have_neighbours_too(self) -> None:
-        for n in (1, 2):
-            memory = Memory(np.ones((n, 4), dtype=bool), np.zeros(n), np.zeros((n, 4)))
-            exemplar = tournament_exemplars(memory, 4, np.random.default_rng(0))
-            assert ((exemplar >= 0) & (exemplar < n)).all()
-
 
 def masks_of(strategy: Any, epochs: int = 25) -> list[str]:
     result = make_driver(strategy, planted(plain_space(16), 3), seed=6, epochs=epochs).run()
@@ -143,10 +136,6 @@ def masks_of(strategy: Any, epochs: int = 25) -> list[str]:
 @pytest.mark.parametrize(("u", "twin"), [(1.0, "gpso"), (0.0, "lpso")])
 def test_upso_at_its_ends_is_gpso_and_lpso(u: float, twin: Any) -> None:
     assert masks_of(TwoD("upso", unification=u, unification_end=u)) == masks_of(TwoD(twin))
-
-
-def test_the_four_kinds_of_learning_differ() -> None:
-    assert len({tuple(masks_of(TwoD(kind))) for kind in ("upso", "gpso", "lpso", "clpso")}) == 4
 
 
 # ---------------------------------------------------------------- its rivals
@@ -164,11 +153,3 @@ def test_the_four_kinds_of_learning_differ() -> None:
 def test_a_variant_that_is_cut_down_is_bpso(cut_down: Any, strategy: Any, plain: Any) -> None:
     assert masks_of(cut_down) == masks_of(plain)
     assert masks_of(strategy, 60) != masks_of(plain, 60)
-
-
-@pytest.mark.parametrize(("gap", "n_children"), [(1.0, 9), (0.95, 9), (0.01, 1)])
-def test_any_generation_gap_leaves_the_elite_and_replaces_one(gap: float, n_children: int) -> None:
-    strategy = Genetic(population_size=10, generation_gap=gap)
-    search = make_driver(strategy, planted(plain_space(30)), epochs=2)
-    _, record = search.step(search.step(search.start())[0])
-    assert len(record.particles) == n_children

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from pydantic import ValidationError
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.metrics import get_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
-from conf.sections import DataSection
 from swarm import SubsetSelector
 from swarm.errors import DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
@@ -150,16 +148,3 @@ def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
     assert head.evidence[0].chosen == pytest.approx(expected)
     with pytest.raises(InputError, match=r"pass \(X_test, y_test, sample_weight\)"):
         selector.judge(X.iloc[fitted], CLASSES[fitted], test=test, **given)
-
-
-def test_a_selector_and_a_configuration_have_the_option() -> None:
-    selectors = [
-        SubsetSelector(GaussianNB(), strategy="random", budget=2, weights_in_score=scored, n_jobs=1)
-        for scored in (True, False)
-    ]
-    found = [selector.fit(X, CLASSES, sample_weight=WEIGHT).results_ for selector in selectors]
-    assert not np.allclose(*(table["cost"].sort_index()[:5] for table in found))
-    given = {"source": "file", "path": "x.csv", "target": "y", "weights_in_score": True}
-    assert DataSection(**given, weight="w").weights_in_score
-    with pytest.raises(ValidationError, match=r"needs sample weights; set data\.weight"):
-        DataSection(**given)
