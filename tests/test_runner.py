@@ -14,14 +14,16 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
-from swarm.errors import EvaluationError, SpaceError
+from swarm.errors import ConfigError, EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
+from swarm.search.candidates import Candidates
 from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.fresh_folds import candidates
 from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.prefilter import Prefilter, ranking_problem
@@ -30,8 +32,9 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import Stages, run
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
+from swarm.storage.records import Record
 from swarm.strategies.catalogue import make
-from swarm.testing.planted import hints_for, plain_space
+from swarm.testing.planted import hints_for, make_driver, plain_space, planted
 
 
 class Impatient:
@@ -148,17 +151,31 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted(
     assert dataclasses.replace(result, measured=None).doubt == ""
 
 
-def test_the_best_subsets_of_a_proxy_have_no_unit_that_no_tree_uses() -> None:
-    posed, archive = problem(n_columns=9).with_estimator(boosted(2)), Archive()
-    assert posed.exact_shrink
-    result = run(plan(posed), archive)
-    with CrossValidation(posed, archive) as evaluator:
-        masks, costs = best_subsets(result, evaluator)
-        assert np.array_equal(costs, evaluate_fully(evaluator, masks).costs)
-        used = evaluate_fully(evaluator, masks).used
-    assert np.array_equal(masks, used)
-    requested = unpack_masks(result.state.asked, 9)
-    assert masks.sum(axis=1).max() < requested.sum(axis=1).max()
+def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
+    """Of equal ones the first is left, and what failed or was not trained on all folds is none."""
+    masks = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 0, 1], [1, 0, 1]], dtype=bool)
+    used = np.array([1, 1, 0], dtype=bool)
+    costs = [0.2, 0.2, 0.1, np.inf, np.nan]
+    records = {
+        mask.tobytes(): Record(np.full(2, cost), np.zeros((2, 3)), np.tile(mask & used, (2, 1)))
+        for mask, cost in zip(masks, costs, strict=True)
+    }
+    both = pack_folds(np.ones(2, dtype=bool))
+    asked = dict(zip(pack_masks(masks), [both] * 4 + [1], strict=True))
+    result: Any = SimpleNamespace(space=plain_space(3), state=SimpleNamespace(asked=asked))
+    for exact, expected in ((True, masks[1:2] & [0, 1, 0]), (False, masks[2:3])):
+        evaluator: Any = SimpleNamespace(
+            n_folds=2,
+            problem=SimpleNamespace(exact_shrink=exact),
+            known=SimpleNamespace(
+                blank=Record.unknown(2, 3),
+                lookup=lambda rows: [records[row.tobytes()] for row in rows],
+            ),
+        )
+        best, cost = best_subsets(result, evaluator)
+        assert best[0].tolist() == expected[0].tolist()
+        assert cost.tolist() == ([0.1, 0.2] if exact else [0.1, 0.2, 0.2])
+        assert best_subsets(result, evaluator, 1)[0].tolist() == [best[0].tolist()]
 
 
 def test_evaluators_of_a_search_share_their_processes_and_no_threads(
@@ -227,10 +244,32 @@ def test_a_narrowed_search_is_that_of_the_units_which_are_kept() -> None:
     assert isinstance(narrowed, Narrowed)
     assert narrowed.epochs_in(wide) == make("sbs").epochs_in(narrow) != make("sbs").epochs_in(wide)
     assert narrowed.evaluations_in(wide) == make("sbs").evaluations_in(narrow)
+    result = make_driver(narrowed, planted(wide), epochs=99).run()
+    proposed = [mask for record in result.records for mask in record.columns["mask"]]
+    assert result.reason == "finished"
+    assert not np.array(proposed)[:, ~kept].any()
+    assert len(proposed) == narrowed.evaluations_in(wide)[1]
     swarm = plan(problem(), "multiswarm").on_units(kept).strategy
     assert isinstance(swarm, Narrowed)
     assert swarm.hints.distance is not None
     assert swarm.hints.distance.shape == (4, 4)
+
+
+def test_a_cut_keeps_the_units_that_tell_the_most_and_its_models_are_archived() -> None:
+    posed, archive = problem(n_columns=9), Archive()
+    prefilter = Prefilter.of(posed, posed.folds[:2], make("sfs", {"size": 3}), least=2)
+    result = run(plan(posed, "sfs", prefilter=prefilter), archive)
+    cut = result.cut
+    assert cut is not None
+    assert {"x0", "x2"} <= set(posed.space.subset(cut.kept))
+    assert 3 <= cut.n_kept == cut.sizes[np.argmin(cut.costs)]
+    assert cut.sizes[-1] == 9
+    assert cut.n_fits == 2 * len(cut.sizes)
+    assert archive.has_evaluations(prefilter.problem)
+    broken = posed.with_estimator(GaussianNB(priors=[0.1, 0.1, 0.8]), importance="permutation")
+    failing = Prefilter.of(broken, posed.folds[:2], make("sfs"))
+    with pytest.raises(ConfigError, match="prefilter"):
+        run(plan(broken, "sfs", prefilter=failing), archive)
 
 
 def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
@@ -299,6 +338,18 @@ def test_failed_subsets_are_not_salvaged() -> None:
 
 
 # Its evaluations
+
+
+def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of_sizes() -> None:
+    masks = np.tri(6, dtype=bool)[::-1]
+    costs = np.array([0.1, 0.11, 0.12, 0.3, 0.4, np.inf])
+    state = SimpleNamespace(strategy=SimpleNamespace(members=SimpleNamespace(answer=None)))
+    measured = Candidates.build(masks, costs)
+    result: Any = SimpleNamespace(space=plain_space(6), state=state, measured=measured)
+    nothing: Any = None
+    for goal, sizes in (("score", [6, 5]), ("size", [6, 5, 2]), ("balanced", [6, 5, 2])):
+        asked = ConfirmationPlan(problem(), n_best=2, goal=goal)  # type: ignore[arg-type]
+        assert candidates(result, nothing, asked).sum(axis=1).tolist() == sizes
 
 
 def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:

@@ -16,8 +16,9 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
 from swarm.search.candidates import Candidates
+from swarm.search.history import record_epoch
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
-from swarm.strategies.base import Members
+from swarm.strategies.base import Members, Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import make, registry
 from swarm.strategies.full import FullSet
@@ -250,8 +251,8 @@ def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
         assert dataclasses.replace(result, state=after).cost == cost
 
 
-def test_tables_of_a_result_cannot_be_changed() -> None:
-    table = make_driver(RandomSearch(), planted(plain_space(6)), epochs=2).run().candidates
+def test_tables_of_candidates_cannot_be_changed() -> None:
+    table = Candidates.build(np.eye(3, dtype=bool), np.zeros(3))
     assert not any(column.flags.writeable for column in vars(table).values())
 
 
@@ -285,18 +286,22 @@ def test_an_epoch_may_be_run_by_the_caller_who_is_given_the_driver() -> None:
     assert everything(result) == everything(search.run())
 
 
-def test_the_history_has_each_swarm_if_there_are_several_and_no_group_of_masks_of_nobody() -> None:
-    for strategy, n_swarms in ((MultiSwarm(n_particles=4, n_swarms=2), 2), (make("sfs"), 0)):
-        result = make_driver(strategy, planted(plain_space(9)), epochs=2).run()
-        costs = [f"swarm_{swarm}_best_cost" for swarm in range(n_swarms)]
-        assert [name for name in result.history if name.startswith("swarm_")] == costs
-        if costs:
-            assert (result.history[costs].min(axis=1) >= result.history["best_cost"]).all()
-        for record in result.records:
-            group = record.particles["group"]
-            assert group.dtype == np.int64
-            assert ((group == -1) == (record.particles["particle"] == -1)).all()
-    assert (group == -1).all()
+def test_an_epoch_records_swarms_if_there_are_several_and_no_group_of_masks_of_nobody() -> None:
+    masks, space = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool), plain_space(3)
+    proposal = Proposal(masks, np.full(3, np.inf), np.array([1, -1, 0]), ("x",) * 3)
+    answers = planted(space).evaluate(masks, proposal.incumbents, np.arange(3))
+    counts, best = Counts(4, 3, 9), (0.2, 1)
+    for groups, swarms in (([0, 1], {0: 0.3, 1: 0.2}), ([0, 0], {})):
+        members = Members(masks[:2], np.array([0.3, 0.2]), np.array(groups))
+        record = record_epoch(7, proposal, answers, members, best, counts)
+        told = {name: record.metrics[name] for name in record.metrics if "swarm_" in name}
+        assert told == {f"swarm_{group}_best_cost": cost for group, cost in swarms.items()}
+        table = record.particles
+        assert table["group"].dtype == np.int64
+        assert table["group"].tolist() == [groups[1], -1, 0]
+        assert table["pbest_size"].tolist() == [2, 0, 2]
+    budget = Budget(epochs=14, evaluations=8, seconds=5)
+    assert record.shares(budget, 1.0) == {"epochs": 0.5, "evaluations": 0.5, "seconds": 0.2}
 
 
 def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before_if_there_are_any() -> None:
