@@ -46,7 +46,7 @@ def search(n_rows: int, n_columns: int, model: str, seed: int) -> dict[str, Any]
         "fresh_accuracy": round(1 - selector.confirmation_.cost, 4),
         "unseen_verdict": unseen.outcome,
         "unseen_accuracy": round(unseen.chosen, 4),
-        "headline": head.title.split(",")[0].split(":")[0],
+        "beats_guessing": head.beats_guessing,
     }
 
 
@@ -75,7 +75,7 @@ def main() -> None:
                 rows = pd.concat([rows, pd.DataFrame([search(*key)])], ignore_index=True)
                 rows.to_csv(ROWS, index=False)
     print(table(rows).to_string())
-    for name in ("fresh_verdict", "unseen_verdict", "headline"):
+    for name in ("fresh_verdict", "unseen_verdict", "beats_guessing"):
         print(rows[name].value_counts().to_dict())
 
 

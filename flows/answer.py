@@ -17,7 +17,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.search.prefilter import MANY_COLUMNS
-from swarm.search.result import SearchResult
+from swarm.search.result import SearchResult, listed
 from swarm.search.search import Search
 from swarm.validation import Judgement
 from swarm.validation.metrics import cost_label, display_name
@@ -43,8 +43,10 @@ from tasks.steps import fit_ensemble, judge_answer, last_step, register_model
 _RANDOM_SUBSETS = 5
 # Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
-# Features in the description of the run, and findings on the terminal.
-_MOST_FEATURES, _MOST_FINDINGS = 40, 3
+# Columns in the description of the run, and findings on the terminal.
+_MOST_COLUMNS, _MOST_FINDINGS = 40, 3
+# What a headline says that claims no gain.
+_ON_GAINS = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
 @dataclass(frozen=True)
@@ -65,21 +67,25 @@ class Outcome:
 
     @property
     def lines(self) -> list[str]:
-        """What supports the headline, a sentence each: the subset, a smaller one, the ensemble."""
+        """What supports the headline, a sentence each: the subset, another one, the ensemble."""
         judgement, models = self.judgement, len(self.ensemble.subsets_)
         rows = judgement.table[judgement.table["contender"] == "ensemble"]
         metric, value = rows.iloc[0][["metric", "value"]]
         score = f"{display_name(metric)} {number(value)} on the unseen rows"
         needs = f"needs {len(self.model_inputs)} columns"
         ensemble = f"Ensemble of {models} models: {score}, {needs}." if models > 1 else ""
-        return [*self.headline.sentences(), *filter(None, (self.headline.offer, ensemble))]
+        # The first sentence supports the headline; the report has the others.
+        evidence = self.headline.sentences()[:1]
+        return [*evidence, *filter(None, (self.headline.alternative, ensemble))]
 
     @property
     def doubts(self) -> list[str]:
-        """The gravest findings that are more than notes, a few words each."""
-        grave = [each for each in self.findings if each.severity != "note"]
-        grave.sort(key=lambda each: each.severity != "error")
-        return [f"{each.code}: {each.title}" for each in grave[:_MOST_FINDINGS]]
+        """The gravest findings that the headline does not say, those on the data first."""
+        claimed = frozenset() if self.headline.verdict == "better" else _ON_GAINS
+        grave = [
+            each for each in self.findings if each.severity != "note" and each.code not in claimed
+        ]
+        return [f"{each.code}: {each.text}" for each in grave[:_MOST_FINDINGS]]
 
     @property
     def model_inputs(self) -> list[str]:
@@ -88,12 +94,9 @@ class Outcome:
 
     def markdown(self) -> str:
         """Return the answer for Prefect's page and the note of the run."""
-        names = [as_code(name) for name in self.result.features]
-        listed = ", ".join(names[:_MOST_FEATURES])
-        if len(names) > _MOST_FEATURES:
-            listed += f" and {len(names) - _MOST_FEATURES} more"
+        names = listed([as_code(name) for name in self.result.features], _MOST_COLUMNS)
         lines = "\n".join(f"- {line}" for line in (*self.lines, *self.doubts))
-        return f"**{self.headline.title}.** {listed}\n\n{lines}"
+        return f"**{self.headline.title}.** {names}\n\n{lines}"
 
     @property
     def registered(self) -> bool:
@@ -158,8 +161,7 @@ def evaluate(
     log.files(judgement_files(judgement, head, test.row))
     # The metrics of the ensemble are logged with its model.
     log.metrics({0: selection_metrics(judgement)})
-    # The summary ends with the warnings.
-    tell([each for each in late if each.severity == "note"], verbosity)
+    tell(late, verbosity - 1)
     return Outcome(
         run_id=log.run_id,
         search=run.search,

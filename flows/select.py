@@ -75,7 +75,8 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 
 def search_and_evaluate(run: SearchRun, verbosity: int) -> Outcome:
     """Search, evaluate the answer, describe and register it; the run stays open."""
-    tell(run.findings, verbosity)
+    # The answer ends with the gravest.
+    tell(run.findings, verbosity - 1)
     result = _search(run, verbosity)
     run.log.files(answer_files(result, run.evaluations, *run.members))
     ensemble = fit(run, result, verbosity)

@@ -19,6 +19,7 @@ from swarm.search.result import listed
 from swarm.validation.metrics import display_name
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import number, signed
+from tasks.tracking.client import SHORT_ID
 
 if TYPE_CHECKING:
     from conf.schema import CompareConfig, RefreshConfig, SelectConfig
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 # Width of the output in a file, and of that of a comparison.
 WIDE, _WIDE_COMPARISON = 110, 120
-# Features behind the headline; `swarm features` prints all of them.
-_MOST_NAMES = 20
+# Columns under the headline; `swarm features` prints all of them.
+_MOST_NAMES = 10
 _MEANING = {
     "ensemble": "ensemble of the best subsets",
     "best_subset": "best single subset",
@@ -112,23 +113,25 @@ def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
 
 
 def print_summary(outcome: Outcome, config: SelectConfig) -> None:
-    """Print the answer: features, scores, the gravest findings, and where to find more."""
+    """Print the answer: columns, scores, the gravest findings, and what to do next."""
     console = result_console()
-    result, head, run_id = outcome.result, outcome.headline, outcome.run_id
+    result, head = outcome.result, outcome.headline
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
-        found = "" if head.names_features else f"best subset found, {head.n_features}: "
-        echo(f"  {found}{listed(result.features, _MOST_NAMES)}", indent=2)
+        best = "" if head.names_features else f"The best {head.n_features}: "
+        echo(f"  {best}{listed(result.features, _MOST_NAMES)}", indent=2)
     for line in outcome.lines:
         echo(f"  {line}", indent=4)
-    for line in outcome.doubts:
-        console.print(f"look at  [yellow]{escape(line)}[/yellow]")
+    for row, line in enumerate(outcome.doubts):
+        echo(f"{'' if row else 'Look at':<9}{line}", indent=9)
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
+    run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
     echo(
-        f"run      {run_id}  ({config.tracking.experiment})",
-        f"model    {_stored(outcome)}",
-        f"report   swarm report {run_id}{store_option(config.tracking.uri)}",
+        f"Model    {_stored(outcome)}",
+        f"Report   swarm report {run} --open{option}",
+        f"Runs     {pages_of(config.tracking.uri)}",
+        f"Next     swarm features {run}{option} > columns.txt",
         indent=9,
     )
 

@@ -104,13 +104,12 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     path = bench.file(budget={"epochs": 2})
     told = swarm("select", path, "--set", "test.bootstrap=20", "-v")
     assert told.status == 0
-    run_id = re.search(r"(?m)^run +(\w{32})", told.out)[1]
-    assert f"run {run_id} in sqlite:///" in told.err
+    run_id = re.search(r"run (\w{32}) in sqlite:///", told.err)[1]
     # Every stage is announced as it starts.
     starts = ("reading", "searching", "epoch 1/2", "epoch 2/2", "judging", "storing the model")
     begun = [line.startswith(starts) for line in told.err.splitlines()]
     assert sum(begun) == len(starts), told.err
-    assert "of 8 features" in told.out
+    assert "of 8 columns" in told.out
     assert "Ensemble of" in told.out
 
     at = ("--tracking-uri", bench.uri)
@@ -121,7 +120,9 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert inputs == answer["model_inputs"]
     assert set(inputs) == {name for subset in answer["subsets"] for name in subset["features"]}
     assert f"needs {len(inputs)} columns" in told.out
-    assert f"report   swarm report {run_id}{store_option(bench.uri)}" in told.out
+    store = store_option(bench.uri)
+    assert f"swarm report {run_id[:8]} --open{store}" in told.out
+    assert swarm("features", run_id[:8], *at).out.split() == names
     assert "there is no run" in swarm("features", "0" * 32, *at).sentence
     assert set(names) <= {f"x{i}" for i in range(8)}
 
@@ -226,7 +227,7 @@ def store(bench, monkeypatch):
         ("all, cell 1", "search", "FINISHED"),
     ):
         tags = {"kind": kind, "dataset": "wine", "mlflow.source.name": "x", "scoring": "roc_auc"}
-        tags |= {"headline": "Keep these 4 of 13 features"} if name == "wine nb" else {}
+        tags |= {"headline": "Keep 4 of 13 columns"} if name == "wine nb" else {}
         ids[name] = tracking.start_run(name, tags)
         tracking.client.log_param(ids[name], "seed", 3)
         tracking.client.log_metric(ids[name], "epoch/best_roc_auc", 0.875)
@@ -241,21 +242,22 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     told = swarm("runs", "--tracking-uri", uri)
     assert told.status == 0
     lines = [line.split() for line in told.out.splitlines()]
-    shown = [words[0] for words in lines if words and words[0] in ids.values()]
-    assert shown == [ids["all"], ids["wine failed"], ids["wine nb"]]
+    short = {run: run_id[:8] for run, run_id in ids.items()}
+    shown = [words[0] for words in lines if words and words[0] in short.values()]
+    assert shown == [short["all"], short["wine failed"], short["wine nb"]]
     text = " ".join(" ".join(words) for words in lines)
-    assert "wine nb Keep these 4 of 13 features, ROC AUC 0.875 on its folds" in text
+    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.875 on its folds" in text
     assert "wine failed failed, ROC AUC 0.875 on its folds" in text
     assert all(len(line) <= 80 for line in told.out.splitlines())
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
-    assert ids["all, cell 1"] in searches
-    assert ids["all"] not in searches
+    assert short["all, cell 1"] in searches
+    assert short["all"] not in searches
     # A confirmed run has the score of the features that its headline names: the best score of the
     # search may be that of another subset.
     tracking = open_tracking(bench.uri, bench.experiment)
     tracking.client.log_metric(ids["wine nb"], "fresh/roc_auc", 0.8512345)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
-    assert "wine nb Keep these 4 of 13 features, ROC AUC 0.8512 on fresh folds" in text
+    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.8512 on fresh folds" in text
 
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):
@@ -279,7 +281,8 @@ def test_runs_of_another_experiment_are_listed_by_its_name(swarm, store, bench, 
     monkeypatch.delenv("SWARM_TRACKING__EXPERIMENT")
     assert swarm("runs", "--tracking-uri", uri).out == "there are no runs yet\n"
     assert (
-        ids["wine nb"] in swarm("runs", "--tracking-uri", uri, "--experiment", bench.experiment).out
+        ids["wine nb"][:8]
+        in swarm("runs", "--tracking-uri", uri, "--experiment", bench.experiment).out
     )
     refused = swarm("runs", "--tracking-uri", uri, "--experiment", f"{bench.experiment}x")
     assert refused.status == 2
@@ -298,7 +301,7 @@ def test_the_variable_of_mlflow_is_ignored_with_a_warning(swarm, store, tmp_path
     monkeypatch.setenv("SWARM_TRACKING__URI", uri)
     said = swarm("runs")
     assert said.err == ""
-    assert ids["all"] in said.out
+    assert ids["all"][:8] in said.out
 
 
 @pytest.mark.parametrize("wrong", [("--kind", "selct"), ("--status", "done"), ("--dataset", "o'x")])

@@ -66,7 +66,6 @@ def test_the_default_configuration_gives_its_recorded_answer(
             "cost": answer["cost"],
             "confirmed_cost": answer["confirmation"]["cost"],
             "confirmed_verdict": answer["confirmation"]["verdict"],
-            "headline": answer["headline"],
             "test_costs": {
                 name: each["cost"] for name, each in answer["evaluation"]["contenders"].items()
             },
@@ -119,7 +118,6 @@ def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
             "n_fits": selector.n_fits_,
             "confirmed_cost": selector.confirmation_.cost,
             "confirmed_verdict": selector.confirmation_.verdict,
-            "headline": head.title,
             "verdict": head.verdict,
             "history_sha256": digest(selector.history_),
         },

@@ -32,6 +32,7 @@ def told(
     sizes: tuple[int, ...] = (4, 2),
     n_rows: int = 100,
     beats_guessing: bool = True,
+    goal: Any = "score",
 ) -> Headline:
     """Headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
@@ -44,7 +45,7 @@ def told(
             0.2 + gain + wave,
             0.9 * n_rows,
             0.1 * n_rows,
-            "score",
+            goal,
             0.05,
             0.95,
         )
@@ -60,16 +61,21 @@ def told(
 @pytest.mark.parametrize(
     ("evidence", "gain", "title", "first"),
     [
-        (unseen(0.01, 0.05), 0.1, "Keep these 4 of 6 features", "90 unseen rows"),
-        (unseen(-0.01, 0.05), 0.1, "No clear difference: 4 of 6 features do", "90 unseen rows"),
-        (None, 0.1, "4 of 6 features selected, not tested on unseen rows", "10 fresh folds"),
-        (None, 0.0, "4 of 6 features selected, not tested on unseen rows", "10 fresh folds"),
-        (unseen(-0.01, 0.05), 0.0, "No clear difference: 4 of 6 features do", "90 unseen rows"),
-        (unseen(-0.23, -0.07), 0.1, "Keep all 6 features", "90 unseen rows"),
-        (unseen(-0.01, 0.05), -0.1, "Keep all 6 features", "10 fresh folds"),
-        (unseen(0.01, 0.05), None, "Keep these 4 of 6 features", "90 unseen rows"),
-        (None, -0.1, "Keep all 6 features", "10 fresh folds"),
-        (unseen(math.nan, math.nan), None, "No clear difference: 4 of 6 features do", None),
+        (unseen(0.01, 0.05), 0.1, "Keep 4 of 6 columns: better than all", "90 unseen rows"),
+        (unseen(-0.01, 0.05), 0.1, "Keep 4 of 6 columns: no measurable loss", "90 unseen rows"),
+        (None, 0.1, "4 of 6 columns selected, not tested on unseen rows", "10 fresh folds"),
+        (None, 0.0, "4 of 6 columns selected, not tested on unseen rows", "10 fresh folds"),
+        (unseen(-0.01, 0.05), 0.0, "Keep 4 of 6 columns: no measurable loss", "90 unseen rows"),
+        (unseen(-0.23, -0.07), 0.1, "Keep all 6 columns: the best 4 are worse", "90 unseen rows"),
+        (unseen(-0.01, 0.05), -0.1, "Keep all 6 columns: the best 4 are worse", "10 fresh folds"),
+        (unseen(0.01, 0.05), None, "Keep 4 of 6 columns: better than all", "90 unseen rows"),
+        (None, -0.1, "Keep all 6 columns: the best 4 are worse", "10 fresh folds"),
+        (
+            unseen(math.nan, math.nan),
+            None,
+            "4 of 6 columns selected, with too few unseen rows to compare",
+            None,
+        ),
     ],
 )
 def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
@@ -88,8 +94,8 @@ def test_all_features_are_not_compared_with_themselves() -> None:
     for evidence in (None, unseen(0.0, 0.0)):
         for gain in (None, 0.0):
             head = told(AUC, evidence, gain, sizes=(6, 2))
-            assert head.title == "Keep all 6 features"
-            assert all("0.800 with all features." in text for text in head.sentences())
+            assert head.title == "Keep all 6 columns"
+            assert all("0.800 with all." in text for text in head.sentences())
             assert len(head.evidence) == (evidence is not None) + (gain is not None)
             assert not head.names_features
 
@@ -99,23 +105,23 @@ def test_forbidden_columns_do_not_count_among_all_features() -> None:
     result: Any = SimpleNamespace(
         features=SPACE.columns[:5], space=space, confirmation=None, cost=0.15
     )
-    assert headline(result, AUC).title == "Keep all 5 features"
+    assert headline(result, AUC).title == "Keep all 5 columns"
     result.space = SearchSpace.build(["x0"])
     result.features = ["x0"]
-    assert headline(result, AUC).title == "Keep the only feature"
+    assert headline(result, AUC).title == "Keep the only column"
 
 
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
     (fresh,) = told(AUC, None, 0.1).evidence
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))
     assert fresh.low < 0.1 < fresh.high
-    said = "ROC AUC on 10 fresh folds: 0.800, with all 0.700; +0.100 (+"
-    assert sentence(fresh).startswith(said)
+    said = "ROC AUC on 10 fresh folds: 0.800 with 4, 0.700 with all; +0.100 (+"
+    assert sentence(fresh, 4).startswith(said)
     (error,) = told(RMSE, None, 0.1).evidence
     assert (error.chosen, error.everything) == pytest.approx((0.2, 0.3))
     assert error.low < -0.1 < error.high < 0
     assert error.outcome == "better"
-    assert "RMSE on 10 fresh folds: 0.200, with all 0.300; -0.100 (-" in sentence(error)
+    assert "RMSE on 10 fresh folds: 0.200 with 4, 0.300 with all; -0.100 (-" in sentence(error, 4)
     assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
     assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
     assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
@@ -132,24 +138,40 @@ def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
     for evidence in (unseen(0.01, 0.05), unseen(-0.01, 0.05)):
         beaten = told(AUC, evidence, 0.1)
         head = told(AUC, evidence, 0.1, beats_guessing=False)
-        assert head.title == "No clear gain over guessing, with 4 of 6 features or with all"
-        assert beaten.offer
-        assert head.offer == ""
+        assert head.title == "Any model guesses: no columns beat ignoring them"
+        assert beaten.alternative
+        assert head.alternative == ""
 
 
-def test_the_smallest_subset_that_is_not_worse_is_offered_unless_it_is_the_answer() -> None:
-    offer = told(AUC, None, 0.0).offer
-    assert "not worse than all by more than 0.05 in cost" in offer
-    assert "keeps 2" in offer
-    assert "x0, x1." in offer
-    assert told(AUC, None, 0.0, (2, 4)).offer == ""
-    # Nor are all features, which are not worse than themselves.
-    assert told(AUC, None, 0.0, (4, 6)).offer == ""
-    assert told(AUC, None, -0.3).offer == ""
-    assert told(AUC, unseen(0.01, 0.05), None).offer == ""
+@pytest.mark.parametrize(
+    ("gain", "sizes", "kept"),
+    [
+        # The result has the lowest cost: the smallest subset that is not worse than all features.
+        (0.0, (4, 2), 2),
+        (0.0, (2, 4), None),
+        # Nor are all features, which are not worse than themselves.
+        (0.0, (4, 6), None),
+        (-0.3, (4, 2), None),
+        (None, (4, 2), None),
+    ],
+)
+def test_the_subset_of_another_goal_is_named_unless_it_is_the_answer(
+    gain: float | None, sizes: tuple[int, ...], kept: int | None
+) -> None:
+    told_of = told(AUC, unseen(0.01, 0.05), gain, sizes).alternative
+    if kept is None:
+        assert told_of == ""
+    else:
+        assert f"keeps {kept} columns, ROC AUC 0.799 on fresh folds" in told_of
+        assert f"these {sizes[0]} have 0.800: x0, x1." in told_of
+
+
+def test_a_result_that_has_not_the_lowest_cost_is_told_with_the_one_that_has() -> None:
+    alternative = told(AUC, unseen(0.01, 0.05), 0.1, goal="balanced").alternative
+    assert alternative.startswith("Goal 'score' keeps 4 columns, ROC AUC 0.800")
 
 
 def test_all_features_that_cannot_be_fitted_are_no_alternative() -> None:
     head = told(AUC, None, math.inf)
-    assert head.title == "Keep these 4 of 6 features"
+    assert head.title == "Keep 4 of 6 columns: better than all"
     assert head.evidence == ()

@@ -97,7 +97,7 @@ def workflow(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed
 def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
-    assert library.python(block, "-W", "error::ImportWarning").startswith("Keep these ")
+    assert library.python(block, "-W", "error::ImportWarning").startswith("Keep ")
     names = library.distributions()
     assert len(names) <= MOST_DISTRIBUTIONS, names
     assert not {"prefect", "mlflow", "matplotlib"} & set(names)

@@ -382,8 +382,8 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     outcome = select(unasked, None, 0)
     print_summary(outcome, unasked)
     said = " ".join(capsys.readouterr().out.split())
-    assert outcome.headline.title == "Keep all 8 features"
-    assert "Keep all 8 features" in said
+    assert outcome.headline.title == "Keep all 8 columns: the best 1 is worse"
+    assert outcome.headline.title in said
     assert "RMSE on 36 unseen rows: 1." in said
     assert outcome.declined
     assert not outcome.model_uri.startswith("models:/lost/")

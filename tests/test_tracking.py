@@ -37,6 +37,23 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     assert sum(key.startswith("t") for key in found.data.tags) == 120
 
 
+def test_the_first_characters_of_an_id_find_its_run(tracking: Tracking) -> None:
+    run_id = tracking.start_run("one of many", {})
+    assert tracking.run(run_id[:8]).info.run_id == run_id
+    # Three are too few, whatever runs there are.
+    with pytest.raises(InputError, match="no run"):
+        tracking.run(run_id[:3])
+
+
+def test_first_characters_of_several_ids_are_refused(
+    tracking: Tracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [tracking.run(tracking.start_run("twin", {})) for _ in range(2)]
+    monkeypatch.setattr(tracking.client, "search_runs", lambda *_, **__: runs)
+    with pytest.raises(InputError, match="several runs begin with 'abcd'"):
+        tracking.run("abcd")
+
+
 @pytest.mark.parametrize("run_id", ["0123456789abcdef", "no such run!", "a deleted one"])
 def test_a_run_that_is_not_there_is_bad_input(tracking: Tracking, run_id: str) -> None:
     words = f"no run '{run_id}'"

@@ -21,6 +21,7 @@ from flows.cli.options import (
     echo_json,
     interruptible,
     loaded,
+    run_of,
     starting,
 )
 from swarm.errors import ConfigError
@@ -66,12 +67,13 @@ def resume(
 
     Example: swarm resume RUN_ID --set budget.epochs=200
     """
+    store, run_id = run_of(run_id, tracking_uri)
 
     def load() -> SelectConfig:
         from conf.load import from_yaml, of_kind
         from conf.schema import RefreshConfig, SelectConfig
 
-        text = artifact_of(run_id, "config.yaml", tracking_uri)
+        text = artifact_of(store, run_id, "config.yaml")
         origin = f"the configuration of run {run_id}"
         read = from_yaml(text, origin, set_ or (), {})
         config = of_kind(SelectConfig, read, origin, "CONFIG")

@@ -20,6 +20,7 @@ from tasks.tracking.store import load_mlflow
 if TYPE_CHECKING:
     from conf.load import AnyConfig
     from conf.stores import TrackingSection
+    from tasks.tracking import Tracking
 
 C = TypeVar("C", bound="AnyConfig")
 
@@ -37,7 +38,7 @@ Mute = Annotated[
         "--mute", metavar="CODE", help="Do not report findings with this code: --mute SWM112."
     ),
 ]
-RunId = Annotated[str, typer.Argument(help="Id of an MLflow run.")]
+RunId = Annotated[str, typer.Argument(help="Id of an MLflow run, or its first characters.")]
 Uri = Annotated[
     str | None,
     typer.Option(
@@ -131,7 +132,7 @@ def _may_exist(section: TrackingSection) -> bool:
     return not is_sqlite(address) or sqlite_file(address).exists()
 
 
-def tracking_of(uri: str | None, *, create: bool = False, by_id: bool = False) -> Any:
+def tracking_of(uri: str | None, *, create: bool = False, by_id: bool = False) -> Tracking:
     """Open a tracking store; default: that of the configuration `default`.
 
     An SQLite file that does not exist is an InputError, unless it may be created. To read runs by
@@ -171,9 +172,12 @@ def _tracking_section(uri: str | None) -> TrackingSection:
     return load_as(SelectConfig, "default", given).tracking
 
 
-def artifact_of(run_id: str, path: str, uri: str | None) -> str:
-    """Read a text artifact of a run."""
+def run_of(run_id: str, uri: str | None) -> tuple[Tracking, str]:
+    """Return the store of a run and its full id, of which the first characters are enough."""
     store = tracking_of(uri, by_id=True)
-    store.run(run_id)  # InputError if there is no such run
-    text: str = store.download(run_id, path).read_text(encoding="utf-8")
-    return text
+    return store, store.run(run_id).info.run_id
+
+
+def artifact_of(store: Tracking, run_id: str, path: str) -> str:
+    """Read a text artifact of a run."""
+    return store.download(run_id, path).read_text(encoding="utf-8")

@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.cli.options import AsJson, RunId, Uri, artifact_of, echo_json, has_runs, tracking_of
+from flows.cli.options import (
+    AsJson,
+    RunId,
+    Uri,
+    artifact_of,
+    echo_json,
+    has_runs,
+    run_of,
+    tracking_of,
+)
 from flows.prefect_server import prefect_is_there
 from flows.terminal import echo
 from swarm.errors import InputError
@@ -111,11 +120,13 @@ def _record(run: Any) -> dict[str, Any]:
 
 
 def _print(found: list[Any]) -> None:
+    from tasks.tracking.client import SHORT_ID
+
     for run in found:
         tags, status = run.data.tags, run.info.status.lower()
         headline = tags.get("headline", status) if status == "finished" else status
         started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
-        line = f"{run.info.run_id}  {started}  {run.info.run_name or ''}"
+        line = f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name or ''}"
         echo(line, f"  {headline}{_score(run)}", indent=2)
 
 
@@ -166,7 +177,8 @@ def features(
         from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
-    text = artifact_of(run_id, "features.json", tracking_uri)
+    store, run_id = run_of(run_id, tracking_uri)
+    text = artifact_of(store, run_id, "features.json")
     if as_json:
         typer.echo(text.rstrip())
         return
@@ -200,7 +212,7 @@ def report(
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
 
-    page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
+    page = _page_of(*run_of(run_id, tracking_uri))
     # Permissions of a new file.
     mask = os.umask(0)
     os.umask(mask)

@@ -56,11 +56,10 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
     # All features gain nothing over themselves.
     unneeded = _is_everything(result) or confirmation.verdict == "better"
     if gain is not None and not unneeded:
-        where = "below 0" if confirmation.verdict == "worse" else "an interval that contains 0"
         yield make_finding(
             "SWM202",
-            f"on {confirmation.n_folds} fresh folds the gain over all features is "
-            f"{gain.mean:+z.4f} ({gain.low:+z.4f} to {gain.high:+z.4f}), {where}",
+            f"on {confirmation.n_folds} fresh folds all columns cost {gain.mean:+z.4f} more "
+            f"({gain.low:+z.4f} to {gain.high:+z.4f})",
         )
     if confirmation.missed:
         yield make_finding(
@@ -81,9 +80,9 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
         counts = np.unique(target, return_counts=True)[1]
         rows = min(rows, int(counts.min()) * len(counts))
         if rows < len(target):
-            counted += f", {counts.min():,} of them of the rarest class"
+            counted += f" with {counts.min():,} of the rarest class"
     if tried >= 2 and rows < _ROWS_PER_LOG_SUBSET * math.log(tried):
-        yield make_finding("SWM205", f"{tried:,} distinct subsets were tried on {counted}")
+        yield make_finding("SWM205", f"{tried:,} subsets were compared on {counted}")
 
 
 def _agreement(result: SearchResult) -> Iterator[Finding]:
@@ -95,7 +94,7 @@ def _agreement(result: SearchResult) -> Iterator[Finding]:
     if not math.isnan(index) and interpret_index(index) == "poor":
         yield make_finding(
             "SWM206",
-            f"the {len(held):,} final subsets of the search have a stability index of {index:.2f}",
+            f"the {len(held):,} final subsets hardly agree: stability {index:.2f} of 1",
         )
 
 
@@ -119,8 +118,8 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
     if optimism > 0 and difference(optimism, gain) >= 0:
         yield make_finding(
             "SWM203",
-            f"the optimism of the best subset is {optimism:+z.4f}, and its gain over all features "
-            f"on the test rows {gain:+z.4f}",
+            f"on the test rows the subset costs {optimism:+z.4f} more than in the search, and "
+            f"{gain:+z.4f} less than all columns",
         )
 
 
@@ -133,12 +132,10 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
         # Undefined, or the draws are the selection, as of all features.
         return
     interval = "" if math.isnan(low) else f" ({low:+z.3f} to {high:+z.3f})"
-    own = _selection(judgement)
-    others = "ensembles of random subsets" if own == "the ensemble" else "random subsets"
     yield make_finding(
         "SWM204",
-        f"{own} differs from {others} by {row['difference']:+z.3f}"
-        f"{interval} in {display_name(judgement.metrics[0])}",
+        f"random columns score as well as {_selection(judgement)}: "
+        f"{display_name(judgement.metrics[0])} {row['difference']:+z.3f}{interval}",
     )
 
 

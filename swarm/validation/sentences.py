@@ -42,51 +42,58 @@ def unseen_rows(n_rows: int, n_groups: int | None) -> str:
 
 
 def title(head: Headline) -> str:
-    """Return one of three headlines, or the statement that their evidence is missing."""
+    """Return the recommendation, no stronger than its evidence."""
     few, everything = f"{head.n_features:,}", f"{head.n_available:,}"
-    noun = "feature" if head.n_available == 1 else "features"
+    noun = "column" if head.n_available == 1 else "columns"
     if not head.beats_guessing:
-        return f"No clear gain over guessing, with {few} of {everything} {noun} or with all"
-    if head.n_features == head.n_available == 1:
-        return "Keep the only feature"
-    if head.n_features == head.n_available or head.verdict == "worse":
-        return f"Keep all {everything} {noun}"
+        return "Any model guesses: no columns beat ignoring them"
+    if head.n_features == head.n_available:
+        return f"Keep all {everything} columns" if head.n_available > 1 else "Keep the only column"
+    if head.verdict == "worse":
+        verb = "is" if head.n_features == 1 else "are"
+        return f"Keep all {everything} {noun}: the best {few} {verb} worse"
     if head.verdict == "better":
-        return f"Keep these {few} of {everything} {noun}"
+        return f"Keep {few} of {everything} {noun}: better than all"
     if not head.evidence:
         return f"{few} of {everything} {noun} selected, not compared with all"
     if not head.tested:
         return f"{few} of {everything} {noun} selected, not tested on unseen rows"
-    return f"No clear difference: {few} of {everything} {noun} do"
+    if math.isnan(head.evidence[0].low):
+        return f"{few} of {everything} {noun} selected, with too few unseen rows to compare"
+    return f"Keep {few} of {everything} {noun}: no measurable loss"
 
 
-def evidence(verdict: Verdict) -> str:
+def evidence(verdict: Verdict, n_features: int) -> str:
     """State both values of a verdict and their difference; of all features, their value alone."""
     text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {number(verdict.chosen)}"
     if verdict.subset == "all features":
-        return f"{text} with all features."
-    text = f"{text}, with all {number(verdict.everything)}"
+        return f"{text} with all."
+    text = f"{text} with {n_features:,}, {number(verdict.everything)} with all"
     if math.isnan(verdict.low):
         return f"{text}."
     low, high = signed(verdict.low), signed(verdict.high)
     return f"{text}; {signed(verdict.difference)} ({low} to {high})."
 
 
-def offer(result: SearchResult) -> str:
-    """Name the smallest subset not worse than all features, if it is neither the result nor all."""
+def alternative(result: SearchResult, scoring: Scoring) -> str:
+    """Name the confirmed subset that another goal would keep, with its score on fresh folds.
+
+    It is the one with the lowest cost, or if that is the result, the smallest that is not worse
+    than all features; empty if that is the result too, or all features.
+    """
     confirmation = result.confirmation
     if confirmation is None:
         return ""
-    row, masks = confirmation.smallest, confirmation.candidates.masks
-    if row is None or row == confirmation.chosen:
+    table, chosen = confirmation.candidates, confirmation.chosen
+    goal, row = ("score", 0) if chosen else ("size", confirmation.smallest)
+    if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
         return ""
-    # A row of all features is not worse than itself.
-    if (masks[row] | result.space.forbidden).all():
-        return ""
-    names = result.space.subset(masks[row])
+    names, kept = result.space.subset(table.masks[row]), len(result.features)
+    score, own = (number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen))
+    columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
-        f"Goal 'size' keeps {len(names)}, not worse than all by more than {confirmation.margin:g} "
-        f"in cost at {confirmation.confidence:.0%}: {listed(names)}."
+        f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on fresh folds "
+        f"where these {kept:,} have {own}: {listed(names)}."
     )
 
 

@@ -81,9 +81,8 @@ class Headline:
     n_available: int
     # that which supports the verdict first, the test rows before the fresh folds
     evidence: tuple[Verdict, ...] = ()
-    # The smallest subset that is not worse than all features; empty if it is the chosen one, or
-    # nothing beats guessing.
-    offer: str = ""
+    # The subset that another goal would keep; empty if there is none, or nothing beats guessing.
+    alternative: str = ""
     searched: str = ""  # score of the chosen subset in the search, and the winner's curse
     # Whether the chosen columns were compared with all on rows that no search saw, or all features
     # cannot be fitted.
@@ -97,7 +96,7 @@ class Headline:
 
     @property
     def title(self) -> str:
-        """One of three headlines, or the statement that their evidence is missing."""
+        """The recommendation, or the statement that its evidence is missing."""
         return sentences.title(self)
 
     @property
@@ -112,7 +111,7 @@ class Headline:
 
     def sentences(self) -> list[str]:
         """Return the evidence, a sentence each."""
-        return [sentences.evidence(verdict) for verdict in self.evidence]
+        return [sentences.evidence(verdict, self.n_features) for verdict in self.evidence]
 
 
 def headline(
@@ -148,7 +147,7 @@ def headline(
         n_features=len(result.features),
         n_available=result.space.n_allowed,
         evidence=tuple(verdicts),
-        offer=sentences.offer(result) if beats_guessing else "",
+        alternative=sentences.alternative(result, scoring) if beats_guessing else "",
         searched=sentences.searched(result, scoring, tested),
         tested=tested,
         beats_guessing=beats_guessing,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
@@ -50,6 +51,9 @@ _VIEW_TAG = f"mlflow.sharedViewState.{_VIEW_NAME}"
 _WORKFLOW = "workflowType=machine_learning"
 # Number of runs read per request.
 _PAGE = 1000
+# Characters of an id that name a run on the terminal, and the fewest that are looked up.
+SHORT_ID = 8
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,31}")
 
 
 def open_tracking(
@@ -246,7 +250,10 @@ class Tracking:
             end_run(self.client, run_id, status, error)
 
     def run(self, run_id: str) -> Any:
-        """Return an ``mlflow.entities.Run``; InputError if it does not exist or was deleted."""
+        """Return an ``mlflow.entities.Run``, whose id may be abbreviated.
+
+        InputError if it does not exist or was deleted.
+        """
         from mlflow.exceptions import MlflowException
 
         with store_errors(self.uri, f"look up the run {run_id!r}"):
@@ -255,14 +262,26 @@ class Tracking:
             except MlflowException as error:
                 if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                     raise
-                named = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
-                raise InputError(
-                    f"there is no run {run_id!r} in {self.label}; `swarm runs{named}{self.option}`"
-                    " lists them"
-                ) from None
+                found = self._run_that_begins(run_id)
         if found.info.lifecycle_stage != "active":
             raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
         return found
+
+    def _run_that_begins(self, start: str) -> Any:
+        """Return the one run whose id begins so; InputError if there is none, or several."""
+        runs: list[Any] = []
+        if _ABBREVIATED.fullmatch(start):
+            experiments = [each.experiment_id for each in self.client.search_experiments()]
+            begins = f"attributes.run_id LIKE '{start}%'"
+            runs = list(self.client.search_runs(experiments, begins, max_results=2))
+        if len(runs) == 1:
+            return runs[0]
+        named = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
+        begun = f"the ids of several runs begin with {start!r}" if runs else f"no run {start!r}"
+        verb = "" if runs else "there is "
+        raise InputError(
+            f"{verb}{begun} in {self.label}; `swarm runs{named}{self.option}` lists them"
+        )
 
     def runs(self, filter_string: str, doing: str = "search the runs") -> Iterator[Any]:
         """Yield the runs of the experiment that match the filter, the latest first."""
