@@ -1,12 +1,10 @@
-"""The select flow: one run, a record that can be believed, and the same answer every time."""
+"""The select flow: one run, and a record of it that can be believed."""
 
 from __future__ import annotations
 
 import io
 import json
 import socket
-import time
-from copy import copy
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -16,19 +14,14 @@ import pandas as pd
 import psutil
 import pytest
 
-from conf.load import as_yaml, flatten, from_yaml
+from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
-from flows.answer import Outcome, _digest
-from flows.configured import archive_url
+from flows.answer import Outcome
 from flows.flow_runs import mark_run
 from flows.select import select
 from flows.summary import print_summary
 from flows.terminal import store_option
-from swarm.ensemble import SubsetEnsemble
-from swarm.errors import ConfigError, EvaluationError, StoreError
-from swarm.search.driver import Driver
 from swarm.validation.contenders import CONTENDERS
-from tasks.refresh.lock import run_lock
 from tasks.tracking.writes import accepted_key
 from tests.servers import happens
 from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
@@ -58,37 +51,26 @@ def frame_of(data: bytes) -> pd.DataFrame:
     return pd.read_parquet(io.BytesIO(data))
 
 
-def newest(bench: Bench) -> str:
-    return str(bench.runs()[0].info.run_id)
-
-
-def fits(outcome: Outcome) -> int:
-    return int(outcome.result.work["fits"].sum())
-
-
 def test_a_run_leaves_one_finished_run_in_mlflow(first):
     bench, _, outcome = first
-    assert bench.statuses() == ["FINISHED"]
+    assert (bench.statuses(), outcome.unsent) == (["FINISHED"], "")
     run = run_of(bench, outcome.run_id)
     tags = run.data.tags
-    assert (tags["strategy"], tags["seed"], tags["task"]) == ("multiswarm", "0", "binary")
+    told = {"strategy": "multiswarm", "seed": "0", "task": "binary", "kind": "select"}
+    told |= {"estimator": "LGBMClassifier", "stopped": "epochs", "model": outcome.model_uri}
+    told |= {"dataset": "table", "config": "small", "verdict": outcome.judgement.sentence()}
+    assert told.items() <= tags.items()
     assert tags["data"].startswith("file:")
-    assert tags["estimator"] == "LGBMClassifier"
-    assert tags["stopped"] == "epochs"
-    assert tags["model"] == outcome.model_uri
-    assert tags["verdict"] == outcome.judgement.sentence()
     note = tags["mlflow.note.content"]
     assert note.endswith("eight columns")
     assert note.startswith(outcome.markdown())
     assert f"runs/{outcome.run_id}/artifacts/report.html" in note
     assert run.info.run_name == "table-multiswarm-0"
-    assert (tags["kind"], tags["dataset"], tags["config"]) == ("select", "table", "small")
     assert len(tags["problem"]) == 32
     assert {"version.lightgbm", "version.numpy", "version.prefect"} <= set(tags)
     assert "error" not in tags
     sets = {each.dataset.name: each.tags[0].value for each in run.inputs.dataset_inputs}
     assert sets == {"table": "training", "table-test": "eval"}
-    assert outcome.unsent == ""
 
 
 def test_the_parameters_of_a_run_are_what_its_file_changes_and_none_is_null(first):
@@ -145,10 +127,9 @@ def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
         done = api.read_flow_run(tags["prefect.flow_run"])
         of_the_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[done.id]))
         # Prefect sends what is logged in batches, every other second.
-        deadline = time.monotonic() + 30
-        while missing := wanted - {line.message for line in api.read_logs(of_the_run)}:
-            assert time.monotonic() < deadline, missing
-            time.sleep(0.2)
+        assert happens(
+            lambda: wanted <= {line.message for line in api.read_logs(of_the_run)}, 120
+        ), wanted
     assert done.name == "table/multiswarm/seed 0"
     assert set(done.tags) == {"swarm", "select"}
     assert tags["prefect.url"].endswith(f"/runs/flow-run/{done.id}")
@@ -180,7 +161,7 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
             }
 
         # Prefect stores what it knows of tasks a moment after they ran.
-        assert happens(lambda: set(chain) <= upstream().keys(), 60)
+        assert happens(lambda: set(chain) <= upstream().keys(), 120)
         found = upstream()
     assert [step for last, step in pairwise(chain) if last not in found[step]] == []
 
@@ -275,7 +256,8 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     assert {entry.path for entry in figures} == {f"figures/{name}.png" for name in names}
     assert all(entry.file_size > 1000 for entry in figures)
     page = bench.artifact(run_id, "report.html").decode()
-    assert all(name in page for name in outcome.result.features)
+    _, _, losses = page.partition("Loss when a feature is dropped")
+    assert all(name in losses for name in outcome.result.features)
     subsets = pd.read_csv(io.BytesIO(bench.artifact(run_id, "subsets.csv")))
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]
     assert len(subsets) == 4
@@ -296,6 +278,12 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     assert outcome.result.state.best_cost == min(known.values())
     assert answer["cost"] == known[json.dumps(answer["features"])]
     assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
+    # The ensemble is made of these.
+    (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
+    place = bench.tracking.client.get_logged_model(model.model_id).artifact_location
+    (spec,) = Path(place.removeprefix("file://")).rglob("ensemble.json")
+    members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
+    assert members == [subset["features"] for subset in answer["subsets"]]
 
 
 def test_a_run_names_what_proposed_each_subset(first):
@@ -353,17 +341,6 @@ def test_the_registered_model_predicts_as_the_ensemble(first):
     assert predicted[rows].tolist() == outcome.judgement.predictions["ensemble"].tolist()
 
 
-def test_the_ensemble_is_made_of_the_subsets_in_features_json(first):
-    bench, _, outcome = first
-    answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
-    (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
-    place = bench.tracking.client.get_logged_model(model.model_id).artifact_location
-    folder = Path(place.removeprefix("file://"))
-    (spec,) = folder.rglob("ensemble.json")
-    members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
-    assert members == [subset["features"] for subset in answer["subsets"]]
-
-
 @pytest.mark.slow
 def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     bench, _, _ = first
@@ -399,14 +376,6 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     assert version.source == f"models:/{model.model_id}"
 
 
-def test_a_resume_with_another_vote_does_not_keep_the_stored_model(first):
-    ensemble = copy(first[2].ensemble)
-    stored = _digest(ensemble)
-    assert _digest(copy(ensemble)) == stored
-    ensemble.vote_ = "any"
-    assert _digest(ensemble) != stored
-
-
 @pytest.fixture(scope="module")
 def bounded(first: tuple[Bench, SelectConfig, Outcome]) -> tuple[SelectConfig, Outcome]:
     """The same search, with an ensemble of as many columns as its best subset has."""
@@ -433,14 +402,6 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first
     assert f"{len(together)} columns together" in page
 
 
-def test_the_report_has_the_loss_without_each_chosen_feature(first):
-    bench, _, outcome = first
-    page = bench.artifact(outcome.run_id, "report.html").decode()
-    _, _, losses = page.partition("Loss when a feature is dropped")
-    assert losses
-    assert all(name in losses for name in outcome.result.features)
-
-
 def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):
     bench, _, _ = first
     config, outcome = bounded
@@ -449,151 +410,6 @@ def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):
     assert outcome.model_uri.startswith("models:/m-")
     assert "stored with the run" in " ".join(capsys.readouterr().out.split())
     assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
-
-
-@pytest.mark.usefixtures("plain")
-def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first):
-    bench, config, outcome = first
-    again = select(config, None, 0)
-    assert fits(outcome) > 0
-    assert fits(again) == 0
-    assert again.run_id != outcome.run_id
-    assert bench.answer(again.run_id) == bench.answer(outcome.run_id)
-    last = run_of(bench, again.run_id).data.metrics
-    before = run_of(bench, outcome.run_id).data.metrics
-    assert last["spent/fits"] == before["spent/fits"] > 0
-
-
-@pytest.mark.usefixtures("plain")
-def test_an_epoch_that_fails_twice_is_the_same_epoch_again(first, bench, monkeypatch):
-    reference, _, outcome = first
-    step, calls = Driver.step, []
-
-    def shaky(self: Driver, state: Any) -> Any:
-        calls.append(state.epoch + 1)
-        moved = step(self, state)
-        if calls.count(2) in (1, 2) and calls[-1] == 2:
-            raise OSError("the network is away")
-        return moved
-
-    monkeypatch.setattr(Driver, "step", shaky)
-    disturbed = select(bench.config(), None, 0)
-    assert calls == [1, 2, 2, 2, 3, 4]
-    assert bench.statuses() == ["FINISHED"]
-    assert bench.answer(disturbed.run_id) == reference.answer(outcome.run_id)
-    for name in ("epoch/n_features", "spent/fits", "work/fits"):
-        assert bench.steps(disturbed.run_id, name) == [1, 2, 3, 4]
-    tags = run_of(bench, disturbed.run_id).data.tags
-    assert tags["answer"] == run_of(reference, outcome.run_id).data.tags["answer"]
-
-
-@pytest.mark.usefixtures("plain")
-def test_what_follows_the_epochs_is_tried_again_and_an_error_that_stays_is_raised_once(
-    first, bench, monkeypatch
-):
-    reference, _, outcome = first
-    fit, calls = SubsetEnsemble.fit, []
-
-    def shaky(self: SubsetEnsemble, *args: Any, **options: Any) -> Any:
-        calls.append(1)
-        if len(calls) < 3:
-            raise ConnectionError("the network is away")
-        return fit(self, *args, **options)
-
-    monkeypatch.setattr(SubsetEnsemble, "fit", shaky)
-    disturbed = select(bench.config(), None, 0)
-    assert len(calls) >= 3
-    assert bench.answer(disturbed.run_id) == reference.answer(outcome.run_id)
-    calls.clear()
-
-    def broken(self: Driver, state: Any) -> Any:
-        calls.append(1)
-        raise EvaluationError("16 of 16 evaluations failed")
-
-    monkeypatch.setattr(Driver, "step", broken)
-    with pytest.raises(EvaluationError, match="16 of 16"):
-        select(bench.config(), None, 0)
-    assert len(calls) == 1
-
-
-@pytest.mark.usefixtures("plain")
-def test_a_search_that_fails_leaves_a_failed_run_that_can_be_resumed_and_forgets_its_error(
-    first, bench, monkeypatch
-):
-    reference, _, outcome = first
-    step = Driver.step
-
-    def broken(self: Driver, state: Any) -> Any:
-        if state.epoch == 2:
-            raise EvaluationError("nothing can be trained here")
-        return step(self, state)
-
-    config = bench.config()
-    monkeypatch.setattr(Driver, "step", broken)
-    with pytest.raises(EvaluationError, match="nothing can be trained"):
-        select(config, None, 0)
-    monkeypatch.setattr(Driver, "step", step)
-    (run,) = bench.runs()
-    assert run.info.status == "FAILED"
-    assert run.data.tags["error"] == "nothing can be trained here"
-    resumed = select(config, run.info.run_id, 0)
-    assert resumed.run_id == run.info.run_id
-    assert bench.statuses() == ["FINISHED"]
-    assert "error" not in run_of(bench, run.info.run_id).data.tags
-    assert bench.steps(run.info.run_id) == [1, 2, 3, 4]
-    assert bench.answer(run.info.run_id) == reference.answer(outcome.run_id)
-
-
-@pytest.mark.usefixtures("plain")
-def test_resuming_with_a_larger_budget_extends_the_run(first, bench):
-    reference, _, outcome = first
-    short = select(bench.config(budget={"epochs": 2}), None, 0)
-    assert bench.steps(short.run_id) == [1, 2]
-    longer = select(bench.config(), short.run_id, 0)
-    assert bench.statuses() == ["FINISHED"]
-    assert longer.result.state.epoch == 4
-    for name in ("epoch/n_features", "work/fits"):
-        assert bench.steps(short.run_id, name) == [1, 2, 3, 4]
-    assert bench.answer(short.run_id) == reference.answer(outcome.run_id)
-    pairs = (bench, short.run_id), (reference, outcome.run_id)
-    metrics = (run_of(*pair).data.metrics for pair in pairs)
-    ours, theirs = ({k: v for k, v in each.items() if "test" in k} for each in metrics)
-    assert ours == theirs
-    kept = from_yaml(bench.artifact(short.run_id, "config.yaml").decode(), env={})
-    assert kept.budget.epochs == 4
-    run = run_of(bench, short.run_id)
-    assert run.data.params["budget.epochs"] == "2"
-    assert run.data.tags["budget.epochs"] == "4"
-
-
-def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_process(
-    first, bench, monkeypatch
-):
-    reference, _, outcome = first
-    url = archive_url(reference.config().archive)
-    with pytest.raises(ConfigError, match=r"budget\.epochs is 2, but the run .* finished 4 epochs"):
-        select(reference.config(budget={"epochs": 2}), outcome.run_id, 0)
-    with run_lock(url, outcome.run_id), pytest.raises(StoreError, match="another process is"):
-        select(reference.config(), outcome.run_id, 0)
-    tags = run_of(reference, outcome.run_id).data.tags
-    assert tags["stopped"] == "epochs"
-    assert "error" not in tags
-    # A new run is locked from its start.
-    monkeypatch.setattr(Driver, "step", lambda *_: run_lock(url, newest(bench)).__enter__())
-    with pytest.raises(StoreError, match="another process"):
-        select(bench.config(archive={"url": url}), None, 0)
-
-
-@pytest.mark.usefixtures("plain")
-@pytest.mark.parametrize("name", ["evaluations", "distinct", "fits"])
-def test_a_resume_with_a_smaller_budget_is_refused_and_with_the_same_it_is_not(bench, name):
-    limit = {"evaluations": 20, "distinct": 18, "fits": 40}[name]
-    config = bench.config(budget={"epochs": None, name: limit})
-    run_id = select(config, None, 0).run_id
-    with pytest.raises(ConfigError, match=rf"budget\.{name} is 3, but the run .* has finished"):
-        select(bench.config(budget={"epochs": None, name: 3}), run_id, 0)
-    assert select(config, run_id, 0).run_id == run_id
-    assert run_of(bench, run_id).info.status == "FINISHED"
 
 
 @pytest.mark.usefixtures("plain")
@@ -613,39 +429,6 @@ def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, m
     assert run_of(bench, outcome.run_id).data.tags["stopped"] == "epochs"
     assert outcome.result.confirmation is None
     assert select(config, outcome.run_id, 0).result.confirmation is not None
-
-
-@pytest.mark.parametrize(
-    ("sections", "named"),
-    [
-        ({"seed": 7}, "seed"),
-        ({"strategy": {"params": {"n_particles": 6}}}, "strategy.params.n_particles"),
-        ({"space": {"forbidden": ["x7"]}}, "space.forbidden"),
-        ({"prepare": {"n_clusters": 3}}, "prepare.n_clusters"),
-        ({"strategy": {"name": "random", "params": {}}}, "strategy"),
-        ({"warm": [["x0"]]}, "warm"),
-    ],
-    ids=["seed", "parameter", "constraint", "clusters", "strategy", "warm start"],
-)
-def test_a_resumed_search_must_be_the_same_search(first, sections, named):
-    bench, _, outcome = first
-    with pytest.raises(ConfigError) as told:
-        select(bench.config(**sections), outcome.run_id, 0)
-    assert named in str(told.value)
-    assert len(str(told.value).splitlines()) == 1
-    assert run_of(bench, outcome.run_id).info.status == "FINISHED"
-
-
-def test_a_resumed_run_whose_data_changed_is_refused(first):
-    bench, _, outcome = first
-    changed = bench.folder / "changed.csv"
-    table(seed=1).to_csv(changed, index=False)
-    with pytest.raises(ConfigError, match=r"started with data.path '.*table.csv' but now"):
-        select(bench.config(data={"path": str(changed)}), outcome.run_id, 0)
-    table().head(100).to_csv(changed, index=False)
-    with pytest.raises(ConfigError, match="started with rows '84' but now it is '70'"):
-        select(bench.config(data={"path": str(changed)}), outcome.run_id, 0)
-    assert run_of(bench, outcome.run_id).info.status == "FINISHED"
 
 
 @pytest.mark.usefixtures("plain")
