@@ -19,7 +19,7 @@ import sqlalchemy as sa
 from tests.servers import free_port
 
 VARIABLE = "SWARM_TEST_POSTGRES"
-_SECONDS = 60.0
+_SECONDS = 240.0
 
 
 class NoPostgres(Exception):

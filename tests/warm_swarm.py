@@ -167,7 +167,7 @@ class Command:
             if int(group) == self.pid and not state.startswith("Z")
         }
 
-    def left(self, seconds: float = 5.0) -> dict[int, str]:
+    def left(self, seconds: float = 120.0) -> dict[int, str]:
         """Return what is left of the group once its helpers have had time to notice the end."""
         deadline = time.monotonic() + seconds
         while (found := self.family()) and time.monotonic() < deadline:
