@@ -17,7 +17,6 @@ from flows.compare import ComparisonRun, FailedSearches, compare
 from flows.summary import print_comparison
 from swarm.errors import ConfigError, DataError, SpaceError
 from swarm.problem.scoring import Scoring
-from swarm.report.comparison import sentences
 from swarm.strategies.catalogue import registry
 from tasks.comparison import SearchRuns
 from tasks.search_cell import CellResult
@@ -28,6 +27,7 @@ from tests.small_run import Bench
 
 BUNDLED = {"source": "bundled"}
 STRATEGIES = ["multiswarm", "random", "full"]
+SEARCHES = sorted(f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1))
 
 
 @pytest.fixture(autouse=True)
@@ -74,8 +74,7 @@ def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):
     assert parent.data.params["budget.distinct"] == "16"
     runs = children(bench, compared)
     assert {run.info.status for run in runs} == {"FINISHED"}
-    names = sorted(run.info.run_name for run in runs)
-    assert names == sorted(f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1))
+    assert sorted(run.info.run_name for run in runs) == SEARCHES
     assert len({run.data.tags["problem"] for run in runs}) == 1
     for run in runs:
         answer = json.loads(bench.artifact(run.info.run_id, "features.json"))
@@ -94,15 +93,11 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     assert {entry.path for entry in figures} == {f"{d}.{k}" for d in drawn for k in ("svg", "png")}
     page = page_of(bench, compared)
     assert all(word in page for word in (*STRATEGIES, "PI %", "T1", "smallest p"))
-    assert "nothing here was judged on unseen rows; set split" in page
     both = compared.cells[compared.cells["strategy"] == "random"]["features"].str.split()
     chosen = re.search(r"random</t[hd]> ?<td[^>]*>2 of 2: ([^;<]+); 1 of 2: ([^<]+)</td>", page)
     shared = set.intersection(*map(set, both))
     assert set(chosen[1].split(", ")) == shared
     assert set(chosen[2].split(", ")) == set().union(*both) - shared
-    svg = bench.artifact(compared.run_id, "figures/ranks.svg").decode()
-    assert "xmlns=" in svg
-    assert "var(--" not in svg
 
 
 def test_every_search_has_the_same_budget_and_measures_against_all_features(first):
@@ -128,13 +123,16 @@ def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, b
     assert all(names[1:3] == ["mean", "cost"] and names[-1] == "rank" for names in header[:-1])
 
 
-def test_a_finished_comparison_is_answered_by_the_archive_as_a_new_one(first, undrawn):
-    bench, compared = first
-    before = bench.paid_for()
-    again = compare(of(bench), verbosity=0)
+def test_a_search_finds_the_same_again_and_whatever_its_rivals(first, bench, undrawn):
+    own, compared = first
+    before = own.paid_for()
+    again = compare(of(own), verbosity=0)
     assert again.run_id != compared.run_id
-    assert bench.paid_for() == before
-    assert same(bench, again) == same(bench, compared)
+    assert own.paid_for() == before
+    assert same(own, again) == same(own, compared)
+    alone = compare(of(bench, strategies={"random": {"params": {"batch_size": 4}}}), verbosity=0)
+    cells = compared.cells[compared.cells["strategy"] == "random"]
+    assert alone.cells["features"].tolist() == cells["features"].tolist()
 
 
 def on_cluster(kind: str) -> Any:
@@ -157,17 +155,9 @@ def test_a_cluster_that_does_not_answer_is_one_sentence_before_anything_is_read(
     pytest.importorskip(f"prefect_{kind}")
     monkeypatch.setattr("tasks.task_runner.CLUSTER_TIMEOUT", 1.0)
     runner = {"kind": kind, "address": "127.0.0.1:9"}
-    with pytest.raises(ConfigError, match=r"answers at runner.address '127.0.0.1:9' within 1 sec"):
+    with pytest.raises(ConfigError, match=r"runner\.address '127\.0\.0\.1:9'"):
         compare(of(bench, runner=runner), verbosity=0)
     assert not bench.made_anything()
-
-
-def test_a_strategy_finds_the_same_whatever_its_rivals(first, bench, undrawn):
-    config = of(bench, strategies={"random": {"params": {"batch_size": 4}}})
-    alone = compare(config, verbosity=0)
-    cells = first[1].cells
-    expected = cells[cells["strategy"] == "random"]["features"].tolist()
-    assert alone.cells["features"].tolist() == expected
 
 
 def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,9 +193,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     resumed = compare(other, verbosity=0)
     assert (resumed.run_id, resumed.read_back) == (parent.info.run_id, 3)
     assert "error" not in bench.tracking.run(resumed.run_id).data.tags
-    assert sorted(run.info.run_name for run in children(bench, resumed)) == sorted(
-        f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1)
-    )
+    assert sorted(run.info.run_name for run in children(bench, resumed)) == SEARCHES
     assert same(bench, resumed) == same(*first)
 
 
@@ -271,13 +259,14 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
             raise OSError("the disk is gone")
 
         patch.setattr(registry()["random"], "start", break_down)
-        with pytest.raises(FailedSearches, match=r"2 of 6 searches failed.*disk is gone") as told:
+        with pytest.raises(
+            FailedSearches, match=r"2 of 6.*disk is gone.*strategies\.random"
+        ) as told:
             compare(config, verbosity=0)
         assert len(tries) == 6, "each of the two was to be tried three times"
     assert sorted(bench.statuses()) == ["FAILED"] * 3 + ["FINISHED"] * 4
     partial = told.value.compared
     assert partial is not None
-    assert "correct or remove strategies.random, which the tables leave out, or" in str(told.value)
     others = [label for label in config.strategies if label != "random"]
     assert partial.comparison.summary["strategy"].tolist() == others
     table = bench.artifact(partial.run_id, "summary.csv").decode()
@@ -299,8 +288,6 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     assert compared.cells["test_cost"].tolist() == pytest.approx([expected] * 2)
     assert "mean_test_cost" in compared.comparison.summary
     assert compared.test_everything == {"wine": pytest.approx(expected)}
-    said = " ".join(sentences(compared.comparison))
-    assert f"on test rows that no search saw: full on wine ({expected:.5f})." in said
 
 
 @pytest.mark.parametrize(

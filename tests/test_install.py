@@ -114,8 +114,7 @@ def test_the_library_knows_its_version_and_ships_its_types(library):
 def test_the_command_without_the_workflow_says_what_to_install(library):
     done = library.run(library.bin / "swarm", "select", "default")
     assert done.returncode == 2
-    (line,) = done.stderr.splitlines()
-    assert line.endswith("run `pip install 'swarmselect[workflow]'`")
+    assert "swarmselect[workflow]" in done.stderr
 
 
 def test_the_workflow_selects_features_in_an_empty_folder(workflow):
@@ -141,8 +140,7 @@ def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):
             shadowed = {**os.environ, "PYTHONPATH": str(mine)}
             done = subprocess.run(command, env=shadowed, capture_output=True, text=True, timeout=60)
             assert done.returncode == 2
-            (line,) = done.stderr.splitlines()
-            assert line.startswith(f"swarm: {package.parent} stands in the way")
+            assert str(package.parent) in done.stderr
             package.unlink()
     finally:
         shutil.rmtree(workflow.folder / "mine")

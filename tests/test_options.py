@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,10 +54,10 @@ SECTIONS: list[tuple[dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("sections", "words"), SECTIONS, ids=[words for _, words in SECTIONS])
 def test_the_keys_of_a_configuration_are_checked(
-    sections: dict[str, Any], words: str, bench: Bench
+    sections: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     try:
-        (told,) = problems_of(bench.config(**sections))
+        (told,) = problems_of(Bench(tmp_path, "sqlite:///never.db").config(**sections))
     except ConfigError as error:
         told = str(error)
     assert words in told

@@ -306,26 +306,25 @@ def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_publi
     desk.refresh(**champion)
     # Version 2 was never promoted.
     assert desk.refresh(force=True, **champion).decision == "kept"
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.chdir(desk.bench.folder)
     out, store = tmp_path / "out" / "features.json", ("--tracking-uri", desk.bench.uri)
-    for command, version in ((("--to", "2"), "2"), ((), "1")):
-        with monkeypatch.context() as patch:
-            patch.setattr("tasks.refresh.champion.write_atomically", full)
-            broken = swarm("rollback", desk.name, *command, *store)
-        assert (broken.status, desk.alias(ALIAS)) == (2, version)
-        assert published_version(str(out)) != version
-        repeated = swarm("rollback", desk.name, *command, *store)
-        assert str(out) in repeated.out
-        assert (repeated.status, published_version(str(out))) == (0, version)
-        told = json.loads(swarm("champion", desk.name, "--json", *store).out)
-        assert (told["version"], told["instead_of"]) == (version, {"2": "1", "1": "2"}[version])
-        published = json.loads(out.read_text())
-        for key, option in (("features", []), ("model_inputs", ["--model-inputs"])):
-            printed = swarm("features", desk.name, "--champion", *option, *store).out.split()
-            assert told[key] == published[key] == printed
-    assert "in place of version 2" in swarm("champion", desk.name, *store).out
-    assert "1" in swarm("rollback", desk.name, "--to", "1", *store).sentence
+    command = ("rollback", desk.name, "--to", "2", *store)
+    with monkeypatch.context() as patch:
+        patch.setattr("tasks.refresh.champion.write_atomically", full)
+        assert swarm(*command).status == 2
+    assert (desk.alias(ALIAS), published_version(str(out))) == ("2", "1")
+    repeated = swarm(*command)
+    assert (repeated.status, published_version(str(out))) == (0, "2")
+    assert str(out) in repeated.out
+    assert "version 2" in swarm(*command).sentence
+    told, published = (
+        json.loads(text)
+        for text in (swarm("champion", desk.name, "--json", *store).out, out.read_text())
+    )
+    assert (told["version"], told["instead_of"]) == ("2", "1")
+    for key, option in (("features", []), ("model_inputs", ["--model-inputs"])):
+        printed = swarm("features", desk.name, "--champion", *option, *store).out.split()
+        assert told[key] == published[key] == printed
 
 
 def test_a_champion_that_is_changed_during_a_refresh_stands(
