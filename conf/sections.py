@@ -338,6 +338,9 @@ class ConfirmSection(Section):
     """Number of best subsets that are evaluated on fresh folds"""
     repeats: Annotated[int, Field(ge=1, le=100)] = 5
     """Number of fresh fold partitions"""
+    rankings: bool = True
+    """Whether up to half of them are the highest-ranked columns, by mutual information and by
+    extremely randomised trees, in up to ten sizes each"""
     goal: Literal["score", "balanced", "size"] = "score"
     """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
     than the lowest cost by more than margin; size, the smallest that is not worse than all features

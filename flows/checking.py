@@ -43,6 +43,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
+from swarm.search.rankings import MOST_PREFIXES
 from swarm.search.search import Search
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
@@ -322,7 +323,10 @@ def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -
     if not fits:
         return None
     confirm = config.confirm
-    return min(fits) + (0 if confirm is None else (confirm.best + 2) * confirm.repeats * n_folds)
+    if confirm is None:
+        return min(fits)
+    ranked = MOST_PREFIXES * n_folds if confirm.rankings else 0
+    return min(fits) + ranked + (confirm.best + 2) * confirm.repeats * n_folds
 
 
 def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:

@@ -92,8 +92,8 @@ class SearchDisplay:
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
         assert stages.search.confirmation is not None
-        masks = candidates(result, stages.full, stages.search.confirmation)
-        masks = np.vstack([masks, ~result.space.forbidden])
+        table = candidates(result, stages.full, stages.search.confirmation)
+        masks = np.vstack([table.masks, ~result.space.forbidden])
         # The baseline and the shared features may not have been searched.
         fits = np.zeros(len(masks), dtype=np.int64)
         for each in (stages.full, stages.fresh):

@@ -25,6 +25,7 @@ from flows.search_display import SearchDisplay
 from flows.search_run import SearchRun, open_run
 from flows.terminal import show_stage, tell
 from swarm.search.history import EpochRecord
+from swarm.search.rankings import MOST_PREFIXES
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from tasks.report import answer_files
@@ -34,6 +35,7 @@ from tasks.steps import (
     cut_by_importance,
     initial_swarm,
     last_step,
+    rank_units,
     run_epoch,
 )
 
@@ -103,10 +105,15 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
             with shown.stage("evaluating the best subsets on the full model"):
                 result = confirm_best.after(last_step(result))(stages, result)
             shown.measured(result)
-        if run.search.confirmation is not None and not result.interrupted:
+        if run.search.confirmation is None or result.interrupted:
+            return result
+        if run.search.confirmation.rankings:
+            with shown.stage("ranking the columns", MOST_PREFIXES * run.search.problem.n_folds):
+                result = rank_units.after(last_step(result))(stages, result)
+        if not result.interrupted:
             with shown.confirmation(stages, result):
                 result = confirm_fresh.after(last_step(result))(stages, result)
-            shown.confirmed(result)
+        shown.confirmed(result)
         return result
 
 

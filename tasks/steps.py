@@ -34,6 +34,7 @@ spearman_distance = step("spearman-distance")(measure_distances)
 cluster_columns = step("clusters")(compute_hints)
 cut_by_importance = step("prefilter", retries=RETRIES)(Stages.narrow)
 confirm_best = step("confirm", retries=RETRIES)(Stages.measure)
+rank_units = step("rankings", retries=RETRIES)(Stages.rank)
 confirm_fresh = step("confirm-fresh", retries=RETRIES)(Stages.confirm)
 register_model = step("register")(log_ensemble)
 
@@ -52,7 +53,7 @@ def run_epoch(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRec
 
 def last_step(result: SearchResult) -> object:
     """Return what the last step of a search gave, for the arrows on Prefect's page."""
-    return result.confirmation or result.measured or result.records[-1]
+    return result.confirmation or result.prefixes or result.measured or result.records[-1]
 
 
 @step("ensemble", retries=RETRIES)

@@ -20,7 +20,7 @@ from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.search.fresh_folds import fresh_problem, fresh_seed
 
-FEW = {"best": 6, "repeats": 2}
+FEW = {"best": 6, "repeats": 2, "rankings": False}
 
 
 def confirmation(

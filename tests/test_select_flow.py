@@ -144,7 +144,7 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
     of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
     epochs = [f"epoch-{number:04d}" for number in range(1, config.budget.epochs + 1)]
     before = ["fetch", "split", "problem", "spearman-distance", "clusters", "initial-swarm"]
-    chain = [*before, *epochs, "confirm-fresh", "ensemble", "evaluate", "report"]
+    chain = [*before, *epochs, "rankings", "confirm-fresh", "ensemble", "evaluate", "report"]
     with get_client(sync_client=True) as api:
 
         def upstream() -> dict[str, set[str]]:

@@ -86,7 +86,9 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
 
 
 def _agreement(result: SearchResult) -> Iterator[Finding]:
-    held = result.candidates.masks
+    # Rankings agree with neither another nor the search.
+    table = result.candidates
+    held = table.masks[table.origin == "search"]
     free = ~(result.space.fixed | result.space.forbidden)
     if len(held) < 2 or not free.any() or _is_everything(result):
         return

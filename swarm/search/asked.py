@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from swarm.arrays import Bool
+from swarm.search.candidates import Candidates
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
@@ -21,13 +22,25 @@ _MOST_BYTES = 1 << 26
 def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     """Return the masks (n, n_units) that a search asked for, and the folds that each needed.
 
-    After a search on a proxy, these are the subsets that were measured on the full problem.
+    After a search on a proxy, these are the subsets that were measured on the full problem. Those
+    of rankings follow at the end.
     """
     if result.measured is not None:
         masks = result.measured.masks
-        return masks, np.ones((len(masks), n_folds), dtype=bool)
-    asked = result.state.asked
-    return unpack_masks(asked, result.space.n_units), unpack_folds(asked.values(), n_folds)
+        needed = np.ones((len(masks), n_folds), dtype=bool)
+    else:
+        asked = result.state.asked
+        masks = unpack_masks(asked, result.space.n_units)
+        needed = unpack_folds(asked.values(), n_folds)
+    return (masks, needed) if result.prefixes is None else _with(masks, needed, result.prefixes)
+
+
+def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:
+    """Add the masks of other candidates, which needed all folds."""
+    seen = set(pack_masks(masks))
+    also = others.masks[[key not in seen for key in pack_masks(others.masks)]]
+    every = np.ones((len(also), needed.shape[1]), dtype=bool)
+    return np.vstack([masks, also]), np.vstack([needed, every])
 
 
 def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
@@ -51,10 +64,7 @@ def asked_evaluations(
     masks, needed = asked_masks(result, len(known.blank.fold_costs))
     if result.confirmation is not None:
         # Its candidates need not be masks of the search, such as the units that many share.
-        seen, also = set(pack_masks(masks)), result.confirmation.candidates.masks
-        also = also[[key not in seen for key in pack_masks(also)]]
-        masks = np.vstack([masks, also])
-        needed = np.vstack([needed, np.ones((len(also), needed.shape[1]), dtype=bool)])
+        masks, needed = _with(masks, needed, result.confirmation.candidates)
     for (mask, record), folds in zip(looked_up(masks, known), needed, strict=True):
         if (record.known & folds).any():
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))

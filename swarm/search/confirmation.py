@@ -28,7 +28,10 @@ class ConfirmationPlan:
         The problem of the search on fresh folds, see
         :func:`swarm.search.fresh_folds.fresh_problem`.
     n_best : int
-        Number of subsets with the lowest cost in the search.
+        Number of subsets with the lowest cost on the folds of the search.
+    rankings : bool
+        Whether up to half of them are the first units of rankings, see
+        :mod:`swarm.search.rankings`.
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
@@ -42,6 +45,7 @@ class ConfirmationPlan:
 
     problem: Problem
     n_best: int = 20
+    rankings: bool = True
     goal: Goal = "score"
     margin: float = 0.005
     confidence: float = 0.95

@@ -25,8 +25,8 @@ from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
 from swarm.search.packing import first_of_equal
 from swarm.search.proxy import best_subsets
+from swarm.search.rankings import prefixes
 from swarm.search.result import SearchResult
-from swarm.storage.records import costs_of
 
 
 def fresh_seed(seed: int, repeat: int) -> int:
@@ -69,24 +69,22 @@ def confirm_on_fresh_folds(
 ) -> SearchResult:
     """Evaluate the best subsets of a search on fresh folds, and choose among them.
 
-    Candidates are the subsets with the lowest cost and the subset of the units that at least half
-    of them share; unless the goal is the score, the best of each size as well. A strategy with a
-    rule of its own has one candidate. Without a finite cost there is no confirmation.
+    See :func:`candidates`. Without a finite cost there is no confirmation.
     """
-    masks = candidates(result, searched, plan)
-    costs = evaluate_fully(searched, masks).costs
+    table = candidates(result, searched, plan)
+    costs = evaluate_fully(searched, table.masks).costs
     everything = ~result.space.forbidden
-    fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
+    fold_costs = evaluate_fully(fresh, np.vstack([table.masks, everything])).fold_costs
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
-    means = costs_of(fold_costs[:-1])
-    rank = result.space.rank(masks, means)
-    rank = rank[np.isfinite(means[rank])]
-    if not len(rank):
+    table = replace(table, costs=costs, searched=costs, fresh=fold_costs[:-1])
+    table = table.take(result.space.rank(table.masks, table.fresh_costs))
+    table = table.take(np.isfinite(table.fresh_costs))
+    if not len(table):
         return result
     folds = plan.problem.folds
     confirmation = Confirmation(
-        candidates=Candidates.build(masks[rank], costs[rank], fresh=fold_costs[:-1][rank]),
+        candidates=table,
         baseline=fold_costs[-1],
         n_train=float(np.mean([len(train) for train, _ in folds])),
         n_test=float(np.mean([len(test) for _, test in folds])),
@@ -97,10 +95,36 @@ def confirm_on_fresh_folds(
     return replace(result, confirmation=confirmation)
 
 
-def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
-    """Return the subsets (m, n_units) to evaluate on fresh folds."""
+def measure_prefixes(
+    result: SearchResult, evaluator: CrossValidation, kept: Bool, seed: int
+) -> SearchResult:
+    """Measure the first units of rankings on the folds of the search, see `prefixes`.
+
+    A strategy with a rule of its own has no other candidate than its answer.
+    """
     if result.state.strategy.members.answer is not None:
-        return result.best_mask[None, :]
+        return result
+    table = prefixes(evaluator.problem, kept, seed)
+    if not len(table):
+        return result
+    costs = evaluate_fully(evaluator, table.masks).costs
+    return replace(result, prefixes=replace(table, costs=costs, searched=costs))
+
+
+def candidates(
+    result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan
+) -> Candidates:
+    """Return the subsets to evaluate on fresh folds; those not of the search have no cost yet.
+
+    They are `n_best` subsets with the lowest cost on the folds of the search, and the subset of the
+    units that at least half of those share that the strategy proposed; if the goal is the size, the
+    best of each size as well. Where rankings were measured, half of the `n_best` are the best of
+    their prefixes: a search fits its folds, so that few prefixes would be among the best of both.
+    The number of subsets on fresh folds is the same. A strategy with a rule of its own has one
+    candidate.
+    """
+    if result.state.strategy.members.answer is not None:
+        return _unmeasured(result.best_mask[None, :])
     if result.measured is None:
         masks, costs = best_subsets(result, evaluator)
     else:
@@ -109,13 +133,27 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
         finite = finite[result.space.rank(held.masks[finite], held.costs[finite])]
         masks, costs = held.masks[finite], held.costs[finite]
     if not len(masks):
-        return result.best_mask[None, :]
-    best = masks[: plan.n_best]
+        return _unmeasured(result.best_mask[None, :])
+    ranked = _best_prefixes(result, plan.n_best // 2)
+    best = masks[: plan.n_best - len(ranked)]
     shared = best.mean(axis=0) >= 0.5
     parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
-    if plan.goal != "score":
+    if plan.goal == "size":
         front = pareto_front(masks.sum(axis=1), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    candidates = np.vstack(parts)
-    return candidates[first_of_equal(candidates)]
+    table = _unmeasured(np.vstack(parts)).append(ranked)
+    return table.take(first_of_equal(table.masks))
+
+
+def _best_prefixes(result: SearchResult, n: int) -> Candidates:
+    """Return the `n` prefixes of rankings with the lowest cost on the folds of the search."""
+    table = result.prefixes
+    if table is None:
+        return _unmeasured(np.zeros((0, result.space.n_units), dtype=bool))
+    table = table.take(np.isfinite(table.costs))
+    return table.take(result.space.rank(table.masks, table.costs)[:n])
+
+
+def _unmeasured(masks: Bool) -> Candidates:
+    return Candidates.build(masks, np.full(len(masks), np.nan))

@@ -26,6 +26,7 @@ from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.models import is_lightgbm, last_step
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.search.rankings import first_units, in_order
 from swarm.statistics.information import target_information
 from swarm.storage.records import reason_of
 from swarm.strategies.base import Strategy
@@ -157,19 +158,19 @@ def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
     problem, space, n_folds = plan.problem, plan.problem.space, plan.problem.n_folds
     least, most = plan.bounds(space)
     importances, costs = _importances(problem, evaluator)
-    rankings = np.array([_ranked(values, space) for values in importances])
+    orders = np.array([in_order(values, space) for values in importances])
     known = {int((~space.forbidden).sum()): costs}
 
     def cost(size: int) -> float:
         if size not in known:
-            known[size] = evaluator.fold_costs(_first(rankings, size, space), np.arange(n_folds))
+            known[size] = evaluator.fold_costs(first_units(orders, size), np.arange(n_folds))
         return float(known[size].mean())
 
     size = golden_section(cost, least, most)
     mean = importances.mean(axis=0)
     sizes = sorted(known)
     return Cut(
-        kept=_first(_ranked(mean, space)[None, :], size, space)[0],
+        kept=first_units(in_order(mean, space)[None, :], size)[0],
         importances=np.where(space.forbidden, 0.0, mean),
         sizes=np.array(sizes, dtype=np.int64),
         costs=np.array([cost(each) for each in sizes]),
@@ -241,15 +242,3 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
             f"({reason_of(record.error)}); use importance 'mutual_information', or no prefilter"
         )
     return np.nan_to_num(record.importances), costs
-
-
-def _ranked(importances: Float, space: SearchSpace) -> Int:
-    """Units in the order in which they are kept: fixed ones first, forbidden ones last."""
-    return np.lexsort((-importances, ~space.fixed, space.forbidden))
-
-
-def _first(rankings: Int, size: int, space: SearchSpace) -> Bool:
-    """Masks of the first `size` units of each ranking."""
-    masks = np.zeros((len(rankings), space.n_units), dtype=bool)
-    np.put_along_axis(masks, rankings[:, :size], True, axis=1)
-    return masks

@@ -42,6 +42,8 @@ class SearchResult:
     correlation : float
         Spearman's rank correlation of proxy and full model, over a sample of the requested
         subsets; NaN if one side is constant, or without a proxy.
+    prefixes : Candidates or None
+        First units of rankings, measured on the folds of the search, which are confirmed too.
     confirmation : Confirmation or None
         Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
@@ -56,6 +58,7 @@ class SearchResult:
     space: SearchSpace
     measured: Candidates | None = None
     correlation: float = float("nan")
+    prefixes: Candidates | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
     cut_short: str = ""

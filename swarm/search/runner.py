@@ -16,7 +16,7 @@ from swarm.problem.problem import Problem
 from swarm.search.asked import looked_up
 from swarm.search.budget import Counts
 from swarm.search.driver import Driver, OnEpoch, Step
-from swarm.search.fresh_folds import confirm_on_fresh_folds
+from swarm.search.fresh_folds import confirm_on_fresh_folds, measure_prefixes
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, cut_units
 from swarm.search.proxy import best_subsets, confirm
@@ -27,10 +27,10 @@ from swarm.storage.records import Record
 
 
 class Stages:
-    """The stages of a search: prefilter, epochs, full model, fresh folds; a context manager.
+    """The stages of a search: prefilter, epochs, full model, rankings, fresh folds.
 
-    Each stage has an evaluator of its own, and all share their processes, which take seconds to
-    start. A stage that the search does not have returns what it was given.
+    A context manager. Each stage has an evaluator of its own, and all share their processes, which
+    take seconds to start. A stage that the search does not have returns what it was given.
 
     Parameters
     ----------
@@ -99,6 +99,17 @@ class Stages:
             return result
         return confirm(result, self.searched, self.full, **self.search.proxy.sizes)
 
+    def rank(self, result: SearchResult) -> SearchResult:
+        """Measure the first units of rankings, if they are to be confirmed beside the best."""
+        plan, cut = self.search.confirmation, result.cut
+        if plan is None or not plan.rankings or result.interrupted:
+            return result
+        kept = ~result.space.forbidden if cut is None else cut.kept
+        try:
+            return measure_prefixes(result, self.full, kept, self.search.seed)
+        except KeyboardInterrupt:
+            return replace(result, cut_short="the confirmation")
+
     def confirm(self, result: SearchResult) -> SearchResult:
         """Evaluate the best subsets on fresh folds; Ctrl-C leaves them unconfirmed."""
         if self.search.confirmation is None or result.interrupted:
@@ -152,7 +163,8 @@ def run(
             if salvaged is None:
                 raise
             result = salvaged
-        return stages.confirm(stages.measure(replace(result, cut=stages.cut)))
+        measured = stages.measure(replace(result, cut=stages.cut))
+        return stages.confirm(stages.rank(measured))
 
 
 def _salvaged(driver: Driver, evaluator: CrossValidation) -> SearchResult | None:

@@ -129,7 +129,7 @@ class SubsetSelector(
     confirm : bool or mapping, default=False
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (5), and `goal`, `margin` and `confidence` of
+        the number of partitions (5), and `rankings`, `goal`, `margin` and `confidence` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
     pruning : bool
@@ -399,8 +399,10 @@ class SubsetSelector(
         check_is_fitted(self, "subset_")
         confirmed = self.confirmation_
         fresh = 0 if confirmed is None else confirmed.candidates.fresh.size + confirmed.n_folds
-        ranking = 0 if self.prefilter_ is None else self.prefilter_.n_fits
-        return self.result_.state.counts.fits + fresh + ranking
+        cut = 0 if self.prefilter_ is None else self.prefilter_.n_fits
+        prefixes = self.result_.prefixes
+        ranked = 0 if prefixes is None else len(prefixes) * self._evaluated.n_folds
+        return self.result_.state.counts.fits + fresh + ranked + cut
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""

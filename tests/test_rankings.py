@@ -1,0 +1,196 @@
+"""The first units of rankings are candidates of the confirmation beside the best of the search."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import lightgbm as lgb
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsRegressor
+from sklearn.tree import DecisionTreeClassifier
+
+from swarm import MLkNN, SubsetSelector
+from swarm.problem.problem import Problem
+from swarm.problem.space import SearchSpace
+from swarm.search.rankings import MOST_PREFIXES, first_units, in_order, prefixes
+
+# Two of forty columns decide.
+RNG = np.random.default_rng(0)
+TABLE = pd.DataFrame(RNG.normal(size=(150, 40))).add_prefix("x")
+CLASSES = (TABLE["x7"] + TABLE["x31"] > 0).astype(int)
+FEW = {"best": 8, "repeats": 2}
+
+
+def ranked(features: pd.DataFrame, target: Any, model: Any, **options: Any) -> Any:
+    problem = Problem.build(features, target, model, **options)
+    return problem.space, prefixes(problem, np.ones(problem.space.n_units, dtype=bool), seed=0)
+
+
+def test_each_ranking_starts_with_the_columns_that_decide_at_sizes_up_to_half() -> None:
+    space, table = ranked(TABLE, CLASSES, GaussianNB())
+    names = ["mutual-information ranking", "extra-trees ranking"]
+    assert list(dict.fromkeys(table.origin)) == names
+    for name in names:
+        rows = table.take(table.origin == name)
+        deciding = space.mask(["x7", "x31"])
+        assert (rows.masks[:, deciding].sum(axis=1) == np.minimum(rows.sizes, 2)).all()
+        assert (np.diff(rows.sizes) > 0).all()
+        assert rows.sizes[-1] == 20
+        # Each contains the one before it.
+        assert not (rows.masks[:-1] & ~rows.masks[1:]).any()
+    assert len(np.unique(table.masks, axis=0)) == len(table) <= MOST_PREFIXES
+
+
+def test_prefixes_obey_every_constraint_and_a_group_is_one_unit() -> None:
+    columns = list(TABLE.columns)
+    space = SearchSpace.build(
+        columns,
+        groups={"pair": ["x0", "x31"]},
+        fixed=["x5"],
+        forbidden=["x7"],
+        min_size=2,
+        max_size=4,
+    )
+    space, table = ranked(TABLE, CLASSES, GaussianNB(), space=space)
+    assert space.obeys(table.masks).all()
+    assert set(table.sizes) == {2, 3, 4}
+    subsets = [set(space.subset(mask)) for mask in table.masks]
+    assert {"x5", "x0", "x31"} in subsets
+    assert all("x5" in each and "x7" not in each for each in subsets)
+    assert all(("x0" in each) == ("x31" in each) for each in subsets)
+    exact = SearchSpace.build(columns, min_size=3, max_size=3)
+    assert set(ranked(TABLE, CLASSES, GaussianNB(), space=exact)[1].sizes) == {3}
+
+
+def test_units_that_a_prefilter_drops_are_not_ranked() -> None:
+    problem = Problem.build(TABLE, CLASSES, GaussianNB())
+    kept = problem.space.mask(["x1", "x2", "x3", "x7", "x8", "x9"])
+    table = prefixes(problem, kept, seed=0)
+    assert not (table.masks & ~kept).any()
+    assert table.masks[:, problem.space.mask(["x7"])].all()
+
+
+def multilabel() -> tuple[pd.DataFrame, Any, Any]:
+    X, y = make_multilabel_classification(120, 12, n_classes=3, random_state=0)
+    return pd.DataFrame(X).add_prefix("x"), y, MLkNN()
+
+
+def numbers() -> tuple[pd.DataFrame, Any, Any]:
+    return TABLE, TABLE["x7"] * 3 + TABLE["x31"] + 0.1, KNeighborsRegressor()
+
+
+def gaps() -> tuple[pd.DataFrame, Any, Any]:
+    holes = TABLE.mask(np.random.default_rng(1).random(TABLE.shape) < 0.2)
+    return holes, CLASSES, DecisionTreeClassifier(max_depth=3)
+
+
+def categories() -> tuple[pd.DataFrame, Any, Any]:
+    model = lgb.LGBMClassifier(n_estimators=5, n_jobs=1, verbosity=-1)
+    return TABLE.assign(x7=pd.cut(TABLE["x7"], 4, labels=list("abcd"))), CLASSES, model
+
+
+def sparse() -> tuple[pd.DataFrame, Any, Any]:
+    return TABLE.where(TABLE > 0, 0.0).astype("Sparse[float64]"), CLASSES, GaussianNB()
+
+
+@pytest.mark.parametrize("build", [multilabel, numbers, gaps, categories, sparse])
+def test_every_kind_of_table_is_ranked(build: Any) -> None:
+    space, table = ranked(*build())
+    assert set(table.origin) == {"mutual-information ranking", "extra-trees ranking"}
+    if build is not multilabel:
+        assert table.masks[:, space.mask(["x7"])].mean() > 0.8
+
+
+def test_a_ranking_that_cannot_read_a_column_is_left_out() -> None:
+    problem = Problem.build(TABLE, CLASSES, GaussianNB())
+    kept = ~problem.space.forbidden
+    for cells, names in (
+        ([[1]] * len(TABLE), set()),
+        (np.where(np.arange(len(TABLE)) == 3, np.inf, TABLE["x3"]), {"extra-trees ranking"}),
+    ):
+        features = TABLE.assign(x3=cells)
+        assert set(prefixes(replace(problem, features=features), kept, seed=0).origin) == names
+
+
+def test_without_a_target_there_is_no_ranking() -> None:
+    clusters = Problem.build(TABLE, None, KMeans(2, n_init=1, random_state=0))
+    assert not len(prefixes(clusters, ~clusters.space.forbidden, seed=0))
+
+
+def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_ones_last() -> None:
+    space = SearchSpace.build(list("abcde"), fixed=["d"], forbidden=["a"])
+    order = in_order(np.array([9.0, 1.0, 3.0, 0.0, 3.0]), space)
+    assert [space.names[unit] for unit in order] == ["d", "c", "e", "b", "a"]
+    masks = first_units(np.array([order, order]), np.array([1, 3]))
+    assert [space.subset(mask) for mask in masks] == [["d"], ["c", "d", "e"]]
+
+
+def fitted(**options: Any) -> SubsetSelector:
+    X, y = make_classification(160, 60, n_informative=3, n_redundant=0, random_state=1)
+    confirm = {**FEW, **options.pop("confirm", {})}
+    options = {"strategy": "random", "budget": 1, "cv": 4, "confirm": confirm, **options}
+    return SubsetSelector(GaussianNB(), **options).fit(pd.DataFrame(X).add_prefix("x"), y)
+
+
+@pytest.fixture(scope="module")
+def short() -> SubsetSelector:
+    """A search of one epoch of random subsets, which a ranking beats."""
+    return fitted()
+
+
+def test_a_ranking_that_is_best_is_the_answer(short: SubsetSelector) -> None:
+    found = short.confirmation_
+    assert found.origin.endswith("ranking")
+    assert found.candidates.origin[0].endswith("ranking")
+    best = found.candidates.masks[found.chosen]
+    assert short.subset_ == short.result_.space.subset(best)
+    assert short.result_.candidates.origin[0] == found.origin
+    # Its cost on the folds of the search is that of the table of all evaluations.
+    row = short.results_[short.results_["features"] == tuple(short.subset_)]
+    assert row["cost"].tolist() == [short.cost_] == [found.searched_cost]
+    assert short.importances_.index.tolist()
+
+
+def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_folds(
+    short: SubsetSelector,
+) -> None:
+    alone = fitted(confirm={"rankings": False})
+    assert set(alone.confirmation_.candidates.origin) == {"search"}
+    assert alone.result_.prefixes is None
+    counts = pd.Series(short.confirmation_.candidates.origin).str.endswith("ranking").sum()
+    assert counts == FEW["best"] // 2
+    # The ninth is what half of the searched ones share.
+    sizes = [len(each.confirmation_.candidates) for each in (alone, short)]
+    assert set(sizes) <= {8, 9}
+    measured = 4 * len(short.result_.prefixes)
+    fresh = [each.confirmation_.candidates.fresh.size for each in (alone, short)]
+    assert short.n_fits_ - alone.n_fits_ == measured + fresh[1] - fresh[0]
+    # The search itself is the same.
+    assert short.history_.equals(alone.history_)
+
+
+def test_the_best_prefixes_on_the_folds_of_the_search_are_confirmed(short: SubsetSelector) -> None:
+    table = short.result_.prefixes
+    confirmed = short.confirmation_.candidates
+    taken = {mask.tobytes() for mask in confirmed.masks[confirmed.origin != "search"]}
+    is_taken = np.array([mask.tobytes() in taken for mask in table.masks])
+    assert table.costs[is_taken].max() <= table.costs[~is_taken].min()
+
+
+def test_workers_do_not_change_what_is_confirmed(short: SubsetSelector) -> None:
+    one, two = short.confirmation_.candidates, fitted(n_jobs=2).confirmation_.candidates
+    assert np.array_equal(one.masks, two.masks)
+    assert np.array_equal(one.fresh, two.fresh)
+    assert one.origin.tolist() == two.origin.tolist()
+
+
+def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:
+    found = fitted(strategy="sfs", size=3, budget="auto", confirm={"repeats": 1})
+    assert found.result_.prefixes is None
+    assert found.confirmation_.candidates.origin.tolist() == ["search"]
