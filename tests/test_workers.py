@@ -400,9 +400,16 @@ def test_a_pool_that_cannot_be_is_refused(
 
 
 def test_threads_that_hang_are_left_behind_when_a_pool_ends() -> None:
-    ends = threading.Event()
+    begun, ends = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        ends.wait(240)
+
     with thread_pool(problem_of(GaussianNB()), 1) as pool:
-        running = pool.executor.submit(ends.wait, 240)
+        running = pool.executor.submit(hang)
+        assert begun.wait(240)
+        assert pool.is_local
     assert not running.done()
     ends.set()
 
