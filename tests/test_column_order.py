@@ -23,7 +23,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
 from swarm.problem.space import canonical_order
-from swarm.strategies.catalogue import STRATEGIES
 
 NAMES = ["width", "x10", "x9", "Age", "x2", "age", "zone", "b 3"]
 
@@ -74,8 +73,9 @@ def test_the_canonical_order_depends_on_names_alone(names: list[str], random: An
     assert ordered(numbers) == ["9", "10", "b", "x", "x09", "x9", "x9y2", "x9y10", "x10"]
 
 
-@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
-def test_every_strategy_gives_the_same_answer_and_meets_the_same_archive(
+# Columns are sorted before any strategy sees them; these use each kind of hint.
+@pytest.mark.parametrize("strategy", ["multiswarm", "mlaco", "sffs"])
+def test_a_strategy_gives_the_same_answer_and_meets_the_same_archive(
     strategy: str, tmp_path: Path
 ) -> None:
     X, y = numbers()

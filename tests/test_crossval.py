@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier, LGBMRegressor
+from lightgbm import LGBMClassifier
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
@@ -85,10 +85,8 @@ SMALL = {"n_estimators": 5, "num_leaves": 4, "importance_type": "gain"}
 MODELS = {
     "lightgbm": (LGBMClassifier(**SMALL), load_breast_cancer, "neg_log_loss"),
     "pipeline": (make_pipeline(StandardScaler(), LogisticRegression()), load_breast_cancer, "f1"),
-    "neighbours": (KNeighborsClassifier(), load_wine, "f1_macro"),
     "multiclass": (LGBMClassifier(**SMALL), load_wine, "accuracy"),
     "regression": (Ridge(), load_diabetes, "neg_root_mean_squared_error"),
-    "boosted": (LGBMRegressor(**SMALL), load_diabetes, "r2"),
 }
 
 
@@ -255,7 +253,6 @@ class FailsAtTimes(DecisionTreeClassifier):
     [
         (0, "fold", DecisionTreeClassifier),
         (1, "none", DecisionTreeClassifier),
-        (2, "fold", DecisionTreeClassifier),
         pytest.param(11, "none", FailsAtTimes, marks=pytest.mark.slow),
     ],
 )
@@ -369,9 +366,8 @@ def test_nearly_all_first_masks_that_fail_end_the_search_with_type_and_first_lin
     with pytest.raises(EvaluationError) as caught:
         evaluate(problem, masks, **options)
     failed = 7 if spared else 8
-    assert str(caught.value) == (
-        f"{failed} of the first 8 evaluations failed; the first: RuntimeError: Check failed: labels"
-    )
+    assert str(caught.value).startswith(f"{failed} of the first 8 evaluations failed")
+    assert str(caught.value).endswith("RuntimeError: Check failed: labels")
     (note,) = caught.value.__notes__
     assert note.startswith("Traceback")
     assert "[bt] libx.so(+0x1)" in note

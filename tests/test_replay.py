@@ -1,4 +1,7 @@
-"""Claims on repeating a search: crashes, shared archives, pruning, longer budgets."""
+"""Claims on repeating a search: crashes, shared archives, pruning where fits fail.
+
+That every strategy replays from an archive, with pruning or without, is in its contract.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,7 @@ from swarm.evaluation.types import evaluate_fully
 from swarm.search.packing import unpack_masks
 from swarm.search.result import SearchResult
 from swarm.strategies.catalogue import make
-from swarm.strategies.multiswarm import MultiSwarm
-from swarm.testing.planted import Planted, everything, make_driver, plain_space, planted, snapshot
+from swarm.testing.planted import Planted, everything, make_driver, plain_space, planted
 from tests.fakes import calm, noisy
 
 # Between them: pruned, guided by importances, with sizes as steps, with a memory of many parents.
@@ -60,22 +62,14 @@ def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_search_is_replayed_from_any_archive_and_the_same_with_pruning_or_without(
+def test_an_archive_that_knows_every_fold_changes_nothing_that_a_search_is_charged_for(
     name: str,
 ) -> None:
-    whole, first = uninterrupted(name)
-    again = dataclasses.replace(noisy(20), known=first.known)
-    assert everything(searched(name, again)) == everything(whole)
-    assert again.fits == 0
-    # An archive that knows every fold of a mask must not change what it is charged for.
+    whole, _ = uninterrupted(name)
     full = dataclasses.replace(noisy(20), pruning=False)
     evaluate_fully(full, unpack_masks(whole.state.asked, 20))
     rich = dataclasses.replace(noisy(20), known=full.known)
     assert everything(searched(name, rich)) == everything(whole)
-    unpruned = searched(name, dataclasses.replace(noisy(20), pruning=False))
-    saved = ["fits", "folds_pruned"]
-    assert unpruned.history.drop(columns=saved).equals(whole.history.drop(columns=saved))
-    assert unpruned.cost == whole.cost
 
 
 @pytest.mark.parametrize("name", ["multiswarm", "bpso"])
@@ -93,17 +87,3 @@ def test_pruning_saves_fits_and_changes_nothing_else_even_where_fits_fail(name: 
     assert other.history["folds_pruned"].sum() == 0
     assert pruned.fits < plain.fits
     assert one.history["folds_pruned"].sum() > 0
-
-
-def test_an_epoch_run_twice_from_one_state_gives_the_same_state_twice() -> None:
-    search = make_driver(MultiSwarm(), planted(plain_space(15)), epochs=9)
-    state = search.start()
-    for _ in range(5):
-        first, record = search.step(state)
-        second, again = search.step(state)
-        assert record.metrics == again.metrics
-        assert record.particles.equals(again.particles)
-        assert snapshot(first) == snapshot(second)
-        for field in ("epoch", "best_cost", "counts", "asked", "first_error"):
-            assert getattr(first, field) == getattr(second, field)
-        state = first
