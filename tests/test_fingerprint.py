@@ -106,7 +106,7 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
     mask = np.ones((1, problem.space.n_units), dtype=bool)
     with CrossValidation(problem) as evaluator:
         assert evaluator.evaluate(mask, np.array([np.inf]), np.arange(5)).costs[0] == -0.25
-    with pytest.raises(ConfigError, match="define it by name in a module"):
+    with pytest.raises(ConfigError, match="by name"):
         CrossValidation(problem, Archive(f"sqlite:///{tmp_path / 'a.db'}"))
     with pytest.raises(ConfigError, match="no stable name"):
         fingerprint(scoring=make_scorer(lambda truth, told: 0.5))

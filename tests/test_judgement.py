@@ -58,11 +58,11 @@ def test_the_task_follows_from_the_estimator_and_the_target() -> None:
     assert (numbers.task, numbers.test.dtype, len(numbers.classes)) == ("regression", float, 0)
     # A class that only the test rows have is a class.
     assert EvaluationTarget.of(GaussianNB(), [0, 1], [1, 2], None).classes.tolist() == [0, 1, 2]
-    with pytest.raises(DataError, match="only the class 'a'; at least two are needed"):
+    with pytest.raises(DataError, match="'a'"):
         of(GaussianNB(), ["a", "a"])
-    with pytest.raises(DataError, match="several targets is not supported"):
+    with pytest.raises(DataError, match="several targets"):
         of(LinearRegression(), [[1, 2], [3, 4]])
-    with pytest.raises(InputError, match=r"pos_label 'c' is not .*; choose from 'a', 'b'"):
+    with pytest.raises(InputError, match=r"pos_label 'c' .*'a', 'b'"):
         of(GaussianNB(), ["a", "b"], "c")
 
 

@@ -81,7 +81,7 @@ def test_one_fit_on_the_smallest_fold_and_all_features_but_forbidden_ones(notes:
 def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path) -> None:
     probe(posed(Noting(str(notes), least=500), importance="none"))
     assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n"
-    with pytest.raises(ConfigError, match="Noting cannot be fitted on the 30 training rows of "):
+    with pytest.raises(ConfigError, match=r"Noting .*30 training rows"):
         probe(posed(Noting(str(notes), least=5000)))
 
 
@@ -207,7 +207,7 @@ def test_an_error_for_lack_of_memory_is_known_by_its_type_and_words(
 
 
 def test_a_score_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ConfigError, match="scorer 'odd' gives NaN for GaussianNB on the 30 test"):
+    with pytest.raises(ConfigError, match=r"'odd' .*NaN .*GaussianNB .*30 test rows"):
         probe(posed(GaussianNB(), scoring=odd))
 
 

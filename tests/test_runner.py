@@ -135,7 +135,7 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
         assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
     fails = GaussianNB(priors=[0.1, 0.1, 0.8])
     failing = dataclasses.replace(asked, problem=full.with_estimator(fails, importance="none"))
-    with pytest.raises(EvaluationError, match=r"8 of the first 8 evaluations failed"):
+    with pytest.raises(EvaluationError, match="8 of the first 8"):
         run(failing, shared)
 
 

@@ -43,7 +43,7 @@ def press_at(epoch: int) -> Any:
 def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
     X, y = WINE
     selector = SubsetSelector(GaussianNB(), callbacks=[press_at(3)], **BRIEF)
-    with pytest.warns(UserWarning, match="interrupted after 3 finished epochs"):
+    with pytest.warns(UserWarning, match="3 finished epochs"):
         selector.fit(X, y)
     assert selector.interrupted_
     shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "budget": 3}).fit(X, y)

@@ -86,7 +86,7 @@ def test_columns_of_other_types_enter_by_their_codes_or_are_named() -> None:
     assert np.isnan(codes[2, 5])
     assert codes[1, 5] < codes[0, 5] < codes[3, 5]
     assert np.isfinite(spearman_distance(table)).all()
-    with pytest.raises(DataError, match="'z' has the dtype complex128"):
+    with pytest.raises(DataError, match=r"'z' .*complex128"):
         as_numbers(pd.DataFrame({"x": [1.0, 2.0], "z": [1j, 2j]}))
 
 
@@ -101,7 +101,7 @@ def test_unit_distance_is_the_root_mean_square_over_pairs(numbers: pd.DataFrame)
         assert between[a, b] == pytest.approx(np.sqrt((pairs**2).mean()), abs=1e-15)
     single = unit_distance(distance, [(i,) for i in range(12)])
     assert single.tobytes() == distance.tobytes()
-    with pytest.raises(InputError, match="unit 1 has no column"):
+    with pytest.raises(InputError, match="unit 1"):
         unit_distance(distance, [(0,), ()])
 
 
@@ -116,7 +116,7 @@ def test_clusters_gather_correlated_columns_and_count_from_the_first() -> None:
         assert sorted(set(labels.tolist())) == list(range(n_clusters))
         assert (labels[0], labels.shape) == (0, (n_units,))
     for wrong in (0, 3):
-        with pytest.raises(ConfigError, match=f"must be from 1 to 2, the number of .* got {wrong}"):
+        with pytest.raises(ConfigError, match=f"1 to 2.* got {wrong}"):
             prepare_hints(pd.DataFrame(values[:, :2]), plain_space(2), n_clusters=wrong)
 
 

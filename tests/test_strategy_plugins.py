@@ -73,7 +73,7 @@ class TestAnObject:
         selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
         assert len(selector.fit(*WINE).subset_) == 2
         selector.set_params(strategy=ForwardSelection(size=3))
-        with pytest.raises(ConfigError, match="given twice, as 2 and in strategy as 3"):
+        with pytest.raises(ConfigError, match="size"):
             selector.fit(*WINE)
 
 
@@ -89,7 +89,7 @@ class TestAnEntryPoint:
         assert "batch_size" in told("strategies", "draws")
         named = "strategy.name=draws"
         check(load("default", [named, "strategy.params={batch_size: 3}"]))
-        with pytest.raises(ConfigError, match="unknown parameter 'n_ants' of strategy 'draws'"):
+        with pytest.raises(ConfigError, match=r"'n_ants' .*'draws'"):
             check(load("default", [named, "strategy.params={n_ants: 3}"]))
 
     @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ class TestAnEntryPoint:
         self, module: str, install: Install
     ) -> None:
         install("draws", module=module)
-        with pytest.raises(ConfigError, match="'draws' of the package swarm-draws"):
+        with pytest.raises(ConfigError, match=r"'draws' .*swarm-draws"):
             swarm.make("draws")
         swarm.make("bpso")
         lines = {entry.name: entry.line for entry in catalogue()}

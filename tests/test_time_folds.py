@@ -187,7 +187,7 @@ def test_a_selector_searches_on_purged_folds_and_in_outer_ones() -> None:
     assert listed.subset_ == fitted.subset_
     assert listed.cost_ == fitted.cost_
     assert clone(selector).set_params(cv=in_rows).fit(X, y).cost_ == fitted.cost_
-    with pytest.raises(ConfigError, match="confirm needs folds that can be drawn again"):
+    with pytest.raises(ConfigError, match="confirm"):
         clone(selector).set_params(confirm=True).fit(X, y)
 
 
@@ -238,7 +238,7 @@ def test_gaps_and_horizons_apply_to_the_split_and_to_outer_folds(bench: Bench) -
     middle = folds[1]
     assert middle.test.tolist() == list(range(40, 80))
     assert middle.train.tolist() == [*range(31), *range(91, 120)]
-    with pytest.raises(ConfigError, match="have a single partition; set --repeats to 1"):
+    with pytest.raises(ConfigError, match="--repeats"):
         outer_folds(rows, "purged", 3, 2, 0, model)
 
 

@@ -88,16 +88,16 @@ def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> Non
         hints = prepare_as_configured(again, fetched(again), needs=()).hints
         assert hints.warm is not None
         assert hints.warm.sum(axis=1).tolist() == [3, 2]
-    with pytest.raises(DataError, match="there is no features file"):
+    with pytest.raises(DataError, match="features"):
         with_warm_subsets(config(str(file) + "x"), store)
 
 
 def test_subsets_of_another_table_are_refused() -> None:
     other = config([["a", "b"]])
-    with pytest.raises(ConfigError, match="none of 1 subsets has a column of the table"):
+    with pytest.raises(ConfigError, match="1 subsets"):
         prepare_as_configured(other, fetched(other), needs=())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:
-    with pytest.raises(ConfigError, match="`swarm nested` searches parts of the rows"):
+    with pytest.raises(ConfigError, match="swarm nested"):
         refuse_warm_start(config(SUBSETS), "nested")
