@@ -92,8 +92,8 @@ def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, 
     edges = np.unique(
         reference[np.linspace(0, len(reference) - 1, _BINS + 1).round().astype(int)][1:-1]
     )
-    expected = np.bincount(np.searchsorted(edges, reference, "left"), minlength=len(edges) + 1)
-    observed = np.bincount(np.searchsorted(edges, numbers, "left"), minlength=len(edges) + 1)
+    expected = np.bincount(np.searchsorted(edges, reference), minlength=len(edges) + 1)
+    observed = np.bincount(np.searchsorted(edges, numbers), minlength=len(edges) + 1)
     with np.errstate(divide="ignore"):
         # The p-value of very few values, which is not used.
         ks = float(stats.ks_2samp(reference, numbers, method="asymp").statistic)
@@ -110,5 +110,4 @@ def _of_categories(shares: Mapping[str, float], present: pd.Series) -> tuple[Flo
 
 def _stability(expected: Float, observed: Float) -> float:
     p, q = np.maximum(observed, _LEAST), np.maximum(expected, _LEAST)
-    both_empty = (observed == 0.0) & (expected == 0.0)
-    return float(np.where(both_empty, 0.0, (p - q) * np.log(p / q)).sum())
+    return float(((p - q) * np.log(p / q)).sum())
