@@ -16,6 +16,7 @@ from flows.terminal import show_stage, tell, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
+from swarm.report.data import confirmed_scores
 from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult, listed
 from swarm.search.search import Search
@@ -195,6 +196,8 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
         search.hints,
         members=run.members,
         cost_label=cost_label(problem.scoring),
+        metric=problem.scoring.metric,
+        confirmed=confirmed_scores(result, problem.scoring),
         title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
         headline=outcome.headline,
         regroup_every=getattr(search.strategy, "regroup_every", None),

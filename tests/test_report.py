@@ -7,14 +7,20 @@ import warnings
 from dataclasses import replace
 from functools import cache
 from html.parser import HTMLParser
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from swarm.problem.scoring import resolve_scoring
+from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.contenders import paired_differences
+from swarm.report.data import confirmed_scores
 from swarm.report.drawing import Drawing
+from swarm.search.candidates import Candidates
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.verdict import Headline
 
@@ -122,6 +128,18 @@ CASES = {
         cv_cost=INF,
         test_cost=INF,
     ),
+    "confirmed": replace(
+        report(["a", "b", "c"]),
+        confirmed=pd.DataFrame(
+            {
+                "size": [1, 2, 3, 3],
+                "score": [0.8, 0.9, 0.7, 0.85],
+                "low": [0.7, 0.8, 0.6, 0.8],
+                "high": [0.9, 0.95, 0.8, 0.9],
+                "kind": ["search", "chosen", "ranking", "all"],
+            }
+        ),
+    ),
     "bare": ReportData(
         title="t",
         verdict="v",
@@ -224,3 +242,31 @@ def test_a_difference_is_only_said_where_it_is_clear() -> None:
     worse = replace(PLAIN, figures=PLAIN.figures.assign(difference_low=-0.2, difference_high=-0.1))
     assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
     assert {r.judgement for r in paired_differences(BLIND)} == {"no interval, so no conclusion"}
+
+
+@pytest.mark.parametrize(("scorer", "sign"), [("roc_auc", -1), ("neg_mean_absolute_error", 1)])
+def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last(
+    scorer: str, sign: int
+) -> None:
+    task = "binary" if scorer == "roc_auc" else "regression"
+    scoring = resolve_scoring(scorer, None, np.array([0, 1] * 5), task)
+    wave = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
+    masks = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], dtype=bool)
+    table = Candidates.build(masks, np.full(3, 0.2), fresh=np.array([[0.2], [0.3], [INF]]) + wave)
+    table = replace(table, origin=np.array(["search", "extra-trees ranking", "search"]))
+    space = SearchSpace.build(["a", "b", "c", "d"], forbidden=["d"])
+    confirmation = SimpleNamespace(
+        candidates=table, baseline=0.4 + wave, chosen=0, n_train=80.0, n_test=20.0
+    )
+    result: Any = SimpleNamespace(confirmation=confirmation, space=space)
+    scores = confirmed_scores(result, scoring)
+    assert scores is not None
+    # A subset that failed on a fold has no score.
+    assert scores["kind"].tolist() == ["chosen", "ranking", "all"]
+    assert scores["size"].tolist() == [2, 1, 3]
+    start = 1.0 if sign < 0 else 0.0
+    assert scores["score"].tolist() == pytest.approx([start + sign * c for c in (0.2, 0.3, 0.4)])
+    assert (scores["low"] < scores["score"]).all()
+    assert (scores["score"] < scores["high"]).all()
+    result.confirmation = None
+    assert confirmed_scores(result, scoring) is None

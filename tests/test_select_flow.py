@@ -256,7 +256,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     assert {entry.path for entry in figures} == {f"figures/{name}.png" for name in names}
     assert all(entry.file_size > 1000 for entry in figures)
     page = bench.artifact(run_id, "report.html").decode()
-    _, _, losses = page.partition("Loss when a feature is dropped")
+    _, _, losses = page.partition("Loss without each column")
     assert all(name in losses for name in outcome.result.features)
     subsets = pd.read_csv(io.BytesIO(bench.artifact(run_id, "subsets.csv")))
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]

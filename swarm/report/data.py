@@ -10,7 +10,9 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Float
+from swarm.problem.scoring import Scoring
 from swarm.search.result import SearchResult
+from swarm.statistics.resampled import corrected_t
 from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.verdict import Headline
 
@@ -51,6 +53,8 @@ class ReportData:
         Cost of the best subset in cross-validation, and on the test rows.
     cost_label : str
         Name of the cost, for example ``1 − F1``.
+    metric : str
+        Natural name of the metric of the search.
     level : float
         Confidence level of the intervals.
     regroup_every : int, optional
@@ -59,6 +63,8 @@ class ReportData:
         See :meth:`swarm.findings.Finding.as_dict`.
     dropped : FeatureLosses, optional
         What the score loses without each chosen feature.
+    confirmed : DataFrame, optional
+        See :func:`confirmed_scores`.
     config_yaml : str
     positive : str
         Sentence that names the positive class, see
@@ -83,12 +89,14 @@ class ReportData:
     cv_cost: float | None = None
     test_cost: float | None = None
     cost_label: str = "cost"
+    metric: str = "score"
     level: float = 0.95
     regroup_every: int | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     config_yaml: str = ""
     positive: str = ""
     dropped: FeatureLosses | None = None
+    confirmed: pd.DataFrame | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -158,6 +166,37 @@ class ReportData:
         assert self.distance is not None
         values: Float = self.distance.to_numpy(dtype=np.float64)
         return np.where(np.isnan(values), 1.0, values)
+
+
+def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | None:
+    """Return the scores on fresh folds of all confirmed subsets, and of all features.
+
+    One row each, in the metric of the scorer: ``size``, ``score``, its interval from ``low`` to
+    ``high``, and ``kind``, which is ``"chosen"``, ``"all"``, or else where the subset comes from:
+    ``"search"`` or ``"ranking"``. None without a confirmation.
+    """
+    confirmation = result.confirmation
+    if confirmation is None:
+        return None
+    table, n_units = confirmation.candidates, int((~result.space.forbidden).sum())
+    rows = []
+    for row, costs in enumerate([*table.fresh, confirmation.baseline]):
+        if not np.isfinite(costs).all() or len(costs) < 2:
+            continue
+        test = corrected_t(costs, confirmation.n_train, confirmation.n_test)
+        low, high = sorted(map(scoring.natural, (test.low, test.high)))
+        is_all = row == len(table)
+        other = "search" if is_all or table.origin[row] == "search" else "ranking"
+        rows.append(
+            {
+                "size": n_units if is_all else int(table.sizes[row]),
+                "score": scoring.natural(test.mean),
+                "low": low,
+                "high": high,
+                "kind": "all" if is_all else "chosen" if row == confirmation.chosen else other,
+            }
+        )
+    return pd.DataFrame(rows) if rows else None
 
 
 def work_of(result: SearchResult) -> dict[str, object]:

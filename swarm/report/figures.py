@@ -83,6 +83,12 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
         "front and the chosen subsets."
     )
     yield "tradeoff", label, _tradeoff(data)
+    if data.confirmed is not None:
+        label = (
+            f"Score against size of {counted(len(data.confirmed), 'subset')} on fresh folds, the "
+            "chosen one and all features marked."
+        )
+        yield "confirmed", label, _confirmed(data.confirmed, data.metric)
     names = data.shown_features()
     if len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
@@ -195,7 +201,34 @@ def _column(history: pd.DataFrame, name: str) -> Float:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-# ---------------------------------------------------------------- cost against size
+# ---------------------------------------------------------------- size
+
+
+def _confirmed(table: pd.DataFrame, metric: str) -> Figure:
+    """Draw score and interval of the confirmed subsets against their size."""
+    figure, axes = one_panel(440)
+    _limit_axes(axes, table["size"].to_numpy(), table[["low", "high"]].to_numpy().ravel())
+    colours = {"search": "muted", "ranking": "muted", "all": "second", "chosen": "accent"}
+    labels = {"search": "searched", "ranking": "first of a ranking", "all": "all columns"}
+    for kind, colour in colours.items():
+        rows = table[table["kind"] == kind]
+        if not len(rows):
+            continue
+        is_plain = colour == "muted"
+        tone, alpha, width = LIGHT[colour], 0.35 if is_plain else 1.0, 1.2 if is_plain else 2.4
+        axes.vlines(
+            rows["size"], rows["low"], rows["high"], color=tone, alpha=alpha, linewidth=width
+        )
+        mark: Any = _STAR if kind == "chosen" else {**DOT, "color": tone, "markersize": 7}
+        if kind == "ranking":
+            mark["markerfacecolor"] = LIGHT["paper"]
+        axes.plot(rows["size"], rows["score"], **mark, zorder=3, label=labels.get(kind, kind))
+    axes.grid()
+    axes.set_xlabel("columns in the subset")
+    axes.set_title(shortened(metric_name(metric), 40))
+    plain_ticks(axes.yaxis)
+    figure.legend(**ABOVE, ncols=2)
+    return figure
 
 
 def _tradeoff(data: ReportData) -> Figure:

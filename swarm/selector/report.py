@@ -19,7 +19,7 @@ from swarm.problem.inputs import check_columns, check_rows, checked_weights
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
-from swarm.report.data import work_of
+from swarm.report.data import confirmed_scores, work_of
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
@@ -88,7 +88,7 @@ def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
 
 def _search_data(selector: Any) -> ReportData:
     """Return what the selector itself knows."""
-    result = selector.result_
+    result, scoring = selector.result_, selector._evaluated.scoring
     table = selector.results_
     measured = table[table["cost"].notna()]
     importances = selector.importances_.dropna()
@@ -104,7 +104,9 @@ def _search_data(selector: Any) -> ReportData:
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
         headline=headline_of_pick(selector),
-        cost_label=cost_label(selector._evaluated.scoring),
+        cost_label=cost_label(scoring),
+        metric=scoring.metric,
+        confirmed=confirmed_scores(result, scoring) if selector.picked_ == "best" else None,
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),
         facts=_facts(selector),
