@@ -341,12 +341,13 @@ class ConfirmSection(Section):
     rankings: bool = True
     """Whether up to half of them are the highest-ranked columns, by mutual information and by
     extremely randomised trees, in up to ten sizes each"""
-    goal: Literal["score", "balanced", "size"] = "score"
+    goal: Literal["score", "balanced", "size"] = "balanced"
     """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
     than the lowest cost by more than margin; size, the smallest that is not worse than all features
     by more than margin"""
-    margin: NotNegative = 0.005
-    """Difference in cost that does not matter"""
+    margin: NotNegative = 0.25
+    """Mean difference in cost that does not matter, in standard errors of the paired difference
+    over the fresh folds"""
 
 
 class EnsembleSection(Section):

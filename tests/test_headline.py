@@ -38,7 +38,7 @@ def told(
     confirmation = None
     if gain is not None:
         wave = 0.01 * np.array([1, -1] * 5)
-        costs = np.array([0.2 + 0.001 * i + 0.1 * wave for i in range(len(sizes))])
+        costs = np.array([0.2 + 0.001 * i + (0.1 + 2 * i) * wave for i in range(len(sizes))])
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
             Candidates.build(masks, np.full(len(sizes), 0.15), fresh=costs),
@@ -46,8 +46,7 @@ def told(
             0.9 * n_rows,
             0.1 * n_rows,
             goal,
-            0.05,
-            0.95,
+            0.25,
         )
     result: Any = SimpleNamespace(
         features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -201,7 +201,6 @@ def test_evaluators_of_a_search_share_their_processes_and_no_threads(
 @pytest.mark.parametrize(
     ("make_one", "name"),
     [
-        (lambda posed: ConfirmationPlan(posed, confidence=0.5), "confidence"),
         (lambda posed: ConfirmationPlan(posed, margin=-0.1), "margin"),
         (lambda posed: ConfirmationPlan(posed, n_best=0), "n_best"),
         (lambda posed: ConfirmationPlan(posed, goal="best"), "goal"),  # type: ignore[arg-type]
@@ -345,11 +344,16 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
     costs = np.array([0.1, 0.11, 0.12, 0.3, 0.4, np.inf])
     state = SimpleNamespace(strategy=SimpleNamespace(members=SimpleNamespace(answer=None)))
     measured = Candidates.build(masks, costs)
-    result: Any = SimpleNamespace(space=plain_space(6), state=state, measured=measured)
-    nothing: Any = None
-    for goal, sizes in (("score", [6, 5]), ("size", [6, 5, 2]), ("balanced", [6, 5, 2])):
+    space, nothing = plain_space(6), cast(Any, None)
+    result: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=None)
+    for goal, sizes in (("score", [6, 5]), ("balanced", [6, 5]), ("size", [6, 5, 2])):
         asked = ConfirmationPlan(problem(), n_best=2, goal=goal)  # type: ignore[arg-type]
-        assert candidates(result, nothing, asked).sum(axis=1).tolist() == sizes
+        assert candidates(result, nothing, asked).sizes.tolist() == sizes
+    # The cheapest prefix of a ranking has the place of the second.
+    prefixes = Candidates.build(masks[[4, 3]], np.array([0.4, 0.3]), origin="ranking")
+    ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=prefixes)
+    table = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))
+    assert (table.sizes.tolist(), table.origin.tolist()) == ([6, 3], ["search", "ranking"])
 
 
 def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:

@@ -309,10 +309,10 @@ _ALL = (
         "SWM210",
         "No smaller subset shown to be as good",
         "If the goal of the confirmation is the size, the result is the smallest subset whose loss"
-        " against all features is shown to be within the margin. No evaluated subset is, so that"
+        " against all features on fresh folds is within the margin. That of no subset is, so that"
         " the one with the lowest cost on fresh folds is the result, which may be worse than all"
-        " features. With few rows the costs of folds vary too much to show a small margin.",
-        "keep all features, or accept a larger loss (margin), or use more rows",
+        " features.",
+        "keep all features, or accept a larger loss (confirm.margin), or search longer",
     ),
     Kind(
         "SWM301",

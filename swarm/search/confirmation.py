@@ -17,6 +17,9 @@ from swarm.search.candidates import GOALS, Candidates, Goal, pick, smallest
 from swarm.statistics.resampled import CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
 
+# Level of the interval of the gain.
+_CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True, eq=False)
 class ConfirmationPlan:
@@ -37,23 +40,19 @@ class ConfirmationPlan:
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
         that is not worse than all features by more than `margin`.
     margin : float
-        Difference in cost that does not matter.
-    confidence : float
-        Confidence with which a subset has to be within the margin (one-sided), and level of the
-        interval of the gain.
+        Mean difference in cost that does not matter, in standard errors of the paired difference
+        over the fresh folds, corrected for the overlap of resamples.
     """
 
     problem: Problem
     n_best: int = 20
     rankings: bool = True
-    goal: Goal = "score"
-    margin: float = 0.005
-    confidence: float = 0.95
+    goal: Goal = "balanced"
+    margin: float = 0.25
 
     def __post_init__(self) -> None:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
-        require("confidence", self.confidence, above=0.5, below=1)
         check_known("goal", self.goal, GOALS)
 
 
@@ -68,7 +67,6 @@ class Confirmation:
     n_test: float
     goal: Goal
     margin: float
-    confidence: float
 
     def __post_init__(self) -> None:
         read_only(self.baseline)
@@ -95,15 +93,14 @@ class Confirmation:
     def _is_close(self, reference: Float, row: int) -> bool:
         """Whether a subset is not worse than `reference` (n_fresh,) by more than the margin.
 
-        The upper bound of the mean difference of its fold costs, corrected for the overlap of
-        resamples, has to be within it.
+        The margin is a number of standard errors of the mean difference of their fold costs.
         """
         differences = difference(self.candidates.fresh[row], reference)
         if not np.isfinite(differences).all():
             return False
-        two_sided = 2 * self.confidence - 1
-        bound = corrected_t(differences, self.n_train, self.n_test, two_sided).high
-        return bool(bound <= self.margin + rounding_error(self.candidates.fresh_costs[row]))
+        test = corrected_t(differences, self.n_train, self.n_test)
+        most = self.margin * test.error + rounding_error(self.candidates.fresh_costs[row])
+        return bool(test.mean <= most)
 
     @property
     def missed(self) -> bool:
@@ -137,11 +134,11 @@ class Confirmation:
         differences = difference(self.baseline, self.candidates.fresh[self.chosen])
         if not np.isfinite(differences).all():
             return None
-        return corrected_t(differences, self.n_train, self.n_test, self.confidence)
+        return corrected_t(differences, self.n_train, self.n_test, _CONFIDENCE)
 
     @property
     def verdict(self) -> Literal["better", "no clear difference", "worse"]:
-        """How the result does against all features, at the confidence level."""
+        """How the result does against all features, by the interval of the gain."""
         if self.gain is None or self.gain.low > 0:
             return "better"
         return "worse" if self.gain.high < 0 else "no clear difference"
@@ -165,8 +162,8 @@ class Confirmation:
     def reason_missed(self) -> str:
         """State why the goal was not reached, see :attr:`missed`."""
         return (
-            f"none of {len(self.candidates):,} subsets is within {self.margin:g} of the cost of "
-            f"all features at {self.confidence:.0%} confidence"
+            f"none of {len(self.candidates):,} subsets is within {self.margin:g} standard errors "
+            "of the cost of all features"
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -180,7 +177,7 @@ class Confirmation:
             "gain": None if gain is None else gain.mean,
             "gain_low": None if gain is None else gain.low,
             "gain_high": None if gain is None else gain.high,
-            "confidence": self.confidence,
+            "confidence": _CONFIDENCE,
             "n_folds": self.n_folds,
             "n_subsets": len(self.candidates),
             "verdict": self.verdict,

@@ -90,7 +90,6 @@ def confirm_on_fresh_folds(
         n_test=float(np.mean([len(test) for _, test in folds])),
         goal=plan.goal,
         margin=plan.margin,
-        confidence=plan.confidence,
     )
     return replace(result, confirmation=confirmation)
 

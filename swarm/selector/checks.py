@@ -15,7 +15,7 @@ from swarm.problem.models import tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import check_pick
 
-_CONFIRM_OPTIONS = ("best", "repeats", "rankings", "goal", "margin", "confidence")
+_CONFIRM_OPTIONS = ("best", "repeats", "rankings", "goal", "margin")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
 _PROXY_OPTIONS: dict[str, Any] = {
     "estimator": None,

@@ -129,7 +129,7 @@ class SubsetSelector(
     confirm : bool or mapping, default=False
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (5), and `rankings`, `goal`, `margin` and `confidence` of
+        the number of partitions (5), and `rankings`, `goal` and `margin` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
     pruning : bool
