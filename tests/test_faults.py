@@ -21,12 +21,14 @@ from swarm.storage.archive import Archive
 from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
+LONG = os.environ.get("SWARM_FAULTS") == "long"
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and process groups"),
+    # With the servers and the undisturbed run, which the first test waits for.
+    pytest.mark.timeout(3600 if LONG else 1800),
 ]
 
-LONG = os.environ.get("SWARM_FAULTS") == "long"
 KILLS = 100 if LONG else 10
 # A command told so dies while its archive commits: on that commit, so many seconds after its
 # start, which is a moment that a clock outside hardly ever hits.
@@ -191,7 +193,6 @@ def assert_as_if_nothing_had_happened(bench: Bench, undisturbed: Undisturbed) ->
     assert bench.steps(run_id, "test/optimism") == [0]
 
 
-@pytest.mark.timeout(3600 if LONG else 600)
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
     warm: WarmSwarm, undisturbed: Undisturbed, order: Path, tracking_uri: str, tmp_path: Path
 ) -> None:
