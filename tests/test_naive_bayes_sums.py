@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
@@ -66,6 +66,24 @@ def test_log_likelihoods_are_those_of_models(
             assert np.array_equal(joint[fold, :, : len(test)].T, told), (kind, columns)
 
 
+@settings(calm, max_examples=5)
+@given(seed=st.integers(0, 2**32), spread=st.sampled_from([1, 5]))
+def test_yes_and_no_features_are_settled_without_models(seed: int, spread: int) -> None:
+    rng = np.random.default_rng(seed)
+    features = pd.DataFrame(
+        {f"x{j}": rng.integers(0, 2, 80) * (j % spread + 1) for j in range(9)}
+    ).iloc[np.arange(80)]
+    target = (features["x0"] > 0) + (features["x1"] > 0).astype(int) * rng.integers(0, 2, 80)
+    # Every fold needs a row of every class.
+    assume(np.bincount(target).min() >= 4)
+    # Columns that never vary within a class are what makes likelihoods huge.
+    features["x2"] = (target == 1).astype(int)
+    problem = Problem.build(features, target.to_numpy(), GaussianNB(), folds=4, importance="none")
+    masks = masks_of(rng, 9)
+    assert np.isfinite(fold_costs(path_of(problem), masks)).all()
+    assert_same_costs(problem, masks)
+
+
 def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
     rng = np.random.default_rng(0)
     target = np.arange(30) % 2
@@ -95,3 +113,18 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     assert all(block._squares is None for block in alone.blocks)
     assert np.array_equal(fold_costs(alone, masks), fold_costs(together, masks))
     assert_same_costs(problem, masks)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 1e-9])
+def test_variances_of_zero_and_folds_of_other_sizes_are_no_trouble(smoothing: float) -> None:
+    rng = np.random.default_rng(5)
+    features, target = frame_of(rng, 50, 6, "mixed"), np.arange(50) % 2
+    features["x1"] = 7
+    features["x2"] = 3.0 * target
+    folds = [(np.arange(9, 50), np.arange(9)), (np.arange(46), np.arange(46, 50))]
+    folds += [(np.r_[0:20, 40:50], np.arange(20, 40))]
+    model = GaussianNB(var_smoothing=smoothing)
+    problem = Problem.build(features, target, model, folds=folds, importance="none")
+    masks = np.vstack([masks_of(rng, 6), np.eye(6, dtype=bool)])
+    with np.errstate(all="ignore"):
+        assert_same_costs(problem, masks)
