@@ -19,7 +19,7 @@ from tests.servers import free_port, happens
 from tests.small_run import Bench
 from tests.warm_swarm import WarmSwarm
 
-pytestmark = pytest.mark.faults
+pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
 LONG = os.environ.get("SWARM_FAULTS") == "long"
 long_only = pytest.mark.skipif(
@@ -83,7 +83,7 @@ def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
     command.wait_for("epoch 2/")
     prefect.down()
     try:
-        status = command.wait(200)
+        status = command.wait()
     finally:
         prefect.up()
     # The search needs no server to go on; the end of the flow cannot be reported.
@@ -155,7 +155,6 @@ def mlflow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @long_only
-@pytest.mark.timeout(600)
 def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_end(
     warm: WarmSwarm, mlflow: Server, tmp_path: Path
 ) -> None:
@@ -167,7 +166,7 @@ def test_mlflow_that_is_killed_for_the_middle_half_has_everything_once_at_the_en
     mlflow.kill()
     command.wait_for(f"epoch {3 * epochs // 4}/")
     mlflow.start()
-    assert command.wait(300) == 0, command.said()
+    assert command.wait() == 0, command.said()
     (run,) = bench.runs()
     run_id = run.info.run_id
     assert run.info.status == "FINISHED"
@@ -187,5 +186,5 @@ def test_mlflow_that_is_silent_at_the_start_is_told(warm: WarmSwarm, bench: Benc
         silent.listen()
         uri = f"http://127.0.0.1:{silent.getsockname()[1]}"
         command = warm.start("select", sleepy(bench, 2, uri))
-        assert command.wait(200) == 2, command.said()
+        assert command.wait() == 2, command.said()
     assert uri in command.said().splitlines()[-1]

@@ -125,7 +125,7 @@ class Command:
             self.status = self.warm.ask({"poll": self.pid})
         return self.status
 
-    def wait(self, seconds: float = 120.0) -> int:
+    def wait(self, seconds: float = 600.0) -> int:
         """Wait for the end and return the exit status."""
         deadline = time.monotonic() + seconds
         while self.poll() is None:
@@ -136,7 +136,7 @@ class Command:
         assert self.status is not None
         return self.status
 
-    def wait_for(self, text: str, seconds: float = 120.0) -> None:
+    def wait_for(self, text: str, seconds: float = 600.0) -> None:
         """Wait until standard error has `text`."""
         deadline = time.monotonic() + seconds
         while text not in self.said():
