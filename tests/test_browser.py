@@ -131,4 +131,4 @@ def test_the_report_opens_from_the_note_on_a_runs_page(
         title = browser.execute_script("return document.querySelector('h1').innerText")
     finally:
         browser.switch_to.default_content()
-    assert "features" in title
+    assert "columns" in title

@@ -252,7 +252,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     history = frame_of(bench.artifact(run_id, "history.parquet"))
     assert history["epoch"].tolist() == [1, 2, 3, 4]
     figures = bench.tracking.client.list_artifacts(run_id, "figures")
-    names = {"convergence", "correlations", "tradeoff"}
+    names = {"confirmed", "convergence", "correlations", "tradeoff"}
     assert {entry.path for entry in figures} == {f"figures/{name}.png" for name in names}
     assert all(entry.file_size > 1000 for entry in figures)
     page = bench.artifact(run_id, "report.html").decode()

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
     from swarm.validation.verdict import Headline, Verdict
 
+# Columns of the subset that another goal would keep.
+_MOST_NAMED = 4
+
 
 def number(value: float) -> str:
     """Format a metric."""
@@ -93,7 +96,7 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
         f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on fresh folds "
-        f"where these {kept:,} have {own}: {listed(names)}."
+        f"where these {kept:,} have {own}: {listed(names, _MOST_NAMED)}."
     )
 
 
