@@ -4,7 +4,7 @@ A `SubsetSelector` searches and confirms tables of noise. A gain over all featur
 then luck of the rows, which fresh folds share with the search.
 
     python benchmarks/bench_noise.py                 # runs what is missing in results/noise.csv
-    python benchmarks/bench_noise.py --table         # prints the table of docs/believing.md
+    python benchmarks/bench_noise.py --table         # prints how much too good confirmed scores are
 """
 
 from __future__ import annotations
