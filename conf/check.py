@@ -133,7 +133,7 @@ def _unknown_scorers(config: SelectConfig) -> Iterator[InputError]:
     named = [("scoring", config.scoring, scorer_names())]
     named += [("test.metrics", metric, metric_names()) for metric in config.test.metrics or []]
     named += [("champion.metric", champion.metric, metric_names())] if champion else []
-    for key, name, known in named:
-        if name is not None and name not in known:
-            hint = nearest(name, known) or "; name one of scikit-learn's, such as accuracy or r2"
+    for key, name, names in named:
+        if name is not None and name not in names:
+            hint = nearest(name, names) or "; name one of scikit-learn's, such as accuracy or r2"
             yield ConfigError(f"unknown scorer {name!r} in {key}{hint}")

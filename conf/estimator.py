@@ -68,8 +68,8 @@ def _made(key: str, path: str, kind: type[Any], params: Mapping[str, Any]) -> An
             made._validate_params()
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        if told := _TOLD.fullmatch(reason):
-            name, must, got = told.groups()
+        if constraint := _TOLD.fullmatch(reason):
+            name, must, got = constraint.groups()
             raise ConfigError(f"{key}.{name} must be {must}, got {got}") from None
         plain = {name: value for name, value in params.items() if name not in _OBJECTS}
         raise ConfigError(
@@ -126,24 +126,28 @@ def _stopping(model: ModelSection, kind: type[Any]) -> Any:
     assert model.early_stopping is not None
     rounds = model.early_stopping
     if kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
-        own = {"early_stopping": True, "n_iter_no_change": rounds, "validation_fraction": _HELD_OUT}
+        params = {
+            "early_stopping": True,
+            "n_iter_no_change": rounds,
+            "validation_fraction": _HELD_OUT,
+        }
     elif kind in (LGBMClassifier, LGBMRegressor):
         from swarm.early_stopping import EarlyStoppingLGBMClassifier, EarlyStoppingLGBMRegressor
 
         classifies = kind is LGBMClassifier
         kind = EarlyStoppingLGBMClassifier if classifies else EarlyStoppingLGBMRegressor
-        own = {"early_stopping_rounds": rounds, "validation_fraction": _HELD_OUT}
+        params = {"early_stopping_rounds": rounds, "validation_fraction": _HELD_OUT}
     else:
         raise ConfigError(
             f"model.early_stopping supports LightGBM and scikit-learn's HistGradientBoosting, got"
             f" {model.estimator}; set it to null, or model.estimator to one of them"
         )
-    twice = sorted(set(own) & set(model.params))
+    twice = sorted(set(params) & set(model.params))
     if twice:
         raise ConfigError(
             f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
         )
-    return _made("model.params", model.estimator, kind, {**model.params, **own})
+    return _made("model.params", model.estimator, kind, {**model.params, **params})
 
 
 def _scaler(scaling: str) -> list[tuple[str, Any]]:
@@ -171,14 +175,14 @@ def _import(path: str, allow: Sequence[str]) -> type[Any]:
         search_in(Path.cwd())
         remedy = "run the command in its folder, move it beside the configuration, or install it"
     try:
-        found = import_module(module)
-        kind = getattr(found, name, None)
+        content = import_module(module)
+        kind = getattr(content, name, None)
     except Exception as error:
         reason = f"{type(error).__name__}: {_one_line(error)}"
         raise ConfigError(f"{key} cannot be imported, {reason}; {remedy}") from None
     if not inspect.isclass(kind):
-        classes = [each for each, value in vars(found).items() if inspect.isclass(value)]
-        public = [*getattr(found, "__all__", []), *classes]
+        classes = [each for each, value in vars(content).items() if inspect.isclass(value)]
+        public = [*getattr(content, "__all__", []), *classes]
         hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
         raise ConfigError(f"{key} is not a class of {module}{hint}")
     # A module may re-export classes of packages that are not allowed.
@@ -214,16 +218,16 @@ def _refuse_unknown(key: str, path: str, params: Mapping[str, Any], kind: type[A
     """Refuse parameters that a class does not have; of keyword arguments, those of LightGBM."""
     from lightgbm import LGBMModel
 
-    known = inspect.signature(kind).parameters
-    given = [name for name in params if name in _OBJECTS and params[name] is not None]
-    if given and _within(kind.__module__, ["sklearn"]):
+    parameters = inspect.signature(kind).parameters
+    objects = [name for name in params if name in _OBJECTS and params[name] is not None]
+    if objects and _within(kind.__module__, ["sklearn"]):
         raise ConfigError(
-            f"{key}.{given[0]} takes estimators, but parameters can only be plain values; build it"
-            " in a class of your own, in a package of model.allow"
+            f"{key}.{objects[0]} takes estimators, but parameters can only be plain values; build "
+            "it in a class of your own, in a package of model.allow"
         )
-    names = [name for name, each in known.items() if each.kind is not each.VAR_KEYWORD]
-    listed = ", ".join(known)
-    if len(names) < len(known):
+    names = [name for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD]
+    listed = ", ".join(parameters)
+    if len(names) < len(parameters):
         # LightGBM ignores unknown parameters, with at most a warning.
         native = _native_parameters() if issubclass(kind, LGBMModel) else []
         if not native:

@@ -25,18 +25,18 @@ def sentences(
 ) -> list[tuple[Path, str]]:
     """Return the path of the key and a sentence for every problem, unknown keys first."""
     problems: dict[Path, list[ErrorDetails]] = {}
-    told: list[tuple[Path, str]] = []
+    reasons: list[tuple[Path, str]] = []
     for detail in error.errors(include_url=False):
         path = _path(detail, data)
         if detail["type"] in ("contradiction", "value_error"):
             reason = detail.get("ctx", {}).get("error", detail["msg"])
-            told.append((path, f"{'.'.join(path)} {reason}"))
+            reasons.append((path, f"{'.'.join(path)} {reason}"))
         else:
             problems.setdefault(path, []).append(detail)
     # A misspelt key often explains a missing one.
     order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
-    told = [(path, _sentence(path, problems[path], model, origin(path))) for path in order] + told
-    return [(path, " ".join(redact(text).split())) for path, text in told]
+    texts = [(path, _sentence(path, problems[path], model, origin(path))) for path in order]
+    return [(path, " ".join(redact(text).split())) for path, text in texts + reasons]
 
 
 def _path(detail: ErrorDetails, data: Any) -> Path:
@@ -106,14 +106,14 @@ def _suggestion(path: Path, model: type[BaseModel]) -> str:
 
 def _keys_called(name: str, model: type[BaseModel], above: str = "") -> list[str]:
     """Return the dotted keys with this last part, in the sections of a model."""
-    found: list[str] = []
+    keys: list[str] = []
     for key, field in _fields((), model).items():
-        found += [above + key] if key == name else []
+        keys += [above + key] if key == name else []
         # The keys below a mapping of sections have a name of the user in them.
         inside = () if get_origin(field.annotation) is dict else _sections(field.annotation)
         for section in inside:
-            found += _keys_called(name, section, f"{above}{key}.")
-    return found
+            keys += _keys_called(name, section, f"{above}{key}.")
+    return keys
 
 
 def _fields(path: Path, model: type[BaseModel]) -> dict[str, FieldInfo]:

@@ -107,10 +107,10 @@ def _validated(
         try:
             return model.model_validate(data), list(problems)
         except ValidationError as error:
-            told = sentences(error, data, model, where)
-            problems |= dict.fromkeys(text for _, text in told)
+            refusals = sentences(error, data, model, where)
+            problems |= dict.fromkeys(text for _, text in refusals)
             data = copy.deepcopy({"name": "unnamed", **data})
-            for keys, _ in told:
+            for keys, _ in refusals:
                 _leave_out(data, keys)
     return None, list(problems)
 
@@ -183,8 +183,8 @@ def _with_setting(
         inside[key] = dict(below or {})
         inside = inside[key]
     inside[keys[-1]] = value
-    for known in [known for known in origins if known[: len(keys)] == keys]:
-        del origins[known]
+    for path in [path for path in origins if path[: len(keys)] == keys]:
+        del origins[path]
     origins[keys] = option
     return merged
 

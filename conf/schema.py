@@ -345,11 +345,11 @@ class CompareConfig(Section):
         problem, unless each seed has test rows of its own.
         """
         section = self.datasets[dataset]
-        own = {
+        sections = {
             name: getattr(self, name) if getattr(section, name) is None else getattr(section, name)
             for name in _OWN
         }
-        folds, split = own["folds"], own["split"] or SplitSection()
+        folds, split = sections["folds"], sections["split"] or SplitSection()
         return SelectConfig(
             name=f"{dataset}-{label}-{seed}",
             seed=seed,
@@ -362,7 +362,7 @@ class CompareConfig(Section):
             # Strategies are compared by what they find on the same folds.
             confirm=None,
             **{
-                **own,
+                **sections,
                 "folds": folds.model_copy(update={"seed": folds.seed or 0}),
                 "split": split.model_copy(update={"seed": (split.seed or 0) + self.shift(seed)}),
             },

@@ -82,11 +82,11 @@ def parse(text: str, origin: str) -> Any:
         place = f"{origin}, line {mark.line + 1}" if mark else origin
         reason = getattr(error, "problem", None) or getattr(error, "context", None) or str(error)
         if isinstance(error, _RepeatedKey):
-            told = f"key {reason!r} occurs twice in {place}; keep one of them"
+            message = f"key {reason!r} occurs twice in {place}; keep one of them"
         else:
             reason = " ".join(reason.split()).rstrip(".")
-            told = f"cannot read {place}: {reason}; correct it so that it is YAML"
-        raise ConfigError(told) from None
+            message = f"cannot read {place}: {reason}; correct it so that it is YAML"
+        raise ConfigError(message) from None
 
 
 def render(data: Any) -> str:

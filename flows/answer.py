@@ -217,16 +217,16 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     config, log, ensemble = run.config, run.log, outcome.ensemble
     problem = outcome.search.problem
     # A refresh needs its challenger as a version, and compares it with the champion itself.
-    asked = log.tags.get("kind") == "refresh" or config.tracking.registers_always
+    always = log.tags.get("kind") == "refresh" or config.tracking.registers_always
     head, judgement = outcome.headline, outcome.judgement
-    declined = run.registered is not None and head.loses and not asked
+    declined = run.registered is not None and head.loses and not always
     name = None if declined else run.registered
-    told = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
+    description = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
     digest = _digest(ensemble)
-    known = log.tracking.run(log.run_id).data.tags
-    is_known = known.get("answer") == digest and "model" in known
+    tags = log.tracking.run(log.run_id).data.tags
+    is_known = tags.get("answer") == digest and "model" in tags
     # A model that could not be stored has no id.
-    uri, model_id = (known["model"], known.get("model_id")) if is_known else ("", None)
+    uri, model_id = (tags["model"], tags.get("model_id")) if is_known else ("", None)
     if not is_known and is_storable(problem.estimator):
         features = run.train.features
         # The signature and the example of a wide table would take many megabytes.
@@ -241,12 +241,12 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
                 ensemble,
                 example,
                 registered_name=name,
-                description=told,
+                description=description,
                 params=params,
             )
     elif name is not None and model_id is not None and not is_version(uri):
         # The run was resumed to register what it had only stored.
-        uri = register_logged(log.tracking, log.run_id, model_id, name, told)
+        uri = register_logged(log.tracking, log.run_id, model_id, name, description)
     # The tags first: a resume that finds them knows the model that its metrics belong to.
     log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
     log.metrics({0: ensemble_metrics(judgement)}, model_id)

@@ -95,9 +95,9 @@ class Challenge:
 
     def _add(self, findings: Sequence[Finding]) -> None:
         """Print findings, and keep them."""
-        kept = unmuted(findings, self.config.mute)
-        tell(kept, self.verbosity)
-        self.findings = (*self.findings, *kept)
+        findings = unmuted(findings, self.config.mute)
+        tell(findings, self.verbosity)
+        self.findings = (*self.findings, *findings)
 
     def _replace(self, misfit: str) -> None:
         """Replace the champion without a comparison, or raise as configured."""
@@ -159,8 +159,8 @@ class Challenge:
             same = np.issubdtype(predicted.dtype, np.number)
         else:
             # A class may appear or disappear; if none is left, they were recoded.
-            known = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
-            same = not labels.isdisjoint(known.tolist())
+            classes = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
+            same = not labels.isdisjoint(classes.tolist())
         if not same:
             shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
             self._replace(
@@ -358,12 +358,14 @@ def ask(name: str, version: str, why: str, option: str = "") -> Answer:
         text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
         form = Approval.with_initial_data(description=text)
         try:
-            given = pause_flow_run(wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5)
+            approval = pause_flow_run(
+                wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5
+            )
         except FlowPauseTimeout:
             return Answer(False, f"nobody approved it in time; {later}", False)
-        reason = f" ({given.reason})" if given.reason else ""
-        word = "approved" if given.approve else "declined"
-        return Answer(given.approve, f"{word} by hand{reason}")
+        reason = f" ({approval.reason})" if approval.reason else ""
+        word = "approved" if approval.approve else "declined"
+        return Answer(approval.approve, f"{word} by hand{reason}")
     if sys.stdin.isatty():
         typer.echo(f"version {version} of {name} would replace the champion: {why}", err=True)
         yes = typer.confirm("promote it?", default=False, err=True)

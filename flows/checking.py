@@ -75,13 +75,13 @@ def all_findings(
     """
     check_mute(mute)
     config, problems = load_leniently(path, overrides)
-    told = [_refused("SWM001", text) for text in problems]
+    findings = [_refused("SWM001", text) for text in problems]
     if config is None:
-        return None, tuple(told)
-    told += findings_of(config, on_time)
-    kept = unmuted(told, {*config.mute, *mute} - {"SWM001", "SWM002", "SWM117"})
+        return None, tuple(findings)
+    findings += findings_of(config, on_time)
+    shown = unmuted(findings, {*config.mute, *mute} - {"SWM001", "SWM002", "SWM117"})
     order = ("error", "warning", "note")
-    return config, tuple(sorted(kept, key=lambda each: order.index(each.severity)))
+    return config, tuple(sorted(shown, key=lambda each: order.index(each.severity)))
 
 
 def findings_of(
@@ -90,15 +90,15 @@ def findings_of(
     raw: Raw | None = None,  # the table of the configuration, if it was read already
 ) -> list[Finding]:
     """Check a configuration that obeys its schema, and the data that it names."""
-    told = [_refused("SWM001", text) for text in problems_of(config)]
+    findings = [_refused("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
-        return [*told, *_of_data(_usable(config), on_time=on_time, raw=raw)]
+        return [*findings, *_of_data(_usable(config), on_time=on_time, raw=raw)]
     first = next(iter(config.strategies))
     for name in config.datasets:
         select = config.as_select(name, first)
-        own = _of_data(select, split_rows=config.own_split(name) is not None)
-        told += [replace(each, text=f"data set {name!r}: {each.text}") for each in own]
-    return told
+        of_set = _of_data(select, split_rows=config.own_split(name) is not None)
+        findings += [replace(each, text=f"data set {name!r}: {each.text}") for each in of_set]
+    return findings
 
 
 def _usable(config: SelectConfig) -> SelectConfig:
@@ -125,46 +125,46 @@ def _of_data(
     raw: Raw | None = None,
 ) -> list[Finding]:
     """Prepare the data as a run does, but without the columns that fail, which are reported."""
-    told: list[Finding] = []
+    findings: list[Finding] = []
     data = config.data
     try:
         estimator = build_estimator(config.model)
     except ConfigError:  # reported with the other keys
         estimator = None
     try:
-        given = {key: getattr(data, key) for key in ("name", "id", "path", "url", "query")}
-        raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **given)
-        table = _table(config, raw, estimator, told)
+        arguments = {key: getattr(data, key) for key in ("name", "id", "path", "url", "query")}
+        raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **arguments)
+        table = _table(config, raw, estimator, findings)
     except InputError as error:
-        return [*told, _refused("SWM002", str(error))]
-    told += _of_dropped(config, raw)
+        return [*findings, _refused("SWM002", str(error))]
+    findings += _of_dropped(config, raw)
     train, test, posed = table, None, None
     roles = {"group": table.groups, "time": table.time, "weight": table.weight, "part": table.part}
-    has_roles = all(held is not None or getattr(data, role) is None for role, held in roles.items())
+    has_roles = all(roles[role] is not None or getattr(data, role) is None for role in roles)
     try:
         if estimator is not None:
             check_task(estimator, table.target, task_of(table.target, estimator))
         if split_rows and has_roles:
             options = split_options(config)
             rows = split(table, estimator=estimator, **options)
-            told += [*rows.findings, *horizon_findings(table, rows, options["windows"].horizon)]
+            findings += [*rows.findings, *horizon_findings(table, rows, options["windows"].horizon)]
             folds = "" if estimator is None else fold_kind(config, estimator)
-            told += time_findings(table, config.split.kind, folds)
+            findings += time_findings(table, config.split.kind, folds)
             train, test = table.take(rows.train), table.take(rows.test)
         if estimator is not None:
             checks = partial(check_columns, estimator=estimator)
-            refused = _refused_columns(train.features, checks, told)
+            refused = _refused_columns(train.features, checks, findings)
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
             posed, hints = _posed(config, train, estimator)
             _probed(posed.problem)
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)
-            if on_time is not None and all(each.severity != "error" for each in told):
+            if on_time is not None and all(each.severity != "error" for each in findings):
                 on_time(_time_of_search(config, posed, hints))
     except (InputError, EvaluationError) as error:
-        told.append(_refused("SWM002", str(error)))
-    return [*told, *(_of_rows(config, train) if posed is None else posed.findings)]
+        findings.append(_refused("SWM002", str(error)))
+    return [*findings, *(_of_rows(config, train) if posed is None else posed.findings)]
 
 
 def assembled(config: SelectConfig, raw: Raw) -> Table:
@@ -172,28 +172,28 @@ def assembled(config: SelectConfig, raw: Raw) -> Table:
     return _table(config, raw, build_estimator(config.model), [])
 
 
-def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) -> Table:
+def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Finding]) -> Table:
     """Assign the roles, without the columns that cannot have theirs; these are reported."""
     data = config.data
     columns = [str(name) for name in raw.frame.columns]
     frame = raw.frame.set_axis(columns, axis=1)
 
-    def known(role: str, name: str) -> bool:
+    def exists(role: str, name: str) -> bool:
         if name not in columns:
-            told.append(_refused("SWM002", unknown_column(role, name, raw.source, columns)))
+            findings.append(_refused("SWM002", unknown_column(role, name, raw.source, columns)))
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}
     roles["horizon"] = data.horizon if isinstance(data.horizon, str) else None
-    roles = {r: n if n is not None and known(r, n) else None for r, n in roles.items()}
-    drop = [name for name in data.drop if known("drop", name)]
-    categorical = [name for name in data.categorical if known("categorical", name)]
-    dates = {name: form for name, form in data.dates.items() if known("date", name)}
+    roles = {r: n if n is not None and exists(r, n) else None for r, n in roles.items()}
+    drop = [name for name in data.drop if exists("drop", name)]
+    categorical = [name for name in data.categorical if exists("categorical", name)]
+    dates = {name: form for name, form in data.dates.items() if exists("date", name)}
     for name, form in list(dates.items()):
         try:
             parsed_dates(frame[name], form)
         except InputError as error:
-            told.append(_refused("SWM002", str(error)))
+            findings.append(_refused("SWM002", str(error)))
             del dates[name]
             drop.append(name)
     apart = {*drop, *(n for n in roles.values() if n), *name_list(data.target), *raw.target}
@@ -212,12 +212,12 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, told: list[Finding]) 
             verb = "holds" if len(texts) == 1 else "hold"
             numbers = any(look.startswith("numbers") for look in texts.values())
             key = ", of which data.csv.decimal may make numbers" if numbers else ""
-            told.append(
+            findings.append(
                 make_finding("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts))
             )
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
-    drop += _refused_columns(left, check_features, told)
+    drop += _refused_columns(left, check_features, findings)
     if roles["time"] is None:
         roles["horizon"] = None
     return assemble(
@@ -240,7 +240,7 @@ def _looks(column: pd.Series) -> str:
 
 
 def _refused_columns(
-    features: pd.DataFrame, checks: Callable[[pd.DataFrame], None], told: list[Finding]
+    features: pd.DataFrame, checks: Callable[[pd.DataFrame], None], findings: list[Finding]
 ) -> list[str]:
     """Return the columns that a check refuses, and report the first few of them."""
     refused: list[str] = []
@@ -253,10 +253,10 @@ def _refused_columns(
             except InputError as error:
                 refused.append(str(name))
                 if len(refused) <= _MOST_ALIKE:
-                    told.append(_refused("SWM002", str(error)))
+                    findings.append(_refused("SWM002", str(error)))
     if len(refused) > _MOST_ALIKE:
         rest = refused[_MOST_ALIKE:]
-        told.append(_refused("SWM002", f"{some(rest)} cannot be features either"))
+        findings.append(_refused("SWM002", f"{some(rest)} cannot be features either"))
     return refused
 
 

@@ -79,8 +79,8 @@ class ComparisonRun:
         """The findings that are more than notes, a line each."""
         return tuple(
             f"data set {name!r}: {text}"
-            for name, own in self.findings.items()
-            for text in warnings_of(own)
+            for name, findings in self.findings.items()
+            for text in warnings_of(findings)
         )
 
 
@@ -140,8 +140,8 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         log, resumed = _open_log(config, tracking, new)
     with log:
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
-        for name, own in prepared.findings.items():
-            for each in own:
+        for name, findings in prepared.findings.items():
+            for each in findings:
                 tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
             everything = prepared.everything()
@@ -155,18 +155,18 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         runs = SearchRuns(log)
         wanted = {cell: problems[prepared.key(cell)] for cell in cells}
         earlier = runs.finished(wanted) if resumed else []
-        found = {result.cell: result for result in earlier if result.cell in wanted}
+        by_cell = {result.cell: result for result in earlier if result.cell in wanted}
+        read_back = len(by_cell)
         if resumed:
-            say(f"continuing: {len(found)} of {len(cells)} searches are finished", verbosity)
-        read_back = len(found)
-        left = [cell for cell in cells if cell not in found]
+            say(f"continuing: {read_back} of {len(cells)} searches are finished", verbosity)
+        left = [cell for cell in cells if cell not in by_cell]
         say(f"searching: {len(left)} searches", verbosity)
-        with cell_display(len(cells), len(found), verbosity) as shown, one_server():
-            fresh, failed = _searched(prepared, left, runs, shown, stop)
-            found |= fresh
-        lost = {cell.strategy for cell in failed}
+        with cell_display(len(cells), read_back, verbosity) as shown, one_server():
+            fresh, failures = _run_searches(prepared, left, runs, shown, stop)
+        by_cell |= fresh
+        lost = {cell.strategy for cell in failures}
         results = [
-            found[Cell(dataset, label, seed)]
+            by_cell[Cell(dataset, label, seed)]
             for dataset in config.datasets
             for label in config.strategies
             for seed in sorted(config.seed_list)
@@ -175,7 +175,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         run = None
         if results:
             with show_stage("writing the report", verbosity):
-                run = _concluded(
+                run = _conclude(
                     prepared,
                     results,
                     everything=everything,
@@ -185,12 +185,12 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
                 )
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
-        if failed:
-            cell, reason = next(iter(failed.items()))
+        if failures:
+            cell, reason = next(iter(failures.items()))
             sections = ", ".join(f"strategies.{label}" for label in sorted(lost))
             left_out = ", which the tables leave out" if results else ""
             raise FailedSearches(
-                f"{len(failed)} of {len(left)} searches failed, the first {cell.name}: "
+                f"{len(failures)} of {len(left)} searches failed, the first {cell.name}: "
                 f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
                 " the same command to try them again",
                 run,
@@ -221,32 +221,32 @@ def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[Run
     return log, False
 
 
-def _searched(
+def _run_searches(
     prepared: ComparedData, cells: Sequence[Cell], runs: SearchRuns, shown: CellDisplay, stop: Path
 ) -> tuple[dict[Cell, CellResult], dict[Cell, Exception]]:
     """Run the searches, and return results and failures; this process logs each as it finishes."""
     runner = prepared.config.runner
     submit = _submitter(prepared, stop, runs)
-    found: dict[Cell, CellResult] = {}
-    failed: dict[Cell, Exception] = {}
+    results: dict[Cell, CellResult] = {}
+    failures: dict[Cell, Exception] = {}
     try:
         check_connection = connection_check(runner.kind)
         for cell, future in as_they_finish(cells, submit, runner.workers, check_connection):
             try:
-                found[cell] = future.result(raise_on_failure=True)
+                results[cell] = future.result(raise_on_failure=True)
             except Exception as error:
-                failed[cell] = error
+                failures[cell] = error
                 runs.fail(cell, failure(error))
                 shown.failed(cell, failure(error))
             else:
                 problem = prepared.data[prepared.key(cell)].problem
-                runs.end(found[cell], problem.scoring)
-                shown.finished(found[cell])
+                runs.end(results[cell], problem.scoring)
+                shown.finished(results[cell])
     except BaseException:
         # Searches in threads and processes check for this file between two fits.
         stop.touch()
         raise
-    return found, failed
+    return results, failures
 
 
 def _submitter(
@@ -259,18 +259,18 @@ def _submitter(
     def submit(cell: Cell) -> PrefectFuture[Any]:
         key = prepared.key(cell)
         data, strategy = prepared.data[key], config.strategy(cell.strategy)
-        known = {"dataset": cell.dataset, "strategy.name": strategy.name, "seed": cell.seed}
-        known |= {f"strategy.params.{own}": value for own, value in strategy.params.items()}
-        runs.begin(cell, {**tags[key], "strategy": strategy.name, "seed": str(cell.seed)}, known)
+        params = {"dataset": cell.dataset, "strategy.name": strategy.name, "seed": cell.seed}
+        params |= {f"strategy.params.{name}": value for name, value in strategy.params.items()}
+        runs.begin(cell, {**tags[key], "strategy": strategy.name, "seed": str(cell.seed)}, params)
         select = config.as_select(cell.dataset, cell.strategy, cell.seed)
         search = search_as_configured(select, data, cell.seed)
-        searching = run_cell.with_options(task_run_name=cell.name)
-        return searching.submit(cell, search, url, stop, data.test)
+        task = run_cell.with_options(task_run_name=cell.name)
+        return task.submit(cell, search, url, stop, data.test)
 
     return submit
 
 
-def _concluded(
+def _conclude(
     prepared: ComparedData,
     results: Sequence[CellResult],
     everything: Mapping[str, tuple[float, int]],
@@ -279,7 +279,7 @@ def _concluded(
     partial: bool,
 ) -> ComparisonRun:
     """Compute tables and tests, draw figures, and log them; of a partial comparison only files."""
-    config, told = prepared.config, prepared.findings
+    config, findings = prepared.config, prepared.findings
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
     test_everything = prepared.test_everything()
@@ -299,7 +299,7 @@ def _concluded(
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
         "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
     }
-    scorings = {name: own[-1].problem.scoring for name, own in prepared.by_dataset.items()}
+    scorings = {name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()}
     data = ComparisonData(
         title=config.name,
         description=config.description,
@@ -314,9 +314,9 @@ def _concluded(
         positive=prepared.positive(),
     )
     files = write_comparison(data, cells)
-    listed = {name: [each.as_dict() for each in own] for name, own in told.items()}
-    files["findings.json"] = json.dumps(listed, indent=2, ensure_ascii=False).encode()
-    log.tag({"findings": codes_of(each for own in told.values() for each in own)})
+    records = {name: [each.as_dict() for each in some] for name, some in findings.items()}
+    files["findings.json"] = json.dumps(records, indent=2, ensure_ascii=False).encode()
+    log.tag({"findings": codes_of(each for some in findings.values() for each in some)})
     log.files(files)
     if not partial:
         log.metrics({0: parent_metrics(comparison, scorings)})
@@ -335,6 +335,6 @@ def _concluded(
         cells=cells,
         everything=everything,
         read_back=read_back,
-        findings=told,
+        findings=findings,
         test_everything=test_everything,
     )

@@ -41,7 +41,7 @@ class ComparedData:
     def of(cls, config: CompareConfig) -> ComparedData:
         """Fetch and prepare every data set, so that bad input is reported before any search."""
         first, needs = next(iter(config.strategies)), _needs(config)
-        prepared, told = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
+        prepared, by_code = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
         for name in config.datasets:
             with _named(name):
                 table = fetched(config.as_select(name, first))
@@ -53,8 +53,8 @@ class ComparedData:
                     select = config.as_select(name, first, seed)
                     data = prepare_as_configured(select, table, needs=needs, seed=0, hold_out=split)
                     fresh = {each.code: each for each in data.findings}
-                    prepared[key], told[name] = data, {**fresh, **told.get(name, {})}
-        findings = {name: unmuted(own.values(), config.mute) for name, own in told.items()}
+                    prepared[key], by_code[name] = data, {**fresh, **by_code.get(name, {})}
+        findings = {name: unmuted(each.values(), config.mute) for name, each in by_code.items()}
         return cls(config, prepared, findings, archive_url(config.archive))
 
     @property
@@ -82,10 +82,10 @@ class ComparedData:
         """Return the mean cost of all features of each data set, and their number."""
         return {
             name: (
-                _mean([cost_of_all(data.problem, self.url) for data in own]),
-                own[0].problem.space.n_columns,
+                _mean([cost_of_all(data.problem, self.url) for data in parts]),
+                parts[0].problem.space.n_columns,
             )
-            for name, own in self.by_dataset.items()
+            for name, parts in self.by_dataset.items()
         }
 
     def test_everything(self) -> dict[str, float]:
@@ -96,22 +96,22 @@ class ComparedData:
                 columns = data.problem.space.subset(~data.problem.space.forbidden)
                 cost = cost_on_test_rows(data.problem, columns, data.test)
                 costs.setdefault(name, []).append(cost)
-        return {name: _mean(own) for name, own in costs.items()}
+        return {name: _mean(values) for name, values in costs.items()}
 
     def row_counts(self) -> dict[str, tuple[float, float]]:
         """Return the mean number of training and test rows of each data set."""
         return {
             name: (
-                _mean([len(data.train.features) for data in own]),
-                _mean([len(data.test.features) for data in own if data.test is not None]),
+                _mean([len(data.train.features) for data in parts]),
+                _mean([len(data.test.features) for data in parts if data.test is not None]),
             )
-            for name, own in self.by_dataset.items()
+            for name, parts in self.by_dataset.items()
         }
 
     def positive(self) -> dict[str, str]:
         """Return the positive class of each data set with two classes."""
-        found = {name: positive_of(own[-1].problem) for name, own in self.by_dataset.items()}
-        return {name: str(label) for name, label in found.items() if label is not None}
+        labels = {name: positive_of(parts[-1].problem) for name, parts in self.by_dataset.items()}
+        return {name: str(label) for name, label in labels.items() if label is not None}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -109,9 +109,9 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     def attempt() -> str:
         read = read_parameter(config, CompareConfig)
         done = run(read, next(afresh, False), 1)
-        told = " ".join(sentences(done.comparison))
-        show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), told)
-        return told
+        summary = " ".join(sentences(done.comparison))
+        show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), summary)
+        return summary
 
     return _concluded(attempt)
 

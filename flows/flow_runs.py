@@ -83,12 +83,12 @@ def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
             client.update_flow_run(flow_run.id, tags=tags)
         client.update_flow_run_labels(flow_run.id, {_PROCESS: mark})
         running = FlowRunFilterStateType(any_=[StateType.RUNNING])
-        asked = FlowRunFilter(state=FlowRunFilterState(type=running))
-        for found in client.read_flow_runs(flow_run_filter=asked):
-            if _was_killed(str(found.labels.get(_PROCESS, ""))):
+        others = FlowRunFilter(state=FlowRunFilterState(type=running))
+        for other in client.read_flow_runs(flow_run_filter=others):
+            if _was_killed(str(other.labels.get(_PROCESS, ""))):
                 crashed: State[Any] = Crashed(message="its process was killed")
-                client.set_flow_run_state(found.id, crashed, force=True)
-                end_crashed(flow, found, crashed)
+                client.set_flow_run_state(other.id, crashed, force=True)
+                end_crashed(flow, other, crashed)
 
 
 def _was_killed(mark: str) -> bool:
@@ -101,12 +101,12 @@ def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
     """End the MLflow runs of a flow run whose process was killed."""
     config = configuration_of(flow_run.parameters["config"])
     tracking = tracking_as_configured(config.tracking)
-    own = tracking.runs(_running(FLOW_RUN_TAG, str(flow_run.id)))
-    left = [found.info.run_id for found in own]
-    for parent in list(left):
+    parents = tracking.runs(_running(FLOW_RUN_TAG, str(flow_run.id)))
+    run_ids = dict.fromkeys(run.info.run_id for run in parents)
+    for parent in list(run_ids):
         children = tracking.runs(_running("mlflow.parentRunId", parent))
-        left += [found.info.run_id for found in children if found.info.run_id not in left]
-    for run_id in left:
+        run_ids |= dict.fromkeys(run.info.run_id for run in children)
+    for run_id in run_ids:
         tracking.finish(run_id, "KILLED", state.message or "the flow run crashed")
         logging.getLogger(__name__).info("The MLflow run %s was ended as killed.", run_id)
 

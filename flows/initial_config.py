@@ -63,17 +63,17 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
         assert isinstance(config, SelectConfig)
         return text, config, list(unmuted(findings_of(config, raw=raw)))
 
-    text, told = "", list[Finding]()
+    text, findings = "", list[Finding]()
     for plan in _plans_of(profile):
-        text, config, told = tried(plan)
+        text, config, findings = tried(plan)
         # Constant parts of dates, which no column of the table has as its name.
-        constant = [name for each in told if each.code == "SWM112" for name in each.columns]
+        constant = [name for each in findings if each.code == "SWM112" for name in each.columns]
         parts = [name for name in constant if name not in columns]
         if parts:
-            text, config, told = tried(plan, parts)
-        if not any(each.severity == "error" for each in told):
-            return _counted(profile, assembled(config, raw), len(parts)), text, told
-    return profile, text, told
+            text, config, findings = tried(plan, parts)
+        if not any(each.severity == "error" for each in findings):
+            return _counted(profile, assembled(config, raw), len(parts)), text, findings
+    return profile, text, findings
 
 
 def _counted(profile: Profile, table: Table, n_forbidden: int) -> Profile:

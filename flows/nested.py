@@ -113,41 +113,41 @@ class NestedRun:
     def headline(self) -> str:
         """The verdict, and the scores of the ensemble and of all features."""
         verdict = {"better": "Gain", "worse": "Loss"}.get(self.estimate.verdict(), "No clear gain")
-        own, everything = (number(self.score(name)[0]) for name in ("ensemble", "all_features"))
+        scores = [number(self.score(name)[0]) for name in ("ensemble", "all_features")]
         metric = display_name(self.scoring.metric)
-        return f"{verdict} in outer folds: {metric} {own}, all features {everything}"
+        return f"{verdict} in outer folds: {metric} {scores[0]}, all features {scores[1]}"
 
     def sentence(self) -> str:
         """State the score of the procedure and its difference to that of all features."""
-        own, low, high = self.score("ensemble")
+        ensemble, low, high = self.score("ensemble")
         outcome = {"better": "a gain", "worse": "a loss"}
         metric, everything = display_name(self.scoring.metric), self.score("all_features")[0]
         guess = self.estimate.guess
         blind = "" if guess is None else f" A model that ignores the features: {number(guess)}."
         return (
             f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores {metric} "
-            f"{number(own)} [{number(low)}, {number(high)}] and {CONTENDERS['all_features']} "
+            f"{number(ensemble)} [{number(low)}, {number(high)}] and {CONTENDERS['all_features']} "
             f"{number(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
             f"difference {with_interval(*self.difference('ensemble'))}.{blind}"
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
-        found = self.estimate
+        estimate = self.estimate
         return {
             "run": self.run_id,
             "outer_folds": self.scheme,
-            "n_folds": found.n_folds,
-            "n_train": found.n_train,
-            "n_test": found.n_test,
-            "level": found.level,
-            "verdict": found.verdict(),
-            "costs": _records(found.costs),
-            "gains": _records(found.gains),
-            "metrics": _records(found.metrics),
-            "optimism": _test(found.optimism),
-            "optimism_confirmed": _test(found.optimism_confirmed),
-            "guess": found.guess,
+            "n_folds": estimate.n_folds,
+            "n_train": estimate.n_train,
+            "n_test": estimate.n_test,
+            "level": estimate.level,
+            "verdict": estimate.verdict(),
+            "costs": _records(estimate.costs),
+            "gains": _records(estimate.gains),
+            "metrics": _records(estimate.metrics),
+            "optimism": _test(estimate.optimism),
+            "optimism_confirmed": _test(estimate.optimism_confirmed),
+            "guess": estimate.guess,
             "stability": index_as_dict(self.stability.by_rows),
             "fits": self.totals("fits"),
             "seconds": self.totals("seconds"),
@@ -235,7 +235,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         with show_stage("writing the report", verbosity):
-            run = _concluded(config, results, whole, log, scheme)
+            run = _conclude(config, results, whole, log, scheme)
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
     return run
@@ -256,10 +256,9 @@ def _run_fold(
     tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
     tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
     child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
-    named = f"{part.name}, seed {cell.seed}"
-    running = run_outer_fold.with_options(task_run_name=named)
+    task = run_outer_fold.with_options(task_run_name=f"{part.name}, seed {cell.seed}")
     try:
-        result = running(
+        result = task(
             cell,
             search_as_configured(config, data, cell.seed),
             archive_url(config.archive),
@@ -291,7 +290,7 @@ def _log_fold(child: RunLog, result: FoldResult, scoring: Scoring) -> None:
     child.finish()
 
 
-def _concluded(
+def _conclude(
     config: SelectConfig,
     results: Sequence[FoldResult],
     whole: PreparedData,
@@ -345,7 +344,7 @@ def _records(table: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _test(found: CorrectedTTest | None) -> dict[str, float | None] | None:
-    if found is None:
+def _test(test: CorrectedTTest | None) -> dict[str, float | None] | None:
+    if test is None:
         return None
-    return {name: plain(getattr(found, name)) for name in ("mean", "low", "high", "p")}
+    return {name: plain(getattr(test, name)) for name in ("mean", "low", "high", "p")}

@@ -71,15 +71,15 @@ class _PrivateServer:
         from prefect.settings import get_current_settings
 
         # The server has another home, and reads none of the user's profiles.
-        given = get_current_settings().to_environment_variables(exclude_unset=True)
-        own = {"PREFECT_UI_ENABLED": "0", "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"}
+        settings = get_current_settings().to_environment_variables(exclude_unset=True)
+        overrides = {"PREFECT_UI_ENABLED": "0", "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"}
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
         # It listens from now on: requests wait until the server accepts them.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.address = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, str(listener.fileno())],
-                env={**os.environ, **given, **server_settings(), **own},
+                env={**os.environ, **settings, **server_settings(), **overrides},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,

@@ -158,17 +158,17 @@ def _completed(champions: Champions, champion: Champion, location: str | None) -
 
 def _digest(config: RefreshConfig, table: Table) -> str:
     """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
-    told = hashlib.sha256()
+    digest = hashlib.sha256()
     parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
     for part in (*parts, table.fold, table.label_end):
         if part is None:
-            told.update(b"none")
+            digest.update(b"none")
             continue
         frame = part.to_frame() if isinstance(part, pd.Series) else part
-        told.update(json.dumps([[str(n), str(t)] for n, t in frame.dtypes.items()]).encode())
-        told.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
+        digest.update(json.dumps([[str(n), str(t)] for n, t in frame.dtypes.items()]).encode())
+        digest.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
     keys = {
         key: value for key, value in flatten(config).items() if {key, key.split(".")[0]} & _DECISIVE
     }
-    told.update(json.dumps(keys, sort_keys=True).encode())
-    return told.hexdigest()[:32]
+    digest.update(json.dumps(keys, sort_keys=True).encode())
+    return digest.hexdigest()[:32]

@@ -72,14 +72,14 @@ class SearchDisplay:
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
-        search, way = stages.search, stages.searched.way
+        search, evaluation = stages.search, stages.searched.way
         if self.verbosity > 1:
-            self.say(way)
+            self.say(evaluation)
         least, most = search.strategy.evaluations_in(search.problem.space)
         if least == most and search.prefilter is None:
             self.say(f"evaluations in total: {most:,}")
         self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
-        self.log.tag({"evaluation": way})
+        self.log.tag({"evaluation": evaluation})
         with display(search.budget, self._score, self.verbosity) as bar:
             self._on_fit = bar.fit
 

@@ -165,8 +165,8 @@ def _open_log(
         log = RunLog.resume(tracking, run_id, tags, text, test=data.test)
         changed = {key: str(now[key]) for key in now if now[key] != was.get(key)}
         # MLflow does not change the parameters of a run.
-        told = {key: value for key, value in changed.items() if key.startswith("budget.")}
-        log.tag({**told, "config.digest": tags["config.digest"]})
+        budget = {key: value for key, value in changed.items() if key.startswith("budget.")}
+        log.tag({**budget, "config.digest": tags["config.digest"]})
         return log
     return RunLog.start(
         tracking,

@@ -27,12 +27,13 @@ from flows.terminal import CellDisplay, cell_display, say, show_stage, tell
 from flows.tracking import start_repeated
 from swarm.errors import ConfigError
 from swarm.findings import as_file, codes_of
-from swarm.validation.stability import CORE, NOISE, Stability, classify, interpret_index
+from swarm.validation.stability import CORE, NOISE, classify
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
     Assessment,
     assess,
     assessment_files,
+    describe_index,
     draw_sample,
     index_as_dict,
     scheme_of,
@@ -85,32 +86,55 @@ class StabilityRun:
     @property
     def headline(self) -> str:
         """The classes of the features, and the stability index over samples, else over seeds."""
-        found = self.assessment
-        counts = [f"{found.classes.count(name)} {name}" for name in ("core", "optional", "noise")]
-        over = found.by_seed if found.by_rows is None else found.by_rows
-        said = f"{', '.join(counts)} features"
+        classes, by_rows = self.assessment.classes, self.assessment.by_rows
+        counts = [f"{classes.count(name)} {name}" for name in ("core", "optional", "noise")]
+        over = self.assessment.by_seed if by_rows is None else by_rows
+        text = f"{', '.join(counts)} features"
         # The index is NaN if every search selected all features.
         if over is None or over.index != over.index:
-            return said
-        return f"{said}; stability index {over.index:.2f}"
+            return text
+        return f"{text}; stability index {over.index:.2f}"
 
     def sentence(self) -> str:
-        """Describe the stability of the selection."""
-        return _stability(self.assessment, self.scheme)
+        """Describe the stability of the selection in a few sentences."""
+        classes, (core, noise) = self.assessment.classes, self.assessment.thresholds
+        by_rows, by_seed = self.assessment.by_rows, self.assessment.by_seed
+        n_core = classes.count("core")
+        sentences = []
+        if by_rows is not None:
+            sentences.append(describe_index(by_rows, f"samples of {self.scheme}"))
+        if by_seed is not None:
+            sentences.append(describe_index(by_seed, "seeds on all training rows"))
+        sentences.append(
+            f"Of {len(classes)} features {n_core} {'is' if n_core == 1 else 'are'} core (in at "
+            f"least {core:.0%} of the searches over "
+            f"{'samples' if self.assessment.basis == 'resamples' else 'seeds'}), "
+            f"{classes.count('optional')} optional and {classes.count('noise')} noise (in at most "
+            f"{noise:.0%})."
+        )
+        if by_rows is not None and by_seed is not None:
+            if by_rows.high < by_seed.low:
+                sentences.append("The selection depends on the rows far more than on the seed.")
+            elif by_seed.high < 0.75:
+                sentences.append(
+                    "Searches on the same rows disagree too: use a larger budget, or the features "
+                    "may be redundant."
+                )
+        return " ".join(sentences)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
-        found = self.assessment
+        assessment = self.assessment
         return {
             "run": self.run_id,
             "draws": self.scheme,
-            "basis": found.basis,
-            "core_from": found.thresholds[0],
-            "noise_to": found.thresholds[1],
-            "stability_over_seeds": index_as_dict(found.by_seed),
-            "stability_over_rows": index_as_dict(found.by_rows),
-            "consensus": list(found.consensus),
-            "features": json.loads(found.table.to_json(orient="records")),
+            "basis": assessment.basis,
+            "core_from": assessment.thresholds[0],
+            "noise_to": assessment.thresholds[1],
+            "stability_over_seeds": index_as_dict(assessment.by_seed),
+            "stability_over_rows": index_as_dict(assessment.by_rows),
+            "consensus": list(assessment.consensus),
+            "features": json.loads(assessment.table.to_json(orient="records")),
         }
 
 
@@ -171,13 +195,11 @@ def stability(
         log.tag({"findings": codes_of(whole.findings)})
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
-                by_seed = [
-                    _searched(config, whole, "all rows", i, shown) for i in range(plan.seeds)
-                ]
+                by_seed = [_search(config, whole, "all rows", i, shown) for i in range(plan.seeds)]
                 by_rows = []
                 for i in range(plan.resamples):
                     drawn_rows = prepare_as_configured(config, sample(i), hold_out=False)
-                    by_rows.append(_searched(config, drawn_rows, f"draw {i + 1}", i, shown))
+                    by_rows.append(_search(config, drawn_rows, f"draw {i + 1}", i, shown))
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         space, thresholds = whole.problem.space, (plan.core, plan.noise)
@@ -193,15 +215,14 @@ def stability(
     return run
 
 
-def _searched(
+def _search(
     config: SelectConfig, data: PreparedData, rows: str, number: int, shown: CellDisplay
 ) -> CellResult:
     """Run one search as a task; all workers evaluate its subsets."""
     cell = Cell(rows, config.strategy.name, config.seed + number)
-    named = f"{rows}, seed {cell.seed}"
-    searching = run_cell.with_options(task_run_name=named)
     search = search_as_configured(config, data, cell.seed)
-    result = searching(cell, search, archive_url(config.archive))
+    task = run_cell.with_options(task_run_name=f"{rows}, seed {cell.seed}")
+    result = task(cell, search, archive_url(config.archive))
     shown.finished(result)
     return result
 
@@ -214,40 +235,3 @@ def _metrics(assessment: Assessment) -> dict[str, float]:
     }
     figures["consensus_size"] = float(len(assessment.consensus))
     return figures | stability_metrics(assessment)
-
-
-def _stability(found: Assessment, scheme: str) -> str:
-    """Describe the stability of the selection in a few sentences."""
-    counts = {name: found.classes.count(name) for name in ("core", "optional", "noise")}
-    verb = "is" if counts["core"] == 1 else "are"
-    core, noise = found.thresholds
-    said = []
-    if found.by_rows is not None:
-        said.append(describe_index(found.by_rows, f"samples of {scheme}"))
-    if found.by_seed is not None:
-        said.append(describe_index(found.by_seed, "seeds on all training rows"))
-    said.append(
-        f"Of {len(found.classes)} features {counts['core']} {verb} core (in at least {core:.0%} of "
-        f"the searches over {'samples' if found.basis == 'resamples' else 'seeds'}), "
-        f"{counts['optional']} optional and {counts['noise']} noise (in at most {noise:.0%})."
-    )
-    if found.by_rows is not None and found.by_seed is not None:
-        if found.by_rows.high < found.by_seed.low:
-            said.append("The selection depends on the rows far more than on the seed.")
-        elif found.by_seed.high < 0.75:
-            said.append(
-                "Searches on the same rows disagree too: use a larger budget, or the features "
-                "may be redundant."
-            )
-    return " ".join(said)
-
-
-def describe_index(found: Stability, over: str) -> str:
-    """State the stability index of the subsets found over `over`, with its interpretation."""
-    if found.index != found.index:
-        return f"Over {found.n_subsets} {over}, every search selected all features or none."
-    return (
-        f"Over {found.n_subsets} {over}, the stability index is {found.index:.2f} "
-        f"[{found.low:.2f}, {found.high:.2f}] ({interpret_index(found.index)}; 1: always the same "
-        "features, 0: chance)."
-    )

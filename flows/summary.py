@@ -190,7 +190,8 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     """Print a table for each data set, the ranks, the test results, and where to find more."""
     console = result_console(_WIDE_COMPARISON)
     comparison = compared.comparison
-    columns = _fitting({**columns_of(comparison), **_TIMES}, comparison.summary, console.width)
+    columns = {**columns_of(comparison), **_TIMES}
+    columns = _columns_that_fit(columns, comparison.summary, console.width)
     for dataset in comparison.datasets:
         rows = comparison.summary[comparison.summary["dataset"] == dataset]
         cost, size = compared.everything[dataset]
@@ -215,19 +216,19 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     _print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
 
 
-def _fitting(
+def _columns_that_fit(
     columns: dict[str, tuple[str, str]], rows: pd.DataFrame, width: int
 ) -> dict[str, tuple[str, str]]:
     """Return the columns of a table that is at most so wide, the most important ones if need be."""
-    there = {key: value for key, value in columns.items() if key in rows and key not in _PAGE_ONLY}
+    shown = {key: value for key, value in columns.items() if key in rows and key not in _PAGE_ONLY}
     widths = {
         key: max([len(name), *(len(formatted(value, form)) for value in rows[key])]) + _GAP
-        for key, (name, form) in there.items()
+        for key, (name, form) in shown.items()
     }
     for key in _LEFT_OUT:
-        if key in there and sum(widths[each] for each in there) + _EDGES > width:
-            del there[key]
-    return there
+        if key in shown and sum(widths[each] for each in shown) + _EDGES > width:
+            del shown[key]
+    return shown
 
 
 def _ranks(compared: ComparisonRun) -> Table:
@@ -239,79 +240,73 @@ def _ranks(compared: ComparisonRun) -> Table:
     for dataset in compared.comparison.datasets:
         table.add_column(dataset, justify="right")
     for name, row in ranks.sort_values("average", kind="stable").iterrows():
-        own = (f"{row[dataset]:g}" for dataset in compared.comparison.datasets)
-        table.add_row(str(name), f"{row['average']:.2f}", *own)
+        cells = (f"{row[dataset]:g}" for dataset in compared.comparison.datasets)
+        table.add_row(str(name), f"{row['average']:.2f}", *cells)
     return table
 
 
-def print_nested(found: NestedRun, config: SelectConfig) -> None:
+def print_nested(run: NestedRun, config: SelectConfig) -> None:
     """Print the scores with their differences, the stability, and what each stage took."""
-    from flows.stability import describe_index
+    from tasks.stability import describe_index
 
     console = result_console()
     table = Table(
-        title=f"On the test rows of {found.estimate.n_folds} outer folds",
+        title=f"On the test rows of {run.estimate.n_folds} outer folds",
         title_justify="left",
         box=SIMPLE,
     )
     table.add_column("", no_wrap=True)
-    level = f"{found.estimate.level:.0%} interval"
-    table.add_column(f"{display_name(found.scoring.metric)} ({level})")
+    level = f"{run.estimate.level:.0%} interval"
+    table.add_column(f"{display_name(run.scoring.metric)} ({level})")
     table.add_column("difference to all features")
     table.add_column("features", justify="right")
     # On a narrow terminal an interval has a row of its own.
     below = " " if console.width >= WIDE else "\n"
-    for row in found.estimate.costs.to_dict("records"):
+    for row in run.estimate.costs.to_dict("records"):
         name, difference = str(row["contender"]), ""
-        value, low, high = found.score(name)
+        value, low, high = run.score(name)
         score = f"{number(value)}{below}[dim]\\[{number(low)}, {number(high)}][/dim]"
         if name in ("ensemble", "best_subset"):
-            value, low, high = found.difference(name)
+            value, low, high = run.difference(name)
             difference = f"{signed(value)}{below}[dim]\\[{signed(low)}, {signed(high)}][/dim]"
         table.add_row(_MEANING[name], score, difference, f"{row['n_features']:.1f}")
     console.print(table)
-    console.print(found.sentence(), markup=False)
-    console.print(_optimism(found), markup=False)
-    index = found.stability.by_rows
+    console.print(run.sentence(), markup=False)
+    optimism, confirmed = run.estimate.optimism, run.estimate.optimism_confirmed
+    text = f"The best subset costs {optimism.mean:+z.4f} more on the test rows than in the search"
+    text += (
+        "" if confirmed is None else f", and {confirmed.mean:+z.4f} more than its confirmed cost"
+    )
+    console.print(f"{text}.", markup=False)
+    index = run.stability.by_rows
     assert index is not None
     console.print(describe_index(index, "outer folds, which share rows"), markup=False)
-    fits, seconds = found.totals("fits"), found.totals("seconds")
+    fits, seconds = run.totals("fits"), run.totals("seconds")
     stages = [
         f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
     ]
     echo(f"Stages, cached fits included: {'; '.join(stages)}.")
     look = _look(config, "nested_folds.csv and figures among its artifacts")
-    _print_end(console, found.warnings, found.run_id, config.tracking.experiment, look)
+    _print_end(console, run.warnings, run.run_id, config.tracking.experiment, look)
 
 
-def _optimism(found: NestedRun) -> str:
-    estimate = found.estimate
-    said = (
-        "The best subset costs "
-        f"{estimate.optimism.mean:+z.4f} more on the test rows than in the search"
-    )
-    if estimate.optimism_confirmed is None:
-        return f"{said}."
-    return f"{said}, and {estimate.optimism_confirmed.mean:+z.4f} more than its confirmed cost."
-
-
-def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
+def print_stability(run: StabilityRun, config: SelectConfig) -> None:
     """Print the selection frequencies, the stability index, and where to find more."""
     console = result_console()
-    found = assessed.assessment
-    both = found.by_seed is not None and found.by_rows is not None
+    assessment = run.assessment
+    both = assessment.by_seed is not None and assessment.by_rows is not None
     # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
     both &= console.width >= WIDE
     table = Table(box=SIMPLE)
     # Of a narrow terminal the names have as much as they need, up to a quarter.
-    longest = max(map(len, found.table["feature"].astype(str)), default=0)
+    longest = max(map(len, assessment.table["feature"].astype(str)), default=0)
     table.add_column("feature", overflow="fold", min_width=min(longest, 18))
     table.add_column("class")
     over_seeds = ["over seeds"] if both else []
     for name in ("selected", "95 % interval", *over_seeds):
         table.add_column(name, justify="right")
     colours = {"core": "bold", "optional": "", "noise": "dim"}
-    rows = found.table.to_dict("records")
+    rows = assessment.table.to_dict("records")
     for row in rows[:_MOST_ROWS]:
         cells = [
             escape(str(row["feature"])),
@@ -324,7 +319,7 @@ def print_stability(assessed: StabilityRun, config: SelectConfig) -> None:
     console.print(table)
     if len(rows) > _MOST_ROWS:
         console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
-    console.print(assessed.sentence(), markup=False)
-    echo(f"Consensus of {len(found.consensus)}: {', '.join(found.consensus)}")
+    console.print(run.sentence(), markup=False)
+    echo(f"Consensus of {len(assessment.consensus)}: {', '.join(assessment.consensus)}")
     look = _look(config, "stability.csv and figures among its artifacts")
-    _print_end(console, (), assessed.run_id, config.tracking.experiment, look)
+    _print_end(console, (), run.run_id, config.tracking.experiment, look)

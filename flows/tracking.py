@@ -123,19 +123,19 @@ def refuse_another_search(
         # Sources of data have different keys.
         if earlier.get(key) != config.get(key)
     ]
-    known = {**tags, **run.data.tags}
-    found = [(key, known[key], tags[key]) for key in _IDENTITY if known[key] != tags[key]]
-    found += [change for change in changed if change[0].startswith(_SEARCH)]
-    if known["problem"] != tags["problem"]:
-        found += [change for change in changed if change[0].startswith(_PROBLEM)]
-        found += [
+    stored = {**tags, **run.data.tags}
+    differences = [(key, stored[key], tags[key]) for key in _IDENTITY if stored[key] != tags[key]]
+    differences += [change for change in changed if change[0].startswith(_SEARCH)]
+    if stored["problem"] != tags["problem"]:
+        differences += [change for change in changed if change[0].startswith(_PROBLEM)]
+        differences += [
             (key, run.data.tags.get(key, "not set"), new)
             for key, new in tags.items()
             if key.startswith("version.") and run.data.tags.get(key) != new
         ]
-        found += [("the values of the table, problem", known["problem"], tags["problem"])]
-    if found:
-        key, old, new = found[0]
+        differences += [("the values of the table, problem", stored["problem"], tags["problem"])]
+    if differences:
+        key, old, new = differences[0]
         raise ConfigError(
             f"the run {run.info.run_id} was started with {key} {old!r} but now it is {new!r}; "
             "start a new run with `swarm select`"
@@ -144,9 +144,9 @@ def refuse_another_search(
 
 def _git_commit() -> str | None:
     try:
-        found = subprocess.run(
+        process = subprocess.run(
             ["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return found.stdout.strip() if found.returncode == 0 else None
+    return process.stdout.strip() if process.returncode == 0 else None

@@ -119,11 +119,11 @@ def by_strategy(
     results: Sequence[CellResult], value: Callable[[CellResult], T]
 ) -> dict[str, dict[str, list[T]]]:
     """Return a value of each search, by data set and strategy."""
-    found: dict[str, dict[str, list[T]]] = {}
+    table: dict[str, dict[str, list[T]]] = {}
     for result in results:
-        own = found.setdefault(result.cell.dataset, {})
-        own.setdefault(result.cell.strategy, []).append(value(result))
-    return found
+        by_label = table.setdefault(result.cell.dataset, {})
+        by_label.setdefault(result.cell.strategy, []).append(value(result))
+    return table
 
 
 def package_versions() -> dict[str, str]:

@@ -25,11 +25,11 @@ def flow_run_tags() -> dict[str, str]:
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return {}
-    own = str(context.flow_run.id)
+    run_id = str(context.flow_run.id)
     with contextlib.suppress(Exception):
-        own = str(flow_run.root_flow_run_id or own)
-    address = url_for("flow-run", own) if PREFECT_UI_ENABLED.value() else None
-    return {FLOW_RUN_TAG: own} | ({_ADDRESS_TAG: address} if address else {})
+        run_id = str(flow_run.root_flow_run_id or run_id)
+    address = url_for("flow-run", run_id) if PREFECT_UI_ENABLED.value() else None
+    return {FLOW_RUN_TAG: run_id} | ({_ADDRESS_TAG: address} if address else {})
 
 
 def log_line(text: str) -> None:

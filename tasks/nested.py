@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
-from swarm.report.stability import stability_files
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
@@ -89,16 +88,17 @@ def outer_folds(
             "folds.kind to another one"
         )
 
-    found = []
+    outer = []
     for repeat in range(repeats):
-        own = seed + repeat
-        made = table_folds(table, estimator, kind=kind, n_folds=n_folds, seed=own, windows=windows)
-        again = f", repeat {repeat + 1}" if repeats > 1 else ""
-        found += [
-            OuterFold(f"fold {i} of {len(made)}{again}", np.sort(train), np.sort(test))
-            for i, (train, test) in enumerate(made, 1)
+        folds = table_folds(
+            table, estimator, kind=kind, n_folds=n_folds, seed=seed + repeat, windows=windows
+        )
+        suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
+        outer += [
+            OuterFold(f"fold {i} of {len(folds)}{suffix}", np.sort(train), np.sort(test))
+            for i, (train, test) in enumerate(folds, 1)
         ]
-    return found
+    return outer
 
 
 @step("outer-fold", retries=RETRIES)
@@ -149,7 +149,7 @@ def run_outer_fold(
         table=judgement.table[["contender", "metric", "value", "n_features"]],
         guess=judgement.guess if search.problem.scoring.is_named else None,
     )
-    (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _confirmed(search, result, archive)
+    (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _work_after(search, result, archive)
     assert searched.fits is not None
     assert searched.seconds_evaluation is not None
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
@@ -166,22 +166,22 @@ def run_outer_fold(
     )
 
 
-def _confirmed(
+def _work_after(
     search: Search, result: SearchResult, archive: str
 ) -> tuple[tuple[int, float], tuple[int, float]]:
     """Return fits and recorded seconds on the full model after a proxy, and on fresh folds."""
     with closing(Archive(archive)) as opened:
 
-        def recorded(problem: Any, masks: NDArray[np.bool_]) -> tuple[int, float]:
+        def work(problem: Any, masks: NDArray[np.bool_]) -> tuple[int, float]:
             records = opened.open_problem(problem).lookup(masks)
             return len(masks) * problem.n_folds, sum(record.seconds for record in records)
 
         proxy = fresh = (0, 0.0)
         if result.measured is not None:
-            proxy = recorded(search.problem, result.measured.masks)
+            proxy = work(search.problem, result.measured.masks)
         if result.confirmation is not None and search.confirmation is not None:
             masks = np.vstack([result.confirmation.candidates.masks, ~result.space.forbidden])
-            fresh = recorded(search.confirmation.problem, masks)
+            fresh = work(search.confirmation.problem, masks)
         return proxy, fresh
 
 
@@ -212,20 +212,18 @@ def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
 
 
 def nested_files(
-    results: Sequence[FoldResult], found: NestedEstimate, stability: Assessment, summary: Any
+    results: Sequence[FoldResult], estimate: NestedEstimate, stability: Assessment, summary: Any
 ) -> dict[str, bytes]:
     """Return the artifacts: tables of folds, costs, gains, metrics and features, and a figure."""
     tables = {
         "nested_folds.csv": fold_table(results),
-        "nested_costs.csv": found.costs,
-        "nested_gains.csv": found.gains,
-        "nested_metrics.csv": found.metrics,
+        "nested_costs.csv": estimate.costs,
+        "nested_gains.csv": estimate.gains,
+        "nested_metrics.csv": estimate.metrics,
         "stability.csv": stability.table,
     }
     return {
         **{name: table.to_csv(index=False).encode() for name, table in tables.items()},
         "nested.json": json_file(summary),
-        **stability_files(
-            stability.names, stability.found, stability.classes, stability.thresholds
-        ),
+        **stability.figures(),
     }

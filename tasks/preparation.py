@@ -124,18 +124,18 @@ def pose(
     if prefilter is not None and is_wide(problem.space, prefilter):
         cut_on = fresh(1, 0)
         cut_folds = problem.folds if cut_on is None else cut_on.folds
-    told = _findings(train, folds, problem, pos_label)
-    return Posed(problem, told, fresh(fresh_partitions, 1), cut_folds)
+    findings = _findings(train, folds, problem, pos_label)
+    return Posed(problem, findings, fresh(fresh_partitions, 1), cut_folds)
 
 
 def _findings(
     train: Table, folds: Mapping[str, Any], problem: Problem, pos_label: object
 ) -> tuple[Finding, ...]:
     """Return the findings of the training rows and of their folds."""
-    told = []
+    findings = []
     fold = train.fold if folds["kind"] == "column" else None
     if fold is not None and fold.isna().any():
-        told.append(
+        findings.append(
             make_finding(
                 "SWM103",
                 f"{int(fold.isna().sum())} of {len(fold)} rows have no value in the fold column "
@@ -145,7 +145,7 @@ def _findings(
     missing = missing_classes(problem.folds, problem.target, problem.task)
     if missing:
         few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
-        told.append(
+        findings.append(
             make_finding(
                 "SWM104",
                 f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) "
@@ -154,19 +154,19 @@ def _findings(
                 remedy=_remedy_of_missing(problem, folds),
             )
         )
-    told += _shared_groups(train, problem)
-    told += _shared_time(train, folds, problem)
+    findings += _shared_groups(train, problem)
+    findings += _shared_time(train, folds, problem)
     if train.n_unlabelled:
-        told.append(
+        findings.append(
             make_finding("SWM005", f"{train.n_unlabelled:,} rows without a target are left out")
         )
     target, task = problem.target, problem.task
-    told += target_findings(target, task, problem.scoring.name, pos_label)
+    findings += target_findings(target, task, problem.scoring.name, pos_label)
     # No model has the columns that are forbidden.
     features = train.features.drop(columns=problem.space.subset(problem.space.forbidden))
     grouped, derived = train.groups is not None, train.derived
     odd = column_findings(features, target, task, grouped=grouped, derived=derived)
-    return (*told, *odd)
+    return (*findings, *odd)
 
 
 def _remedy_of_missing(problem: Problem, folds: Mapping[str, Any]) -> str:
@@ -217,14 +217,15 @@ def check_test_metrics(
     problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
 ) -> None:
     """Refuse metrics that cannot be computed on the test rows, before anything is trained."""
-    own = problem.scoring
-    weight = test.weight_in_score(problem)
-    truth = EvaluationTarget.of(problem.estimator, train.target, test.target, own.pos_label, weight)
-    for metric in judged_metrics(metrics, truth.task, own):
+    scoring, weight = problem.scoring, test.weight_in_score(problem)
+    truth = EvaluationTarget.of(
+        problem.estimator, train.target, test.target, scoring.pos_label, weight
+    )
+    for metric in judged_metrics(metrics, truth.task, scoring):
         try:
-            check_scorable([metric], truth, own)
+            check_scorable([metric], truth, scoring)
         except InputError as error:
-            key = "scoring" if metric == own.metric else "test.metrics"
+            key = "scoring" if metric == scoring.metric else "test.metrics"
             raise ConfigError(f"{key}: {error}") from None
 
 

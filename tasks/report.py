@@ -173,9 +173,9 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
     # In the order of the search, with costs as in the other files.
     order = np.lexsort((members.masks.sum(axis=1), members.costs))
     names = list(result.space.names)
-    for taken in ("cost", "group"):
-        if taken in names:
-            place, free = names.index(taken), f"feature_{taken}"
+    for reserved in ("cost", "group"):
+        if reserved in names:
+            place, free = names.index(reserved), f"feature_{reserved}"
             while free in names:
                 free = f"feature_{free}"
             names[place] = free

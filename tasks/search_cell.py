@@ -99,9 +99,9 @@ class CellResult:
             *("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason"),
             *("test_cost", "seconds_algorithm", "seconds_evaluation"),
         )
-        found = {name: getattr(self, name) for name in names}
-        found = {name: np.nan if value is None else value for name, value in found.items()}
-        return {**asdict(self.cell), **found, "features": " ".join(self.features)}
+        values = {name: getattr(self, name) for name in names}
+        values = {name: np.nan if value is None else value for name, value in values.items()}
+        return {**asdict(self.cell), **values, "features": " ".join(self.features)}
 
 
 @step("all-features")

@@ -19,15 +19,15 @@ def expand(text: str, what: str, quote: Callable[[int, str], str] | None = None)
     """
 
     def value(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if found is None:
+        setting = os.environ.get(match[1])
+        if setting is None:
             raise DataError(
                 f"environment variable {match[1]!r}, used in the {what}, is not set; set it"
             )
         if quote is not None:
-            return quote(match.start(), found)
+            return quote(match.start(), setting)
         before, after = text[: match.start()], text[match.end() :]
-        return percent_encoded(found, safe="") if _escaped_at(before, after) else found
+        return percent_encoded(setting, safe="") if _escaped_at(before, after) else setting
 
     return re.sub(r"\$\{(\w+)\}", value, text)
 

@@ -74,10 +74,10 @@ def split(
                 f"split {kind!r} of {len(test)} rows leaves no {side} rows; "
                 "use more rows or another test_size"
             )
-    told = _leaks(table, test) if kind in ("random", "stratified") else []
+    findings = _leaks(table, test) if kind in ("random", "stratified") else []
     if classes is not None:
-        told += _lost_classes(kind, classes, train_rows, test_rows)
-    return Split(train_rows, test_rows, tuple(told))
+        findings += _lost_classes(kind, classes, train_rows, test_rows)
+    return Split(train_rows, test_rows, tuple(findings))
 
 
 def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
@@ -253,7 +253,7 @@ def _leaks(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
 
 
 def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> list[Finding]:
-    told = []
+    findings = []
     for side, rows in (("training", train), ("test", test)):
         lost = set(classes.unique().tolist()) - set(classes.iloc[rows].unique().tolist())
         if not lost:
@@ -265,5 +265,5 @@ def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> lis
             remedy = "the test figures do not cover it"
         elif classes.isin(lost).sum() == 1:
             remedy = "merge the class with another or remove its row, in the table"
-        told.append(make_finding("SWM102", text, remedy=remedy))
-    return told
+        findings.append(make_finding("SWM102", text, remedy=remedy))
+    return findings

@@ -19,6 +19,7 @@ from swarm.validation.stability import (
     classify,
     consensus,
     frequencies,
+    interpret_index,
     nogueira,
 )
 from tasks.search_cell import CellResult
@@ -37,12 +38,16 @@ class Assessment:
     # searches of frequencies, classes, consensus: "resamples" if there are any, else "seeds"
     basis: str
     names: tuple[str, ...]  # units that are neither fixed nor forbidden
-    found: Frequencies  # of the units
+    frequencies: Frequencies  # of the units
     classes: tuple[str, ...]  # "core", "optional" or "noise" for each unit
     thresholds: tuple[float, float]  # shares from which a unit is core, and up to which it is noise
     consensus: tuple[str, ...]  # features of more than half of the searches, and the fixed ones
     table: pd.DataFrame  # one row per unit, by decreasing frequency
     searches: pd.DataFrame  # one row per search
+
+    def figures(self) -> dict[str, bytes]:
+        """Draw the frequencies of the units."""
+        return stability_files(self.names, self.frequencies, self.classes, self.thresholds)
 
 
 def scheme_of(table: Table, estimator: Any) -> str:
@@ -58,9 +63,9 @@ def draw_sample(table: Table, share: float, seed: int, number: int, estimator: A
 
     `seed` is that of sample 0.
     """
-    kind, own = scheme_of(table, estimator), seed + number
+    kind = scheme_of(table, estimator)
     try:
-        rows = split(table, kind, test_size=1 - share, seed=own, estimator=estimator)
+        rows = split(table, kind, test_size=1 - share, seed=seed + number, estimator=estimator)
     except DataError as error:
         raise DataError(
             f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
@@ -84,17 +89,17 @@ def assess(
     parts = {"seeds": by_seed, "resamples": by_rows}
     masks = {part: _masks(space, results)[:, free] for part, results in parts.items() if results}
     basis = "resamples" if by_rows else "seeds"
-    found = frequencies(masks[basis], level)
-    classes = classify(found.share, *thresholds)
+    per_unit = frequencies(masks[basis], level)
+    classes = classify(per_unit.share, *thresholds)
     agreed = space.fixed.copy()
-    agreed[free] = consensus(found.share)
+    agreed[free] = consensus(per_unit.share)
     table = pd.DataFrame(
         {
             "feature": names,
             "class": classes,
-            "share": found.share,
-            "low": found.low,
-            "high": found.high,
+            "share": per_unit.share,
+            "low": per_unit.low,
+            "high": per_unit.high,
             **{f"share_{part}": some.mean(axis=0) for part, some in masks.items()},
             "in_consensus": agreed[free],
         }
@@ -105,7 +110,7 @@ def assess(
         by_rows=indices.get("resamples"),
         basis=basis,
         names=names,
-        found=found,
+        frequencies=per_unit,
         classes=classes,
         thresholds=thresholds,
         consensus=tuple(space.subset(agreed)),
@@ -120,37 +125,49 @@ def plain(value: Any) -> Any:
     return None if isinstance(value, float) and value != value else value
 
 
-def index_as_dict(found: Stability | None) -> dict[str, float] | None:
+def index_as_dict(stability: Stability | None) -> dict[str, float] | None:
     """Return a stability index with its interval; None if there is none or it is undefined."""
-    if found is None or found.index != found.index:
+    if stability is None or stability.index != stability.index:
         return None
     names = ("index", "low", "high", "level", "n_subsets", "mean_size")
-    return {name: getattr(found, name) for name in names}
+    return {name: getattr(stability, name) for name in names}
+
+
+def describe_index(stability: Stability, over: str) -> str:
+    """State the stability index of the subsets selected over `over`, with its interpretation."""
+    index = stability.index
+    if index != index:
+        return f"Over {stability.n_subsets} {over}, every search selected all features or none."
+    return (
+        f"Over {stability.n_subsets} {over}, the stability index is {index:.2f} "
+        f"[{stability.low:.2f}, {stability.high:.2f}] ({interpret_index(index)}; 1: always the "
+        "same features, 0: chance)."
+    )
 
 
 def stability_metrics(assessment: Assessment) -> dict[str, float]:
     """Return the metrics of the stability over seeds and over rows that are defined."""
     figures: dict[str, float] = {}
-    for part, found in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
-        name = f"stability_{part}"
-        if found is not None and found.index == found.index:
-            figures |= {name: found.index, f"{name}_low": found.low, f"{name}_high": found.high}
+    for part, stability in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
+        if index := index_as_dict(stability):
+            name = f"stability_{part}"
+            figures |= {name: index["index"]}
+            figures |= {f"{name}_{end}": index[end] for end in ("low", "high")}
     return figures
 
 
 def assessment_files(assessment: Assessment) -> dict[str, bytes]:
     """Return the artifacts: two tables, the consensus and the figure."""
-    found = assessment
     return {
-        "stability.csv": found.table.to_csv(index=False).encode(),
-        "searches.csv": found.searches.to_csv(index=False).encode(),
-        "consensus.txt": "".join(f"{name}\n" for name in found.consensus).encode(),
-        **stability_files(found.names, found.found, found.classes, found.thresholds),
+        "stability.csv": assessment.table.to_csv(index=False).encode(),
+        "searches.csv": assessment.searches.to_csv(index=False).encode(),
+        "consensus.txt": "".join(f"{name}\n" for name in assessment.consensus).encode(),
+        **assessment.figures(),
     }
 
 
 def _masks(space: SearchSpace, results: Sequence[CellResult]) -> NDArray[np.bool_]:
     """Return the subset of each search as a mask (n_searches, n_units)."""
     position = {name: column for column, name in enumerate(space.columns)}
-    chosen = [{position[name] for name in result.features} for result in results]
-    return np.array([[own.issuperset(unit) for unit in space.units] for own in chosen])
+    subsets = [{position[name] for name in result.features} for result in results]
+    return np.array([[subset.issuperset(unit) for unit in space.units] for subset in subsets])

@@ -82,7 +82,7 @@ def init(
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
     from flows.initial_config import first_without_errors
 
-    profile, text, told = first_without_errors(table, target[0])
+    profile, text, findings = first_without_errors(table, target[0])
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -102,9 +102,9 @@ def init(
         echo(f"group {profile.group.name}: {profile.group}", indent=8)
     if profile.time is not None:
         echo(f"time {profile.time}: the rows are in order of these dates", indent=8)
-    echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+    echo(*(f"{each.severity:<8}{each}" for each in findings), indent=8)
     quoted = shlex.quote(str(file))
-    if any(each.severity == "error" for each in told):
+    if any(each.severity == "error" for each in findings):
         echo(f"{file} cannot be run: correct its errors, then swarm check {quoted}")
         raise typer.Exit(2)
     echo(f"next: read {file}, then swarm check {quoted}; swarm select {quoted}")
@@ -125,15 +125,15 @@ def check(
     from flows.checking import all_findings
 
     times: list[str] = []
-    _, told = all_findings(config, set_ or (), mute or (), times.append)
-    severities = [each.severity for each in told]
+    _, findings = all_findings(config, set_ or (), mute or (), times.append)
+    severities = [each.severity for each in findings]
     counts = {name: severities.count(name) for name in ("error", "warning", "note")}
     if as_json:
-        findings = [each.as_dict() for each in told]
+        records = [each.as_dict() for each in findings]
         time = times[0] if times else None
-        echo_json({"config": config, "counts": counts, "findings": findings, "time": time})
+        echo_json({"config": config, "counts": counts, "findings": records, "time": time})
     else:
-        echo(*(f"{each.severity:<8}{each}" for each in told), indent=8)
+        echo(*(f"{each.severity:<8}{each}" for each in findings), indent=8)
         some = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
         typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
         echo(*times)
@@ -170,8 +170,8 @@ def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
     table.columns[0].no_wrap = True
     table.columns[2].overflow = "fold"
     for entry in entries:
-        given = ", ".join(f"{p.name}={_short(p.default)}" for p in entry.parameters)
-        table.add_row(f"[bold]{entry.name}[/bold]", escape(_line(entry)), given or "none")
+        defaults = ", ".join(f"{p.name}={_short(p.default)}" for p in entry.parameters)
+        table.add_row(f"[bold]{entry.name}[/bold]", escape(_line(entry)), defaults or "none")
     console.print(table)
     console.print(
         "Start with multiswarm, the default. What the parameters do: swarm strategies NAME"

@@ -197,11 +197,11 @@ def nested(
 
         outer = OuterPlan(folds, repeats, rows)
     with interruptible("run the same command to continue"):
-        found = flow(checked, outer, verbosity)
+        result = flow(checked, outer, verbosity)
     if as_json:
-        echo_json(found.as_dict())
+        echo_json(result.as_dict())
     else:
-        summary.print_nested(found, checked)
+        summary.print_nested(result, checked)
 
 
 def stability(

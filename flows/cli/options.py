@@ -81,9 +81,9 @@ def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
 
     A code that does not exist, or is that of an error, is a ConfigError.
     """
-    given = codes or ()
-    check_mute(given)
-    return config.model_copy(update={"mute": list(dict.fromkeys([*config.mute, *given]))})
+    codes = codes or ()
+    check_mute(codes)
+    return config.model_copy(update={"mute": list(dict.fromkeys([*config.mute, *codes]))})
 
 
 @contextmanager
@@ -168,8 +168,8 @@ def _tracking_section(uri: str | None) -> TrackingSection:
     from conf.load import load_as
     from conf.schema import SelectConfig
 
-    given = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    return load_as(SelectConfig, "default", given).tracking
+    overrides = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
+    return load_as(SelectConfig, "default", overrides).tracking
 
 
 def run_of(run_id: str, uri: str | None) -> tuple[Tracking, str]:

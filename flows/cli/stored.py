@@ -67,18 +67,18 @@ def runs(
     """
     conditions = _conditions(kind, status, dataset)
     # A store that is named should exist; a new folder has no runs yet.
-    found, exists = [], tracking_uri is not None or has_runs(tracking_uri)
+    matches, exists = [], tracking_uri is not None or has_runs(tracking_uri)
     if exists:
         tracking = tracking_of(tracking_uri)
         if experiment is not None:
             tracking = tracking.of_experiment(experiment)
-        found = list(islice(_listed(tracking, conditions, kind), limit))
+        matches = list(islice(_listed(tracking, conditions, kind), limit))
     if as_json:
-        echo_json([_record(run) for run in found])
-    elif not found:
+        echo_json([_record(run) for run in matches])
+    elif not matches:
         typer.echo("no run matches" if exists and conditions else "there are no runs yet")
     else:
-        _print(found)
+        _print(matches)
 
 
 def _conditions(kind: str | None, status: str | None, dataset: str | None) -> list[str]:
@@ -90,8 +90,8 @@ def _conditions(kind: str | None, status: str | None, dataset: str | None) -> li
         conditions.append(f"tags.kind = '{kind}'")
     if status is not None:
         if status.upper() not in STATUSES:
-            known = ", ".join(STATUSES).lower()
-            raise InputError(f"unknown status {status!r} (there are {known})")
+            statuses = ", ".join(STATUSES).lower()
+            raise InputError(f"unknown status {status!r} (there are {statuses})")
         conditions.append(f"attributes.status = '{status.upper()}'")
     if dataset is not None:
         if "'" in dataset:
@@ -119,10 +119,10 @@ def _record(run: Any) -> dict[str, Any]:
     }
 
 
-def _print(found: list[Any]) -> None:
+def _print(matches: list[Any]) -> None:
     from tasks.tracking.client import SHORT_ID
 
-    for run in found:
+    for run in matches:
         tags, status = run.data.tags, run.info.status.lower()
         headline = tags.get("headline", status) if status == "finished" else status
         started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
@@ -257,23 +257,23 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     from tasks.refresh.champion import Champions
 
     champions = Champions(tracking_of(tracking_uri))
-    found = champions.required(name)
-    answer = champions.answer(found)
+    current = champions.required(name)
+    answer = champions.answer(current)
     if as_json:
-        rest = asdict(found)
-        told = {"name": rest.pop("name"), "version": rest.pop("version"), "model": found.uri}
+        rest = asdict(current)
+        identity = {"name": rest.pop("name"), "version": rest.pop("version"), "model": current.uri}
         columns = {key: answer[key] for key in ("features", "model_inputs")}
-        echo_json({**told, "run": rest.pop("run_id"), **rest, **columns})
+        echo_json({**identity, "run": rest.pop("run_id"), **rest, **columns})
         return
-    over = f", in place of version {found.over}" if found.over else ""
-    back = f", in place of version {found.instead_of}" if found.instead_of else ""
+    over = f", in place of version {current.over}" if current.over else ""
+    back = f", in place of version {current.instead_of}" if current.instead_of else ""
     names, inputs = (", ".join(answer[key]) for key in ("features", "model_inputs"))
     echo(
-        f"{found.name} version {found.version} since {found.since or 'unknown'}{over}",
-        *([f"restored  {found.restored}{back}"] if found.restored else []),
-        f"why       {found.why or 'the alias was set by hand'}",
-        f"run       {found.run_id}",
-        f"published {found.published or 'nowhere'}",
+        f"{current.name} version {current.version} since {current.since or 'unknown'}{over}",
+        *([f"restored  {current.restored}{back}"] if current.restored else []),
+        f"why       {current.why or 'the alias was set by hand'}",
+        f"run       {current.run_id}",
+        f"published {current.published or 'nowhere'}",
         f"features  {answer['n_features']} of {answer['n_available']} columns to keep: {names}",
         f"inputs    {answer['n_model_inputs']} columns that the model needs: {inputs}",
         indent=10,

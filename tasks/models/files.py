@@ -37,8 +37,8 @@ def is_storable(estimator: Any) -> bool:
     steps = [step for _, step in getattr(estimator, "steps", [])]
     parts = [part for part in (estimator, *steps) if not isinstance(part, str) and part is not None]
     names = [f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts]
-    known = [f"{name.partition('.')[0]}.{name.rpartition('.')[2]}" for name in TRUSTED_TYPES]
-    return all(name.partition(".")[0] in TRUSTED_PACKAGES or name in known for name in names)
+    trusted = [f"{name.partition('.')[0]}.{name.rpartition('.')[2]}" for name in TRUSTED_TYPES]
+    return all(name.partition(".")[0] in TRUSTED_PACKAGES or name in trusted for name in names)
 
 
 def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:
@@ -69,11 +69,11 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
 
 def _voting(ensemble: Any) -> dict[str, Any]:
     vote = getattr(ensemble, "vote_", ensemble.vote)
-    found = getattr(ensemble, "classes_", None)
-    if found is None:
+    class_labels = getattr(ensemble, "classes_", None)
+    if class_labels is None:
         return {"vote": vote, "classes": None, "several": False}
-    several = isinstance(found, list)
-    classes = [np.asarray(labels) for labels in (found if several else [found])]
+    several = isinstance(class_labels, list)
+    classes = [np.asarray(labels) for labels in (class_labels if several else [class_labels])]
     return {
         "vote": vote,
         "classes": [_plain(labels, "class") for labels in classes],
@@ -114,8 +114,8 @@ def _plain(labels: Any, what: str) -> list[Any]:
 def _is_plain_lightgbm(model: Any) -> bool:
     """Whether the text format is complete: not for other subclasses and custom objectives."""
     kind = type(model)
-    own = callable(getattr(model, "objective", None))
-    return f"{kind.__module__}.{kind.__name__}" in (*_PLAIN, *_STOPPING) and not own
+    has_objective = callable(getattr(model, "objective", None))
+    return f"{kind.__module__}.{kind.__name__}" in (*_PLAIN, *_STOPPING) and not has_objective
 
 
 def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:
@@ -149,13 +149,13 @@ def _write_skops(model: Any, file: Path) -> list[str]:
     advice = "use an estimator of scikit-learn or LightGBM"
     try:
         skops.io.dump(model, file)
-        needed = [str(found) for found in skops.io.get_untrusted_types(file=file)]
+        needed = [str(each) for each in skops.io.get_untrusted_types(file=file)]
     except Exception as error:
         raise StoreError(f"skops cannot store {name} ({reason(error)}); {advice}") from error
     strange = [
-        found
-        for found in needed
-        if found not in TRUSTED_TYPES and found.partition(".")[0] not in TRUSTED_PACKAGES
+        each
+        for each in needed
+        if each not in TRUSTED_TYPES and each.partition(".")[0] not in TRUSTED_PACKAGES
     ]
     if strange:
         raise StoreError(

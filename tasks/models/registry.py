@@ -57,8 +57,8 @@ def log_ensemble(
     load_mlflow()
     from mlflow.entities import LoggedModelOutput
 
-    with tempfile.TemporaryDirectory(prefix="ensemble-") as held:
-        parts = Path(held) / "ensemble"
+    with tempfile.TemporaryDirectory(prefix="ensemble-") as scratch:
+        parts = Path(scratch) / "ensemble"
         parts.mkdir()
         packages = write_ensemble(ensemble, example, parts)
         with store_errors(tracking.uri, "save the model"):
@@ -73,7 +73,7 @@ def log_ensemble(
                 },
                 model_type="ensemble",
             )
-        folder = Path(held) / "model"
+        folder = Path(scratch) / "model"
         try:
             _save(
                 ensemble,
@@ -150,9 +150,9 @@ def _save(
         served = np.asarray(loaded.predict(example))
         same = _equal(served, expected)
         if hasattr(ensemble, "mean_proba"):
-            told = loaded.predict(example, params={"probabilities": True})
+            served = np.asarray(loaded.predict(example, params={"probabilities": True}))
             wanted = _columns(ensemble.mean_proba(example), ensemble.classes_)
-            same = same and _equal(np.asarray(told), wanted)
+            same = same and _equal(served, wanted)
     if not same:
         raise StoreError(
             "the predictions of the saved model differ from those of the ensemble, so it is not "
@@ -173,7 +173,7 @@ def _columns(probabilities: Any, classes: Any) -> np.ndarray:
     if not isinstance(probabilities, list):
         return np.asarray(probabilities)
     pairs = zip(probabilities, classes, strict=True)
-    return np.column_stack([p[:, -1] if own[-1] else np.zeros(len(p)) for p, own in pairs])
+    return np.column_stack([p[:, -1] if labels[-1] else np.zeros(len(p)) for p, labels in pairs])
 
 
 def _forget_local_paths(record: Any, folder: Path) -> None:
@@ -205,8 +205,8 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
     outcome: list[Any] = [ColSpec(output, name=n) for n in names]
     if not hasattr(ensemble, "mean_proba"):
         return ModelSignature(Schema(columns), Schema(outcome))
-    asked = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
-    return ModelSignature(Schema(columns), Schema(outcome), asked)
+    params = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
+    return ModelSignature(Schema(columns), Schema(outcome), params)
 
 
 def _requirements(packages: list[str]) -> list[str]:
@@ -233,11 +233,11 @@ def _register(
             name, f"models:/{model_id}", run_id, tags, description=description, model_id=model_id
         )
     model = client.get_logged_model(model_id)
-    known = json.loads(model.tags.get("mlflow.modelVersions", "[]"))
+    versions = json.loads(model.tags.get("mlflow.modelVersions", "[]"))
     # A tracking server adds this tag itself, with a number; a database store does not.
-    if (name, str(created.version)) not in {(k["name"], str(k["version"])) for k in known}:
+    if (name, str(created.version)) not in {(k["name"], str(k["version"])) for k in versions}:
         entry = {"name": name, "version": created.version}
-        tags = {"mlflow.modelVersions": json.dumps([*known, entry])}
+        tags = {"mlflow.modelVersions": json.dumps([*versions, entry])}
         client.set_logged_model_tags(model_id, tags)
     return str(created.version)
 

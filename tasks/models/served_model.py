@@ -46,8 +46,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
             if probabilities:
                 raise ValueError("a regressor has no probabilities; call predict without params")
             # Most models do not accept an empty batch.
-            found = [m.predict(frame) for m in self.members if len(frame)]
-            mean: NDArray[Any] = np.mean(found, axis=0) if found else np.zeros(0)
+            answers = [m.predict(frame) for m in self.members if len(frame)]
+            mean: NDArray[Any] = np.mean(answers, axis=0) if answers else np.zeros(0)
             return mean
         labels = [np.array(c, dtype=self.spec["class_dtype"]) for c in self.spec["classes"]]
         if not len(frame) and not probabilities:
@@ -67,8 +67,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if not len(frame):
             return [np.zeros((0, len(classes))) for classes in labels]
         if soft:
-            found = [member.aligned(frame, labels) for member in self.members]
-            return [np.mean([one[i] for one in found], axis=0) for i in range(len(labels))]
+            answers = [member.aligned(frame, labels) for member in self.members]
+            return [np.mean([one[i] for one in answers], axis=0) for i in range(len(labels))]
         votes = np.asarray([member.predict(frame) for member in self.members])
         several = votes if votes.ndim == 3 else votes[:, :, None]
         return [
@@ -79,11 +79,11 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         shares = self._shares(frame, labels, soft=self.spec["probabilities"])
         if not self.spec["several"]:
             return pd.DataFrame(shares[0], columns=[str(c) for c in labels[0]], index=frame.index)
-        held = {
+        columns = {
             f"label_{i}": share[:, -1] if classes[-1] else np.zeros(len(frame))
             for i, (share, classes) in enumerate(zip(shares, labels, strict=True))
         }
-        return pd.DataFrame(held, index=frame.index)
+        return pd.DataFrame(columns, index=frame.index)
 
     def _elected(self, shares: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         chosen = np.argmax(shares, axis=1)
@@ -126,28 +126,29 @@ class _Member:
 
     def aligned(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Probabilities of each label's classes; a model may not have seen all of them."""
-        found: Any = self._probabilities(self._columns(frame))
-        if isinstance(found, list):
-            known = list(self.classes or [])
+        probabilities: Any = self._probabilities(self._columns(frame))
+        if isinstance(probabilities, list):
+            class_lists = list(self.classes or [])
         elif len(labels) > 1:
             # A column per label, the probability of 1.
-            known = [np.array([0, 1])] * len(labels)
-            found = [np.column_stack([1.0 - one, one]) for one in np.transpose(found)]
+            class_lists = [np.array([0, 1])] * len(labels)
+            pairs = np.transpose(probabilities)
+            probabilities = [np.column_stack([1.0 - one, one]) for one in pairs]
         else:
-            found, known = [found], [np.asarray(self.classes)]
+            probabilities, class_lists = [probabilities], [np.asarray(self.classes)]
         aligned = []
-        for shares, own, classes in zip(found, known, labels, strict=True):
-            kept = np.isin(own, classes)
+        for shares, seen, classes in zip(probabilities, class_lists, labels, strict=True):
+            is_class = np.isin(seen, classes)
             full = np.zeros((len(frame), len(classes)))
-            full[:, np.searchsorted(classes, own[kept])] = np.asarray(shares)[:, kept]
+            full[:, np.searchsorted(classes, seen[is_class])] = np.asarray(shares)[:, is_class]
             aligned.append(full)
         return aligned
 
     def _probabilities(self, part: pd.DataFrame) -> Any:
         if self.kind == "skops":
             return self.model.predict_proba(part)
-        found = np.asarray(self.model.predict(part))
-        return found if found.ndim == 2 else np.vstack((1.0 - found, found)).transpose()
+        output = np.asarray(self.model.predict(part))
+        return output if output.ndim == 2 else np.vstack((1.0 - output, output)).transpose()
 
 
 def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
@@ -158,8 +159,8 @@ def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
         if pd.api.types.is_string_dtype(levels):
             # Dates and the like were stored as their text.
             values = values.astype(object).map(str, na_action="ignore")
-        found = pd.Categorical(values, categories=levels, ordered=column["ordered"])
-        return pd.Series(found, index=values.index)
+        categorical = pd.Categorical(values, categories=levels, ordered=column["ordered"])
+        return pd.Series(categorical, index=values.index)
     if values.dtype == dtype:
         return values
     if getattr(values.dtype, "kind", "O") == "m":

@@ -70,18 +70,18 @@ class Champions:
     def current(self, name: str) -> Champion | None:
         """Return the champion of that name, or None if there is none yet."""
         with store_errors(self.tracking.uri, f"look up the champion {name!r}"):
-            found = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
-        return None if found is None else self._champion(found)
+            version = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
+        return None if version is None else self._champion(version)
 
     def required(self, name: str) -> Champion:
         """Return the champion of that name; InputError if there is none."""
-        found = self.current(name)
-        if found is None:
+        champion = self.current(name)
+        if champion is None:
             raise InputError(
                 f"there is no champion {name!r} in {self.tracking.label}; create one with"
                 " `swarm refresh CONFIG`"
             )
-        return found
+        return champion
 
     def promote(
         self,
@@ -163,11 +163,11 @@ class Champions:
         if now is not None and target == now.version:
             raise InputError(f"version {target} of {name!r} is already the champion")
         with store_errors(self.tracking.uri, f"look up version {target} of {name!r}"):
-            found = self._or_none(lambda: self._client.get_model_version(name, target))
-        if found is None:
+            version = self._or_none(lambda: self._client.get_model_version(name, target))
+        if version is None:
             pages = f"`swarm up{self.tracking.option}`"
             raise InputError(f"{name!r} has no version {target!r}; {pages} shows them all")
-        back = self._champion(found)
+        back = self._champion(version)
         # Without both nothing can be published.
         self.answer(back)
         require_publishable(back.published)
@@ -215,8 +215,8 @@ class Champions:
             predicted, proba = np.asarray(model.predict(features)), None
             names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))
             if names and model.metadata.get_params_schema() is not None:
-                told = model.predict(features, params={"probabilities": True})
-                proba = told[names].to_numpy() if set(told.columns) == set(names) else None
+                served = model.predict(features, params={"probabilities": True})
+                proba = served[names].to_numpy() if set(served.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)
         except Exception as error:
             # MLflow quotes the table before its reason.
@@ -298,9 +298,9 @@ def publish_features(champions: Champions, champion: Champion) -> None:
         "why": champion.why,
     }
     with contextlib.suppress(DataError):
-        known = read_published(location)
+        published = read_published(location)
         # A new store numbers its versions from 1 again.
-        if all(known.get(key) == content[key] for key in ("name", "version", "run")):
+        if all(published.get(key) == content[key] for key in ("name", "version", "run")):
             return
     publish(location, {**content, **champions.answer(champion)})
 

@@ -53,10 +53,10 @@ def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
         names, rows = stored["columns"].tolist(), stored["rows"]
     if not set(names) <= set(table.features):
         return None
-    found = np.isin(_hashes(table, names), rows)
+    is_trained = np.isin(_hashes(table, names), rows)
     if table.groups is not None:
-        found = table.groups.isin(table.groups[found]).to_numpy()
-    return found
+        is_trained = table.groups.isin(table.groups[is_trained]).to_numpy()
+    return is_trained
 
 
 def _hashes(table: Table, names: list[str]) -> NDArray[np.uint32]:

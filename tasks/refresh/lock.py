@@ -34,8 +34,10 @@ def champion_lock(archive_url: str, name: str) -> Iterator[None]:
     StoreError
         If another refresh holds the lock, or the database cannot be reached.
     """
-    taken = StoreError(f"another refresh of {name!r} is still running; try again when it has ended")
-    with _held(archive_url, name, f"the champion {name!r}", taken):
+    conflict = StoreError(
+        f"another refresh of {name!r} is still running; try again when it has ended"
+    )
+    with _held(archive_url, name, f"the champion {name!r}", conflict):
         yield
 
 
@@ -48,25 +50,25 @@ def run_lock(archive_url: str, run_id: str) -> Iterator[None]:
     StoreError
         If another process holds the lock, or the database cannot be reached.
     """
-    taken = StoreError(
+    conflict = StoreError(
         f"another process is working on the run {run_id}; wait until it has ended, or stop it"
     )
-    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", taken):
+    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", conflict):
         yield
 
 
 @contextmanager
-def _held(archive_url: str, name: str, what: str, taken: StoreError) -> Iterator[None]:
+def _held(archive_url: str, name: str, what: str, conflict: StoreError) -> Iterator[None]:
     url = sa.make_url(archive_url)
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as stack:
         try:
             if url.get_backend_name() == "postgresql":
-                _lock_in_database(held, url, name, taken)
+                _lock_in_database(stack, url, name, conflict)
             else:
                 lock = FileLock(_beside(url, name))
-                held.enter_context(lock.acquire(timeout=0))
+                stack.enter_context(lock.acquire(timeout=0))
         except Timeout:
-            raise taken from None
+            raise conflict from None
         except sa.exc.DBAPIError as error:
             address = url.render_as_string(hide_password=False)
             why = reason(error.orig or error, secrets_of(address))
@@ -89,14 +91,14 @@ def _beside(url: sa.URL, name: str) -> Path:
 
 
 def _lock_in_database(
-    held: contextlib.ExitStack, url: sa.URL, name: str, taken: StoreError
+    stack: contextlib.ExitStack, url: sa.URL, name: str, conflict: StoreError
 ) -> None:
     # The key of an advisory lock is a signed 64-bit integer.
     digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
     key = int.from_bytes(digest[:8], "big", signed=True)
     engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try_lock = sa.text("select pg_try_advisory_lock(:key)")
-    held.callback(engine.dispose)
-    connection = held.enter_context(engine.connect())
+    stack.callback(engine.dispose)
+    connection = stack.enter_context(engine.connect())
     if not connection.execute(try_lock, {"key": key}).scalar_one():
-        raise taken
+        raise conflict

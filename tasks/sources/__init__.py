@@ -70,26 +70,26 @@ def fetch(
     return table
 
 
-def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **given: Any) -> Raw:
+def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **arguments: Any) -> Raw:
     """Read a table as it is, before columns have roles; see :func:`fetch`."""
-    _check_arguments(source, given)
-    read, taken = _SOURCES[source]
+    _check_arguments(source, arguments)
+    read, keys = _SOURCES[source]
     style = (csv or {}) if source == "file" else {}
-    return read(**{key: given[key] for key in taken}, **style)
+    return read(**{key: arguments[key] for key in keys}, **style)
 
 
-def _check_arguments(source: str, given: dict[str, Any]) -> None:
+def _check_arguments(source: str, arguments: dict[str, Any]) -> None:
     if source not in _SOURCES:
-        known = ", ".join(_SOURCES)
-        raise DataError(f"unknown source {source!r} ({known}){nearest(source, _SOURCES)}")
-    taken = _SOURCES[source][1]
-    for key, value in given.items():
-        if value is not None and key not in taken:
+        names = ", ".join(_SOURCES)
+        raise DataError(f"unknown source {source!r} ({names}){nearest(source, _SOURCES)}")
+    keys = _SOURCES[source][1]
+    for key, value in arguments.items():
+        if value is not None and key not in keys:
             raise DataError(f"source {source!r} does not take {key!r}, got {value!r}; remove it")
     if source == "uci":
-        if (given["name"] is None) == (given["id"] is None):
+        if (arguments["name"] is None) == (arguments["id"] is None):
             raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")
         return
-    for key in taken:
-        if not given[key]:
+    for key in keys:
+        if not arguments[key]:
             raise DataError(f"source {source!r} needs {key!r}; set it")

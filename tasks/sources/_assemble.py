@@ -51,8 +51,8 @@ def assemble(
     if not len(frame):
         raise DataError(f"{raw.source!r} has no rows; check the file or the query")
     targets = _targets(raw, target)
-    taken = {role: name for role, name in roles.items() if name is not None}
-    named = [("target", n) for n in targets] + list(taken.items())
+    by_role = {role: name for role, name in roles.items() if name is not None}
+    named = [("target", n) for n in targets] + list(by_role.items())
     named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
     named += [("date", n) for n in formats]
     for role, name in named:
@@ -72,13 +72,13 @@ def assemble(
                 f"no row of {raw.source!r} has a target ({some(targets)}); choose another target"
             )
     # A horizon may be a duration, and groups are compared, not computed with.
-    as_read = [taken.get(role) for role in ("group", "part", "fold", "horizon")]
+    as_read = [by_role.get(role) for role in ("group", "part", "fold", "horizon")]
     frame = with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
     answer = _check_target(chosen, raw)
-    apart = {*targets, *taken.values(), *drop, *raw.aside}
+    apart = {*targets, *by_role.values(), *drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
     if not names:
         raise DataError(
@@ -107,7 +107,7 @@ def assemble(
     features = with_plain_categories(features)
 
     def column(role: str) -> pd.Series | None:
-        return frame[taken[role]] if role in taken else None
+        return frame[by_role[role]] if role in by_role else None
 
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
     groups = column("group")

@@ -160,8 +160,8 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
         _refuse_repeated(pq.read_schema(full).names, full)
     # Arrow's copy of a column is freed once it is in the frame (from pandas 3 on).
     frugal = "to_pandas_kwargs" in signature(pd.read_parquet).parameters
-    given: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
-    frame = pd.read_parquet(full, engine="pyarrow", **given)
+    options: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
+    frame = pd.read_parquet(full, engine="pyarrow", **options)
     # Now, as the table is copied next; its frame is released after that.
     release_arrow_memory()
     columns = set(frame.columns)
@@ -185,8 +185,8 @@ def _redact(url: str) -> str:
 
 def _secrets(full: str, values: list[str]) -> list[str]:
     user = re.search(r"://([^/]*)@", full)
-    found = [*values, full, *full.split("?")[1:]]
-    return [*found, user[1], *user[1].split(":")] if user else found
+    secrets = [*values, full, *full.split("?")[1:]]
+    return [*secrets, user[1], *user[1].split(":")] if user else secrets
 
 
 def newest(path: str) -> str:
@@ -195,17 +195,17 @@ def newest(path: str) -> str:
     A path without a date is returned unchanged. DataError if there is no such file, or the pattern
     is misplaced.
     """
-    found = _PATTERN.search(path)
-    if found is None:
+    match = _PATTERN.search(path)
+    if match is None:
         return path
-    form = found[1] or _USUAL
+    form = match[1] or _USUAL
     name = PurePosixPath(path).name
-    if found[0] not in name or len(_PATTERN.findall(path)) > 1:
+    if match[0] not in name or len(_PATTERN.findall(path)) > 1:
         raise DataError(
             f"cannot read {path!r}: one {{date}} belongs in the name of the file, as in"
             " sales_{date:%Y-%m-%d}.parquet"
         )
-    before, after = name.split(found[0])
+    before, after = name.split(match[0])
     folder = path[: len(path) - len(name)]
     dated = []
     for each in _names(folder):

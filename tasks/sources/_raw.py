@@ -37,10 +37,10 @@ def labelled_rows(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
     Whole numbers and truth values that gaps had made floats or objects are themselves again, so
     that labels do not depend on whether there are gaps.
     """
-    known = frame[list(targets)].notna().all(axis=1)
-    if known.all():
+    has_target = frame[list(targets)].notna().all(axis=1)
+    if has_target.all():
         return frame
-    rows = frame[known].reset_index(drop=True)
+    rows = frame[has_target].reset_index(drop=True)
     return rows.assign(**{name: _without_gaps(rows[name]) for name in targets})
 
 

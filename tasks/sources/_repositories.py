@@ -24,8 +24,8 @@ def read_bundled(name: str) -> Raw:
         "wine": datasets.load_wine,
     }
     if name not in loaders:
-        known = ", ".join(loaders)
-        raise DataError(f"unknown bundled data set {name!r} ({known}){nearest(name, loaders)}")
+        names = ", ".join(loaders)
+        raise DataError(f"unknown bundled data set {name!r} ({names}){nearest(name, loaders)}")
     frame = loaders[name](as_frame=True).frame
     return Raw(name=name, source=f"bundled:{name}", frame=frame, target=("target",))
 
@@ -37,8 +37,8 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     Categorical are categorical.
     """
     answer = _ask(name, id)
-    found, variables = answer["metadata"], answer["variables"]
-    label = f"UCI data set {found['name']!r} (id {found['uci_id']})"
+    metadata, variables = answer["metadata"], answer["variables"]
+    label = f"UCI data set {metadata['name']!r} (id {metadata['uci_id']})"
     if twice := repeated(variables["name"]):
         raise DataError(f"duplicate column names in the {label}: {some(twice)}; use a file")
     frame: pd.DataFrame = answer["data"]["original"]
@@ -46,8 +46,8 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     kind = dict(zip(variables["name"], variables["type"], strict=True))
     features = [c for c in frame.columns if role.get(c) == "Feature"]
     return Raw(
-        name=str(found["name"]),
-        source=f"uci:{found['uci_id']}",
+        name=str(metadata["name"]),
+        source=f"uci:{metadata['uci_id']}",
         frame=frame,
         target=tuple(c for c in frame.columns if role.get(c) == "Target"),
         aside=tuple(c for c in frame.columns if role.get(c) != "Feature"),

@@ -82,26 +82,26 @@ def _note(cells: list[str], style: CsvStyle) -> str:
     """Say what is read as something else, and what to do if that is wrong."""
     counts = Counter(cells)
     marks = {mark: counts[mark] for mark in (*style.na_values, *_KNOWN) if mark and counts[mark]}
-    held = [cell for cell in cells if cell and cell not in marks]
-    if not held:
+    values = [cell for cell in cells if cell and cell not in marks]
+    if not values:
         return ""
     notes = []
     # Among numbers, the usual marks are no words.
-    if all(map(_NUMBER.fullmatch, held)):
+    if all(map(_NUMBER.fullmatch, values)):
         marks = {mark: n for mark, n in marks.items() if mark in style.na_values}
     for mark, n in marks.items():
         is_key = mark in style.na_values
         remedy = "remove it from data.csv.na_values" if is_key else "rename it in the table"
         share = f"{n / len(cells):.1%} of the rows"
         notes.append(f"{mark!r} ({share}) is read as missing; if it is a value, {remedy}")
-    zero = next((cell for cell in held if len(cell) > 1 and cell[0] == "0"), None)
-    if zero is not None and all(map(str.isdecimal, held)):
+    zero = next((cell for cell in values if len(cell) > 1 and cell[0] == "0"), None)
+    if zero is not None and all(map(str.isdecimal, values)):
         notes.append(
             f"{zero!r} is read as the number {int(zero)}, without leading zeros; if it is a code, "
             "list the column in data.categorical"
         )
-    if held[0][-1] == "%" and percentages(pd.Series(held), style.decimal) is not None:
-        notes.append(f"percentages such as {held[0]!r} are read as numbers")
+    if values[0][-1] == "%" and percentages(pd.Series(values), style.decimal) is not None:
+        notes.append(f"percentages such as {values[0]!r} are read as numbers")
     return "; ".join(notes)
 
 
@@ -169,7 +169,7 @@ def _decimal(rows: list[list[str]]) -> str:
 
 def _marks(rows: list[list[str]]) -> tuple[str, ...]:
     """Return the marks of missing values that pandas does not know."""
-    found: dict[str, None] = {}
+    missing: dict[str, None] = {}
     for column in zip(*rows, strict=False):
         words = Counter(cell.strip() for cell in column if not _NUMBER.fullmatch(cell))
         # A number with a separator of thousands is no mark either.
@@ -180,7 +180,7 @@ def _marks(rows: list[list[str]]) -> tuple[str, ...]:
         numeric = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
         few = len(words) <= _MOST_MARKS and max(map(len, words)) <= _LONGEST_MARK
         if numeric and few:
-            found |= dict.fromkeys(words)
+            missing |= dict.fromkeys(words)
         else:
-            found |= dict.fromkeys(word for word in words if word in _MARKS)
-    return tuple(found)
+            missing |= dict.fromkeys(word for word in words if word in _MARKS)
+    return tuple(missing)

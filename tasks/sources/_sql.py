@@ -75,8 +75,8 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
     try:
         engine = open_engine(_read_only(address), poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
-        known = f"unknown database {address.drivername!r} in the URL"
-        return None, f"{known}; use a dialect such as postgresql, mysql or sqlite"
+        problem = f"unknown database {address.drivername!r} in the URL"
+        return None, f"{problem}; use a dialect such as postgresql, mysql or sqlite"
     except ImportError as error:
         missing = reason(error, secrets)
         return None, f"the driver for {shown!r} is not installed ({missing}); install it"
@@ -132,8 +132,8 @@ def _without_attach(action: int, *_: object) -> int:
 
 
 def _secrets(address: URL) -> list[str]:
-    found = [str(address.password)] if address.password else []
+    secrets = [str(address.password)] if address.password else []
     for key, value in address.query.items():
         if re.search(r"pass|pwd|secret|token|key|credential|connect", key, re.IGNORECASE):
-            found += [value] if isinstance(value, str) else list(value)
-    return found + [quote(secret, safe="") for secret in found]
+            secrets += [value] if isinstance(value, str) else list(value)
+    return secrets + [quote(secret, safe="") for secret in secrets]

@@ -122,8 +122,8 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
     client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
     if experiment is None:
         return Tracking(client, uri, "", "")
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
+    entity = client.get_experiment_by_name(experiment)
+    if entity is None:
         # The artifact location of an experiment cannot be changed later.
         remedy = "set tracking.artifacts to a folder that can be written"
         require_writable(location, "artifacts", remedy)
@@ -132,17 +132,17 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
-        found = client.get_experiment_by_name(experiment)
-    if found.lifecycle_stage != "active":
+        entity = client.get_experiment_by_name(experiment)
+    if entity.lifecycle_stage != "active":
         raise StoreError(
             f"the experiment {experiment!r} was deleted in {redact(uri)}; "
             "restore it in MLflow or choose another name"
         )
     # Add the view to an experiment that another program created.
     for key, text in _tags().items():
-        if key not in found.tags:
-            client.set_experiment_tag(found.experiment_id, key, text)
-    return Tracking(client, uri, found.experiment_id, experiment)
+        if key not in entity.tags:
+            client.set_experiment_tag(entity.experiment_id, key, text)
+    return Tracking(client, uri, entity.experiment_id, experiment)
 
 
 def runs_page(experiment_id: str) -> str:
@@ -156,13 +156,13 @@ def curves_page(experiment_id: str, parent: str) -> str:
 
     Only runs in the order of their start are nested, and hidden below their parents.
     """
-    asked = {
+    query = {
         "searchFilter": f"tags.`{PARENT}` = '{parent}'",
         "orderByKey": "attributes.`run_name`",
         "orderByAsc": "true",
         "compareRunsMode": "CHART",
     }
-    return f"/#/experiments/{experiment_id}/runs?{_WORKFLOW}&{urlencode(asked, quote_via=quote)}"
+    return f"/#/experiments/{experiment_id}/runs?{_WORKFLOW}&{urlencode(query, quote_via=quote)}"
 
 
 def models_page(experiment_id: str) -> str:
@@ -217,7 +217,7 @@ class Tracking:
     def of_experiment(self, name: str) -> Tracking:
         """Return another experiment of the store; InputError if there is none of this name."""
         with store_errors(self.uri, "list the experiments"):
-            ids = {found.name: found.experiment_id for found in self.client.search_experiments()}
+            ids = {each.name: each.experiment_id for each in self.client.search_experiments()}
         check_known("experiment", name, ids, InputError)
         return replace(self, experiment=name, experiment_id=ids[name])
 
@@ -258,14 +258,14 @@ class Tracking:
 
         with store_errors(self.uri, f"look up the run {run_id!r}"):
             try:
-                found = self.client.get_run(run_id)
+                run = self.client.get_run(run_id)
             except MlflowException as error:
                 if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                     raise
-                found = self._run_that_begins(run_id)
-        if found.info.lifecycle_stage != "active":
+                run = self._run_that_begins(run_id)
+        if run.info.lifecycle_stage != "active":
             raise InputError(f"the run {run_id!r} was deleted; restore it in MLflow first")
-        return found
+        return run
 
     def _run_that_begins(self, start: str) -> Any:
         """Return the one run whose id begins so; InputError if there is none, or several."""
@@ -304,14 +304,14 @@ class Tracking:
         self, run_id: str, only: Collection[str] | None = None
     ) -> dict[str, dict[int, float]]:
         """Return the latest value by step of every metric of a run, or of some of them."""
-        found = {}
+        values = {}
         with store_errors(self.uri, f"read the metrics of the run {run_id!r}"):
             for name in self.run(run_id).data.metrics:
                 if only is None or name in only:
                     points = self.client.get_metric_history(run_id, name)
                     points.sort(key=lambda point: point.timestamp)
-                    found[name] = {point.step: point.value for point in points}
-        return found
+                    values[name] = {point.step: point.value for point in points}
+        return values
 
     def find_artifact(self, run_id: str, path: str) -> bool:
         """Return whether a run has an artifact file or folder at `path`."""

@@ -35,7 +35,7 @@ def log_dataset(
             tracking.client.log_inputs(run_id, datasets=[entry])
         except MlflowException as error:
             # Another run has added the same table since MLflow looked for it.
-            if not any(told in str(error) for told in ("IntegrityError", "UniqueViolation")):
+            if not any(name in str(error) for name in ("IntegrityError", "UniqueViolation")):
                 raise
             tracking.client.log_inputs(run_id, datasets=[entry])
     return entry.dataset.name, entry.dataset.digest

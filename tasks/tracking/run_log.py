@@ -256,9 +256,9 @@ class RunLog:
         for step, named in values.items():
             for name, value in named.items():
                 key = accepted_key(name)
-                known = self._points.setdefault(key, {})
-                if value is not None and (step not in known or (step == 0 and known[0] != value)):
-                    known[step] = float(value)
+                logged = self._points.setdefault(key, {})
+                if value is not None and (step not in logged or (step == 0 and logged[0] != value)):
+                    logged[step] = float(value)
                     points.append(Metric(key, float(value), now, step, *about))
         return points
 

@@ -36,10 +36,10 @@ def log_texts(
     """Log parameters and tags, truncated to MLflow's limits; null is no parameter."""
     from mlflow.entities import Param, RunTag
 
-    kept = {key: value for key, value in params.items() if value is not None}
+    values = {key: value for key, value in params.items() if value is not None}
     client.log_batch(
         run_id,
-        params=[Param(accepted_key(key), cut(kept[key], PARAM_LENGTH)) for key in kept],
+        params=[Param(accepted_key(key), cut(values[key], PARAM_LENGTH)) for key in values],
         tags=[RunTag(accepted_key(key), cut(tags[key], TAG_LENGTH)) for key in tags],
     )
 
@@ -48,8 +48,8 @@ def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
     """Write `data` as the artifact `path`, such as ``epochs/0007.parquet``."""
     inside = PurePosixPath(path)
     folder = None if str(inside.parent) == "." else str(inside.parent)
-    with tempfile.TemporaryDirectory(prefix="swarm-artifact-") as held:
-        file = Path(held) / inside.name
+    with tempfile.TemporaryDirectory(prefix="swarm-artifact-") as scratch:
+        file = Path(scratch) / inside.name
         file.write_bytes(data)
         client.log_artifact(run_id, str(file), folder)
 
