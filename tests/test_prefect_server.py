@@ -57,7 +57,9 @@ def command() -> str:
 def servers_of(pid: int) -> list[psutil.Process]:
     """Servers among the children of a process."""
     children = psutil.Process(pid).children()
-    return [child for child in children if "flows.prefect_server" in child.cmdline()]
+    # A child that has just ended has no command line.
+    lines = [(child, child.as_dict(["cmdline"])["cmdline"] or []) for child in children]
+    return [child for child, words in lines if "flows.prefect_server" in words]
 
 
 def this_process(name: str, address: str, store: str = "") -> Server:
