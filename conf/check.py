@@ -35,9 +35,9 @@ def problems_of(config: SelectConfig | CompareConfig) -> list[str]:
 
 def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
     """Yield the problems in the order in which they are checked."""
-    yield from _raised(check_mute, config.mute)
+    yield from _error_of(check_mute, config.mute)
     if isinstance(config, CompareConfig):
-        yield from _raised(_check_compare, config)
+        yield from _error_of(_check_compare, config)
         return
     try:
         yield from map(ConfigError, _misfits(config, build_estimator(config.model)))
@@ -45,17 +45,17 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
         yield error
     if config.proxy is not None:
         cheaper = with_params(config.model, config.proxy.params)
-        yield from _raised(build_estimator, cheaper, "proxy.params")
+        yield from _error_of(build_estimator, cheaper, "proxy.params")
     if config.evaluation.backend == "dask" and find_spec("dask") is None:
         yield ConfigError(
             "evaluation.backend 'dask' needs a package that is not installed; install"
             " swarmselect[dask]"
         )
     yield from _unknown_scorers(config)
-    yield from _raised(_check_strategy, config)
+    yield from _error_of(_check_strategy, config)
 
 
-def _raised(checks: Callable[..., object], *arguments: Any) -> Iterator[InputError]:
+def _error_of(checks: Callable[..., object], *arguments: Any) -> Iterator[InputError]:
     """Yield the error of a check that stops at its first problem."""
     try:
         checks(*arguments)

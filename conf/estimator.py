@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
 # scikit-learn's message about a refused parameter.
-_TOLD = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
+_CONSTRAINT = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
 _PACKAGES = ("sklearn", "lightgbm", "swarm")
 # Parameters of scikit-learn that take estimators, which plain values cannot express.
 _OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
@@ -44,9 +44,9 @@ def build_estimator(model: ModelSection, key: str = "model.params") -> BaseEstim
     """
     kind = _import(model.estimator, model.allow)
     _refuse_unknown(key, model.estimator, model.params, kind)
-    estimator = _made(key, model.estimator, kind, model.params)
+    estimator = _make(key, model.estimator, kind, model.params)
     if model.early_stopping is not None:
-        estimator = _stopping(model, kind)
+        estimator = _with_early_stopping(model, kind)
     before = [*_transformers(model.steps), *_scaler(model.scaling)]
     if not before:
         return estimator
@@ -60,7 +60,7 @@ def with_params(model: ModelSection, params: Mapping[str, Any]) -> ModelSection:
     return model.model_copy(update={"params": {**model.params, **params}})
 
 
-def _made(key: str, path: str, kind: type[Any], params: Mapping[str, Any]) -> Any:
+def _make(key: str, path: str, kind: type[Any], params: Mapping[str, Any]) -> Any:
     """Return an instance; errors name the key of its parameters."""
     try:
         made = kind(**params)
@@ -68,7 +68,7 @@ def _made(key: str, path: str, kind: type[Any], params: Mapping[str, Any]) -> An
             made._validate_params()
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
-        if constraint := _TOLD.fullmatch(reason):
+        if constraint := _CONSTRAINT.fullmatch(reason):
             name, must, got = constraint.groups()
             raise ConfigError(f"{key}.{name} must be {must}, got {got}") from None
         plain = {name: value for name, value in params.items() if name not in _OBJECTS}
@@ -115,10 +115,10 @@ def _transformer(number: int, section: StepSection) -> Any:
     module, _, name = path.rpartition(".")
     kind = getattr(import_module(module), name)
     _refuse_unknown(key, path, section.params, kind)
-    return _made(key, path, kind, {**_UNKNOWN_CATEGORIES.get(name, {}), **section.params})
+    return _make(key, path, kind, {**_UNKNOWN_CATEGORIES.get(name, {}), **section.params})
 
 
-def _stopping(model: ModelSection, kind: type[Any]) -> Any:
+def _with_early_stopping(model: ModelSection, kind: type[Any]) -> Any:
     """Return the estimator with its own early stopping."""
     from lightgbm import LGBMClassifier, LGBMRegressor
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
@@ -147,7 +147,7 @@ def _stopping(model: ModelSection, kind: type[Any]) -> Any:
         raise ConfigError(
             f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
         )
-    return _made("model.params", model.estimator, kind, {**model.params, **params})
+    return _make("model.params", model.estimator, kind, {**model.params, **params})
 
 
 def _scaler(scaling: str) -> list[tuple[str, Any]]:

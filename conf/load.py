@@ -70,7 +70,7 @@ def from_yaml(
     env: Mapping[str, str] | None = None,
 ) -> AnyConfig:
     """Read a configuration from YAML text; errors name `origin`; see :func:`load`."""
-    config, problems = _validated(*_merged(text, origin, overrides, env))
+    config, problems = _validate(*_merge(text, origin, overrides, env))
     if config is None or problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(problems[0] + more)
@@ -86,16 +86,16 @@ def load_leniently(
     is left.
     """
     try:
-        merged = _merged(*_read(path), overrides, None)
+        merged = _merge(*_read(path), overrides, None)
     except ConfigError as error:
         return None, [str(error)]
-    config, problems = _validated(*merged, rounds=_MOST_REPAIRS)
+    config, problems = _validate(*merged, rounds=_MOST_REPAIRS)
     if config is not None:
         _find_modules(path, config)
     return config, problems
 
 
-def _validated(
+def _validate(
     model: type[AnyConfig],
     data: dict[str, Any],
     where: Callable[[tuple[str, ...]], str],
@@ -133,7 +133,7 @@ def _find_modules(path: str | Path, config: AnyConfig) -> None:
         search_in(file.absolute().parent)
 
 
-def _merged(
+def _merge(
     text: str, origin: str, overrides: Sequence[str], env: Mapping[str, str] | None
 ) -> tuple[type[AnyConfig], dict[str, Any], Callable[[tuple[str, ...]], str]]:
     """Return the kind of a configuration, its values, and a function that names their origin."""

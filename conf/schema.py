@@ -304,9 +304,9 @@ class CompareConfig(Section):
             instead = "set runner.kind, or remove the address"
             yield "runner.address", f"{address!r} is for dask and ray, got {kind!r}; {instead}"
         for name in self.datasets if not misnamed else ():
-            yield from self._clashing(name)
+            yield from self._clashes(name)
 
-    def _clashing(self, dataset: str) -> Iterator[Contradiction]:
+    def _clashes(self, dataset: str) -> Iterator[Contradiction]:
         """Yield what a search on a data set would refuse."""
         try:
             self.as_select(dataset, next(iter(self.strategies)))

@@ -185,7 +185,7 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
-        "ensemble": _described(outcome, at_most),
+        "ensemble": _describe_ensemble(outcome, at_most),
         **run_facts(log.tags, result),
         "run": log.run_id,
     }
@@ -300,7 +300,7 @@ def _model_params(config: SelectConfig, outcome: Outcome) -> dict[str, object]:
     return params
 
 
-def _described(outcome: Outcome, at_most: int | float | None) -> str:
+def _describe_ensemble(outcome: Outcome, at_most: int | float | None) -> str:
     """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
     n, together = len(outcome.ensemble.subsets_), len(outcome.model_inputs)
     bound = "" if at_most is None else f" (union_at_most {at_most:g})"

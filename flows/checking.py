@@ -75,7 +75,7 @@ def all_findings(
     """
     check_mute(mute)
     config, problems = load_leniently(path, overrides)
-    findings = [_refused("SWM001", text) for text in problems]
+    findings = [_error("SWM001", text) for text in problems]
     if config is None:
         return None, tuple(findings)
     findings += findings_of(config, on_time)
@@ -90,7 +90,7 @@ def findings_of(
     raw: Raw | None = None,  # the table of the configuration, if it was read already
 ) -> list[Finding]:
     """Check a configuration that obeys its schema, and the data that it names."""
-    findings = [_refused("SWM001", text) for text in problems_of(config)]
+    findings = [_error("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
         return [*findings, *_of_data(_usable(config), on_time=on_time, raw=raw)]
     first = next(iter(config.strategies))
@@ -113,7 +113,7 @@ def _usable(config: SelectConfig) -> SelectConfig:
     return config.model_copy(update=better)
 
 
-def _refused(code: str, text: str) -> Finding:
+def _error(code: str, text: str) -> Finding:
     """Return an error; its text already ends with what to do."""
     return make_finding(code, text, remedy="")
 
@@ -136,7 +136,7 @@ def _of_data(
         raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **arguments)
         table = _table(config, raw, estimator, findings)
     except InputError as error:
-        return [*findings, _refused("SWM002", str(error))]
+        return [*findings, _error("SWM002", str(error))]
     findings += _of_dropped(config, raw)
     train, test, posed = table, None, None
     roles = {"group": table.groups, "time": table.time, "weight": table.weight, "part": table.part}
@@ -156,18 +156,18 @@ def _of_data(
             refused = _refused_columns(train.features, checks, findings)
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
-            posed, hints = _posed(config, train, estimator)
+            posed, hints = _pose(config, train, estimator)
             _probed(posed.problem)
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)
             if on_time is not None and all(each.severity != "error" for each in findings):
                 on_time(_time_of_search(config, posed, hints))
     except (InputError, EvaluationError) as error:
-        findings.append(_refused("SWM002", str(error)))
+        findings.append(_error("SWM002", str(error)))
     return [*findings, *(_of_rows(config, train) if posed is None else posed.findings)]
 
 
-def assembled(config: SelectConfig, raw: Raw) -> Table:
+def assemble_table(config: SelectConfig, raw: Raw) -> Table:
     """Assign the roles, without the columns that cannot have theirs."""
     return _table(config, raw, build_estimator(config.model), [])
 
@@ -180,7 +180,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
 
     def exists(role: str, name: str) -> bool:
         if name not in columns:
-            findings.append(_refused("SWM002", unknown_column(role, name, raw.source, columns)))
+            findings.append(_error("SWM002", unknown_column(role, name, raw.source, columns)))
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}
@@ -193,7 +193,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
         try:
             parsed_dates(frame[name], form)
         except InputError as error:
-            findings.append(_refused("SWM002", str(error)))
+            findings.append(_error("SWM002", str(error)))
             del dates[name]
             drop.append(name)
     apart = {*drop, *(n for n in roles.values() if n), *name_list(data.target), *raw.target}
@@ -253,14 +253,14 @@ def _refused_columns(
             except InputError as error:
                 refused.append(str(name))
                 if len(refused) <= _MOST_ALIKE:
-                    findings.append(_refused("SWM002", str(error)))
+                    findings.append(_error("SWM002", str(error)))
     if len(refused) > _MOST_ALIKE:
         rest = refused[_MOST_ALIKE:]
-        findings.append(_refused("SWM002", f"{some(rest)} cannot be features either"))
+        findings.append(_error("SWM002", f"{some(rest)} cannot be features either"))
     return refused
 
 
-def _posed(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hints]:
+def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hints]:
     """Build the problem, and the first state of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
     posed = pose(train, estimator, **problem_options(config, estimator), seed=config.seed)

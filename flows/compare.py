@@ -35,10 +35,10 @@ from swarm.validation.metrics import cost_label
 from tasks.comparison import (
     SearchRuns,
     by_strategy,
+    find_unfinished,
     package_versions,
     parent_metrics,
     ranks_as_markdown,
-    unfinished,
     write_comparison,
 )
 from tasks.search_cell import (
@@ -154,7 +154,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         problems = {key: data.problem.fingerprint() for key, data in prepared.data.items()}
         runs = SearchRuns(log)
         wanted = {cell: problems[prepared.key(cell)] for cell in cells}
-        earlier = runs.finished(wanted) if resumed else []
+        earlier = runs.read_finished(wanted) if resumed else []
         by_cell = {result.cell: result for result in earlier if result.cell in wanted}
         read_back = len(by_cell)
         if resumed:
@@ -211,7 +211,7 @@ def _fingerprint(config: CompareConfig) -> str:
 def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:
     fingerprint = _fingerprint(config)
     tags = {"kind": "compare", "fingerprint": fingerprint}
-    earlier = None if new else unfinished(tracking, fingerprint)
+    earlier = None if new else find_unfinished(tracking, fingerprint)
     if earlier is not None:
         return RunLog.resume(tracking, earlier, tags), True
     text = as_yaml(config)
@@ -237,11 +237,11 @@ def _run_searches(
             except Exception as error:
                 failures[cell] = error
                 runs.fail(cell, failure(error))
-                shown.failed(cell, failure(error))
+                shown.fail(cell, failure(error))
             else:
                 problem = prepared.data[prepared.key(cell)].problem
                 runs.end(results[cell], problem.scoring)
-                shown.finished(results[cell])
+                shown.finish(results[cell])
     except BaseException:
         # Searches in threads and processes check for this file between two fits.
         stop.touch()

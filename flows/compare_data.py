@@ -10,7 +10,7 @@ from conf.schema import CompareConfig
 from flows.configured import (
     PreparedData,
     archive_url,
-    fetched,
+    fetch_as_configured,
     prepare_as_configured,
     probe_as_configured,
     search_as_configured,
@@ -43,8 +43,8 @@ class ComparedData:
         first, needs = next(iter(config.strategies)), _needs(config)
         prepared, by_code = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
         for name in config.datasets:
-            with _named(name):
-                table = fetched(config.as_select(name, first))
+            with _name_in_errors(name):
+                table = fetch_as_configured(config.as_select(name, first))
                 split = config.own_split(name) is not None
                 for seed in config.seed_list:
                     key = name, config.shift(seed)
@@ -74,7 +74,7 @@ class ComparedData:
         first = next(iter(self.config.strategies))
         with closing(Archive(self.url)) as archive:
             for (name, _), data in self.data.items():
-                with _named(name):
+                with _name_in_errors(name):
                     select = self.config.as_select(name, first)
                     probe_as_configured(select, data, search_as_configured(select, data), archive)
 
@@ -119,7 +119,7 @@ def _mean(values: Sequence[float]) -> float:
 
 
 @contextmanager
-def _named(dataset: str) -> Iterator[None]:
+def _name_in_errors(dataset: str) -> Iterator[None]:
     """Name the data set in errors about its input."""
     try:
         yield

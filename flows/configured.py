@@ -62,7 +62,7 @@ class PreparedData(Posed):
         )
 
 
-def fetched(config: SelectConfig) -> Table:
+def fetch_as_configured(config: SelectConfig) -> Table:
     """Fetch the table of a configuration."""
     # This one concerns the scorer.
     options = config.data.model_dump(exclude={"weights_in_score"})

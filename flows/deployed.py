@@ -50,7 +50,7 @@ def read_parameter(value: object, kind: type[C]) -> C:
     return config
 
 
-def _concluded(attempt: Callable[[], str]) -> State:
+def _attempt_repeatedly(attempt: Callable[[], str]) -> State:
     """Run attempts until one succeeds, and return the state of the run.
 
     Prefect's own retries of a flow would repeat bad input, and have no increasing delays.
@@ -85,7 +85,7 @@ def select(config: SelectConfig) -> State:
         # `fn` rather than a subflow: tasks and artifacts belong to this run.
         return run.fn(read_parameter(config, SelectConfig), None, 1).judgement.sentence()
 
-    return _concluded(attempt)
+    return _attempt_repeatedly(attempt)
 
 
 @flow(name="compare", timeout_seconds=7 * _DAY_SECONDS, **DEPLOYED_FLOW)
@@ -113,7 +113,7 @@ def compare(config: CompareConfig, new: bool = False) -> State:
         show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), summary)
         return summary
 
-    return _concluded(attempt)
+    return _attempt_repeatedly(attempt)
 
 
 @flow(name="refresh", timeout_seconds=_DAY_SECONDS, **DEPLOYED_FLOW)
@@ -133,7 +133,7 @@ def refresh(config: RefreshConfig, force: bool = False) -> State:
         done = run.fn(read_parameter(config, RefreshConfig), force, 1)
         return f"{done.decision}: {done.why}"
 
-    return _concluded(attempt)
+    return _attempt_repeatedly(attempt)
 
 
 def deployment_of(config: AnyConfig) -> Any:

@@ -13,13 +13,12 @@ import pandas as pd
 
 from conf.load import from_yaml
 from conf.schema import SelectConfig
-from flows.checking import assembled, findings_of
+from flows.checking import assemble_table, findings_of
 from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
-from tasks.sources._sniff import CsvStyle, cell_notes, sniffed
-from tasks.table import Table
+from tasks.sources._sniff import CsvStyle, cell_notes, sniff
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
 _PLANS = {
@@ -38,7 +37,7 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     """
     is_csv = table.lower().endswith((".csv", ".csv.gz"))
     is_local_csv = is_csv and "://" not in table
-    style = sniffed(table) if is_local_csv else CsvStyle()
+    style = sniff(table) if is_local_csv else CsvStyle()
     raw = read_raw("file", path=table, csv=vars(style))
     notes: dict[str, str] = {}
     if is_local_csv:
@@ -57,29 +56,31 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     profile = replace(profile_of(raw, target), notes=notes)
     columns = set(map(str, raw.frame.columns))
 
-    def tried(plan: str, forbidden: Sequence[str] = ()) -> tuple[str, SelectConfig, list[Finding]]:
-        text = _rendered(table, style, profile, plan, forbidden)
+    def check_plan(
+        plan: str, forbidden: Sequence[str] = ()
+    ) -> tuple[str, SelectConfig, list[Finding]]:
+        text = _render(table, style, profile, plan, forbidden)
         config = from_yaml(text, "the new configuration", (), {})
         assert isinstance(config, SelectConfig)
         return text, config, list(unmuted(findings_of(config, raw=raw)))
 
     text, findings = "", list[Finding]()
     for plan in _plans_of(profile):
-        text, config, findings = tried(plan)
+        text, config, findings = check_plan(plan)
         # Constant parts of dates, which no column of the table has as its name.
         constant = [name for each in findings if each.code == "SWM112" for name in each.columns]
         parts = [name for name in constant if name not in columns]
         if parts:
-            text, config, findings = tried(plan, parts)
+            text, config, findings = check_plan(plan, parts)
         if not any(each.severity == "error" for each in findings):
-            return _counted(profile, assembled(config, raw), len(parts)), text, findings
+            final = assemble_table(config, raw)
+            # A search has the forbidden parts of dates neither as features nor as parts.
+            n_columns, n_parts = final.features.shape[1], len(final.derived)
+            profile = replace(
+                profile, n_features=n_columns - len(parts), n_date_parts=n_parts - len(parts)
+            )
+            return profile, text, findings
     return profile, text, findings
-
-
-def _counted(profile: Profile, table: Table, n_forbidden: int) -> Profile:
-    """Count the columns that a search will have; `n_forbidden` parts of dates it will not."""
-    n_columns, n_parts = table.features.shape[1] - n_forbidden, len(table.derived) - n_forbidden
-    return replace(profile, n_features=n_columns, n_date_parts=n_parts)
 
 
 def _marks_of_missing(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -99,7 +100,7 @@ def _plans_of(profile: Profile) -> list[str]:
     return [*plans, "class", "random"] if profile.counts else [*plans, "random"]
 
 
-def _rendered(
+def _render(
     path: str, style: CsvStyle, profile: Profile, plan: str, forbidden: Sequence[str] = ()
 ) -> str:
     """Return a commented YAML configuration; `forbidden` features cannot be dropped."""
@@ -119,7 +120,7 @@ def _rendered(
         name=_name(path),
         path=path,
         profile=profile,
-        target=_described(profile),
+        target=_describe_target(profile),
         style=vars(style),
         usual=vars(CsvStyle()),
         plan=plan,
@@ -134,7 +135,7 @@ def _rendered(
     )
 
 
-def _described(profile: Profile) -> str:
+def _describe_target(profile: Profile) -> str:
     """Describe the target."""
     if not profile.counts:
         return "numbers: a regression"

@@ -16,7 +16,7 @@ from flows.configured import (
     PreparedData,
     archive_url,
     checked_search,
-    fetched,
+    fetch_as_configured,
     prepare_as_configured,
     refuse_warm_start,
     search_as_configured,
@@ -191,7 +191,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     refuse_warm_start(config, "nested")
     estimator = build_estimator(config.model)
     with show_stage("reading the data", verbosity):
-        table = fetched(config)
+        table = fetch_as_configured(config)
     if outer.rows == "train":
         table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
     kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
@@ -271,7 +271,7 @@ def _run_fold(
         child.finish("FAILED", failure(error))
         raise
     _log_fold(child, result, data.problem.scoring)
-    shown.finished(result.cell)
+    shown.finish(result.cell)
     return result
 
 

@@ -180,7 +180,7 @@ def _use_local_server() -> None:
     """
     if os.environ.get("PREFECT_API_URL"):
         return
-    for server in running():
+    for server in running_servers():
         if server.name == "Prefect" and server.answers():
             typer.echo(f"using the Prefect server at {server.address}", err=True)
             os.environ["PREFECT_API_URL"] = f"{server.address}/api"
@@ -220,7 +220,7 @@ def process_of(pid: int, started: float) -> psutil.Process | None:
         return None
 
 
-def running() -> list[Server]:
+def running_servers() -> list[Server]:
     """Return the servers that `swarm up` started in this folder and that have not ended."""
     try:
         servers = [Server(**each) for each in json.loads(RECORD.read_text(encoding="utf-8"))]

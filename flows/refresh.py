@@ -22,7 +22,7 @@ from flows.configured import (
     PreparedData,
     archive_url,
     cluster,
-    fetched,
+    fetch_as_configured,
     pose,
     report_needs,
     spearman_distances,
@@ -82,10 +82,10 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
     with ExitStack() as locked:
         with show_stage(f"locking the champion {name!r}", verbosity):
             locked.enter_context(champion_lock(url, name))
-        return _refreshed(config, force, verbosity)
+        return _refresh(config, force, verbosity)
 
 
-def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
+def _refresh(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
     name = config.name
     with show_stage("reading the data", verbosity):
         tracking = tracking_as_configured(config.tracking)
@@ -98,8 +98,8 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
         if champion is not None:
             # Left by a refresh that was killed while it waited for approval.
             champions.point(name, CHALLENGER, None)
-            champion = _completed(champions, champion, config.champion.publish)
-        table = fetched(config)
+            champion = _complete(champions, champion, config.champion.publish)
+        table = fetch_as_configured(config)
     challenge, answer = Challenge(config, champions, champion, verbosity), None
     if champion is not None:
         answer = champions.answer(champion)
@@ -146,12 +146,12 @@ def _refreshed(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun
     return replace(done, outcome=replace(outcome, unsent=unsent))
 
 
-def _completed(champions: Champions, champion: Champion, location: str | None) -> Champion:
+def _complete(champions: Champions, champion: Champion, location: str | None) -> Champion:
     """Complete what the last change of the champion left, and publish where configured now."""
     champions.set_location(champion.name, location)
     if champion.pending and champion.pending != ROLLED_BACK:
         champions.finish_run(champion)
-    champion = champions.required(champion.name)
+    champion = champions.require(champion.name)
     complete_change(champions, champion)
     return champion
 

@@ -62,7 +62,7 @@ class SearchDisplay:
             self.say(f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns")
         return self.stage(f"ranking the units with at most {most_cut_fits(plan):,} fits")
 
-    def narrowed(self, stages: Stages) -> None:
+    def log_prefilter(self, stages: Stages) -> None:
         """Print and log what a prefilter kept."""
         cut = stages.cut
         assert cut is not None
@@ -103,7 +103,7 @@ class SearchDisplay:
         text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} fresh folds"
         return self.stage(text, int(fits.sum()))
 
-    def measured(self, result: SearchResult) -> None:
+    def log_proxy(self, result: SearchResult) -> None:
         """Print and log how well the proxy guided the search."""
         measured, correlation = result.measured, result.correlation
         assert measured is not None
@@ -122,7 +122,7 @@ class SearchDisplay:
             f"{correlation:.2f}, best {self._score(best)}"
         )
 
-    def confirmed(self, result: SearchResult) -> None:
+    def log_confirmation(self, result: SearchResult) -> None:
         """Print and log the costs on fresh folds."""
         confirmation = result.confirmation
         if confirmation is None:

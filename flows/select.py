@@ -13,7 +13,7 @@ from flows.answer import Outcome, describe, evaluate, fit, register, report
 from flows.configured import (
     PreparedData,
     cluster,
-    fetched,
+    fetch_as_configured,
     pose,
     report_needs,
     spearman_distances,
@@ -60,7 +60,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
     check(config)
     config = with_warm_subsets(config)
     with show_stage("reading the data", verbosity):
-        table = fetched(config)
+        table = fetch_as_configured(config)
     with show_stage("preparing the search", verbosity):
         rows = split(config, table)
         # The training and test rows are copies.
@@ -99,12 +99,12 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
         if run.search.prefilter is not None:
             with shown.prefilter(run.search.prefilter):
                 cut_by_importance.after(run.search.hints)(stages)
-            shown.narrowed(stages)
+            shown.log_prefilter(stages)
         result = _epochs(stages, shown)
         if run.search.proxy is not None:
             with shown.stage("evaluating the best subsets on the full model"):
                 result = confirm_best.after(last_step(result))(stages, result)
-            shown.measured(result)
+            shown.log_proxy(result)
         if run.search.confirmation is None or result.interrupted:
             return result
         if run.search.confirmation.rankings:
@@ -113,7 +113,7 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
         if not result.interrupted:
             with shown.confirmation(stages, result):
                 result = confirm_fresh.after(last_step(result))(stages, result)
-        shown.confirmed(result)
+        shown.log_confirmation(result)
         return result
 
 

@@ -17,7 +17,7 @@ from flows.configured import (
     PreparedData,
     archive_url,
     checked_search,
-    fetched,
+    fetch_as_configured,
     prepare_as_configured,
     refuse_warm_start,
     search_as_configured,
@@ -164,7 +164,7 @@ def stability(
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
     with show_stage("reading the data", verbosity):
-        table = fetched(config)
+        table = fetch_as_configured(config)
     estimator = build_estimator(config.model)
     train = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
 
@@ -223,7 +223,7 @@ def _search(
     search = search_as_configured(config, data, cell.seed)
     task = run_cell.with_options(task_run_name=f"{rows}, seed {cell.seed}")
     result = task(cell, search, archive_url(config.archive))
-    shown.finished(result)
+    shown.finish(result)
     return result
 
 

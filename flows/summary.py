@@ -128,7 +128,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
     echo(
-        f"Model    {_stored(outcome)}",
+        f"Model    {_describe_model(outcome)}",
         f"Report   swarm report {run} --open{option}",
         f"Runs     {pages_of(config.tracking.uri)}",
         f"Next     swarm features {run}{option} > columns.txt",
@@ -154,7 +154,7 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
         )
 
 
-def _stored(outcome: Outcome) -> str:
+def _describe_model(outcome: Outcome) -> str:
     if not outcome.model_uri:
         return (
             "not stored: nothing is pickled, so an estimator of your own cannot be; fit it to the "

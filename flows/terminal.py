@@ -334,7 +334,7 @@ def display(
 class CellDisplay(Display):
     """Shows the searches of a comparison."""
 
-    def finished(self, result: CellResult) -> None:
+    def finish(self, result: CellResult) -> None:
         """Show a finished search."""
         spent = f", {result.distinct} distinct evaluations"
         if result.distinct is None:
@@ -344,7 +344,7 @@ class CellDisplay(Display):
         self.done += 1
         self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
 
-    def failed(self, cell: Cell, error: str) -> None:
+    def fail(self, cell: Cell, error: str) -> None:
         """Show a failed search, above the bar, where it is not overwritten."""
         self.done += 1
         self._unsaid = ""

@@ -28,7 +28,12 @@ from threadpoolctl import threadpool_limits
 
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
-from flows.configured import PreparedData, fetched, prepare_as_configured, search_as_configured
+from flows.configured import (
+    PreparedData,
+    fetch_as_configured,
+    prepare_as_configured,
+    search_as_configured,
+)
 from flows.prefect_server import start_prefect
 from flows.terminal import cell_display
 from swarm import validation
@@ -215,7 +220,7 @@ def _run(
     known = planned & {key[:-1] for key in done}
     with cell_display(len(planned), len(known), verbosity) as shown:
         for part in parts:
-            table = fetched(part.config)
+            table = fetch_as_configured(part.config)
             data = prepare_as_configured(
                 part.config, table, needs=part.needs, seed=0, hold_out=part.resample >= 0
             )
@@ -234,7 +239,7 @@ def _run(
                 )
                 for result, row in found:
                     rows.append(row)
-                    shown.finished(result)
+                    shown.finish(result)
             spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
             facts["seconds"][part.name] = round(spent, 1)
             save_facts(study, out, facts)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")
 
 
-def unfinished(tracking: Tracking, fingerprint: str) -> str | None:
+def find_unfinished(tracking: Tracking, fingerprint: str) -> str | None:
     """Return the run id of the latest unfinished comparison with this fingerprint, if any."""
     wanted = f"tags.kind = 'compare' and tags.fingerprint = '{fingerprint}'"
     for run in tracking.runs(wanted):
@@ -42,7 +42,7 @@ class SearchRuns:
         # Unfinished runs of earlier starts, with the logged steps of each metric.
         self._left: dict[Cell, tuple[str, dict[str, dict[int, float]]]] = {}
 
-    def finished(self, problems: Mapping[Cell, str]) -> list[CellResult]:
+    def read_finished(self, problems: Mapping[Cell, str]) -> list[CellResult]:
         """Read the finished searches on problems of these fingerprints, and end the other runs."""
         tracking, results, seen = self._parent.tracking, [], set()
         for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):

@@ -37,7 +37,7 @@ def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
 
     Artifacts with the same key are versions of each other.
     """
-    return _made(_table(key, rows, description))
+    return _send(_table(key, rows, description))
 
 
 def show_answer(
@@ -52,7 +52,7 @@ def show_answer(
         return False
     text = f"{text}\n\n{_run_link(tracking, run_id)}\n"
     figures = f"On {judgement.n_rows} unseen rows, with {judgement.bootstrap.level:.0%} intervals"
-    return _made(
+    return _send(
         _table(f"{name}-figures", _figure_rows(judgement), figures),
         ArtifactCreate(
             type="markdown", key=_key(f"{name}-answer"), data=text, description=judgement.sentence()
@@ -101,7 +101,7 @@ def _table(key: str, rows: Sequence[Row], description: str) -> ArtifactCreate:
     return ArtifactCreate(type="table", key=_key(key), data=data, description=description)
 
 
-def _made(*artifacts: ArtifactCreate) -> bool:
+def _send(*artifacts: ArtifactCreate) -> bool:
     run = _flow_run()
     if run is None:
         return False

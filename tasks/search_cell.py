@@ -148,7 +148,7 @@ def search_cell(
 
     seconds = 0.0
 
-    def timed(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRecord]:
+    def time_step(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRecord]:
         nonlocal seconds
         evaluator = driver.evaluator
         assert isinstance(evaluator, CrossValidation)
@@ -161,7 +161,7 @@ def search_cell(
     with closing(Archive(archive)) as opened:
         # The result must not depend on hints that only other strategies need.
         search = search.with_own_hints()
-        result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=timed)
+        result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
             raise SearchInterrupted("the search was interrupted")
         trained = training_seconds(result.state.asked, opened.open_problem(search.searched))

@@ -55,7 +55,7 @@ def split(
         raise DataError(f"test_size must be between 0 and 1, got {test_size!r}; 0.3 is common")
     kinds = {
         "random": _random,
-        "stratified": _stratified,
+        "stratified": _split_stratified,
         "group": _group,
         "time": _time,
         "column": _column,
@@ -149,7 +149,7 @@ def _random(table: Table, classes: Classes, test_size: float, seed: int) -> Rows
     return np.random.default_rng(seed).permutation(n_rows)[: round(test_size * n_rows)]
 
 
-def _stratified(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
+def _split_stratified(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     from sklearn.model_selection import StratifiedShuffleSplit
 
     if classes is None:

@@ -15,7 +15,7 @@ import pytest
 from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.yaml_text import render
-from flows.configured import fetched, prepare_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured
 from tasks.step import step
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -178,5 +178,5 @@ class Bench:
 
 def prepared_by_hand(config: SelectConfig) -> tuple[Table, Table, Any]:
     """Training rows, test rows and the problem, without the flow."""
-    data = prepare_as_configured(config, fetched(config))
+    data = prepare_as_configured(config, fetch_as_configured(config))
     return data.train, data.test, data.problem

@@ -96,13 +96,13 @@ def test_a_promotion_moves_both_aliases_and_records_its_history(
     champions, name = registry.champions, registry.name
     assert champions.current(name) is None
     with pytest.raises(InputError, match=name):
-        champions.required(name)
+        champions.require(name)
     monkeypatch.chdir(tmp_path)
     location = str(tmp_path / "out" / "features.json")
     first = registry.promote("1", None, "out/features.json")
     run_id = registry.models[0][0]
     assert first == Champion(name, "1", run_id, published=location, **HISTORY)
-    assert (first, registry.aliases) == (champions.required(name), {ALIAS: "1"})
+    assert (first, registry.aliases) == (champions.require(name), {ALIAS: "1"})
     assert first.uri == f"models:/{name}/1"
     second = registry.promote("2", "1", None)
     assert second is not None
@@ -138,10 +138,10 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
         registry.roll_back("77")
     # That of a promotion is no rollback to repeat, but its own version needs none.
     before, now = registry.roll_back("1")
-    assert before == now == champions.required(name)
+    assert before == now == champions.require(name)
     second = registry.promote("2", "1", tmp_path / "features.json")
     before, now = registry.roll_back()
-    assert (before, now) == (second, champions.required(name))
+    assert (before, now) == (second, champions.require(name))
     assert (now.version, now.instead_of, now.pending) == ("1", "2", ROLLED_BACK)
     assert (now.since, now.why, now.restored) == (
         HISTORY["since"],
@@ -153,7 +153,7 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
     for to in (None, "1"):
         assert registry.roll_back(to) == (now, now)
     champions.complete(now)
-    assert champions.required(name) == replace(now, pending=None)
+    assert champions.require(name) == replace(now, pending=None)
     with pytest.raises(InputError, match=f"version 1 of '{name}'"):
         registry.roll_back("1")
     # A version that no refresh has promoted.
@@ -199,7 +199,7 @@ def test_a_change_is_published_and_sent_once(
     champions = registry.champions
     registry.promote("1", None, file)
     for _ in range(2):
-        complete_change(champions, champions.required(name))
+        complete_change(champions, champions.require(name))
     content = json.loads(file.read_text())
     (run_id, _), *_ = registry.models
     assert content == {
@@ -218,16 +218,16 @@ def test_a_change_is_published_and_sent_once(
     }
     # A file of the same version is not written again, but that of another store is.
     file.write_text(json.dumps(content | {"features": ["kept"]}))
-    publish_features(champions, champions.required(name))
+    publish_features(champions, champions.require(name))
     assert load_features(str(file)) == ["kept"]
     for other in ({"run": "0" * 32}, {"version": "9"}, {"name": "another"}):
         file.write_text(json.dumps(content | other))
-        publish_features(champions, champions.required(name))
+        publish_features(champions, champions.require(name))
         assert json.loads(file.read_text()) == content
     registry.promote("2", "1", file)
-    complete_change(champions, champions.required(name), events=False)
+    complete_change(champions, champions.require(name), events=False)
     registry.roll_back()
-    complete_change(champions, champions.required(name))
+    complete_change(champions, champions.require(name))
     assert load_model_inputs(str(file)) == ["x1", "y"]
     assert [each["payload"]["decision"] for each in sent] == ["promoted", ROLLED_BACK]
     assert "version 2" in sent[1]["payload"]["why"]
@@ -241,8 +241,8 @@ def test_an_event_that_cannot_be_sent_holds_up_no_change(
 
     monkeypatch.setattr("prefect.events.emit_event", away)
     registry.promote("1", None, None)
-    complete_change(registry.champions, registry.champions.required(registry.name))
-    assert registry.champions.required(registry.name).pending is None
+    complete_change(registry.champions, registry.champions.require(registry.name))
+    assert registry.champions.require(registry.name).pending is None
 
 
 @pytest.mark.parametrize("where", ["path", "file://", "memory://bucket/new/features.json"])
@@ -307,7 +307,7 @@ def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.client.set_registered_model_alias(registry.name, ALIAS, "2")
-    found = registry.champions.required(registry.name)
+    found = registry.champions.require(registry.name)
     assert found == Champion(registry.name, "2", registry.models[1][0])
     for look_up in ("get_model_version", "get_model_version_by_alias"):
         plain = getattr(registry.client, look_up)
@@ -318,7 +318,7 @@ def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
             return version
 
         monkeypatch.setattr(registry.client, look_up, without_run)
-    assert registry.champions.required(registry.name) == found
+    assert registry.champions.require(registry.name) == found
 
 
 def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> None:

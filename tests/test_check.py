@@ -12,7 +12,7 @@ import pytest
 
 from conf.yaml_text import render
 from flows.checking import all_findings
-from flows.configured import fetched, prepare_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.findings import Finding
@@ -101,7 +101,7 @@ def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...
     """What is said of a table before it is searched."""
     config = bench.config(**sections)
     frame.to_csv(bench.folder / "table.csv", index=False)
-    found = prepare_as_configured(config, fetched(config), hold_out=False).findings
+    found = prepare_as_configured(config, fetch_as_configured(config), hold_out=False).findings
     return tuple(map(str, found))
 
 

@@ -12,9 +12,9 @@ import pytest
 from conf.load import load_as
 from conf.schema import SelectConfig
 from conf.yaml_text import render
-from flows.configured import fetched
+from flows.configured import fetch_as_configured
 from flows.select import select
-from tasks.sources._sniff import CsvStyle, sniffed
+from tasks.sources._sniff import CsvStyle, sniff
 from tests.command import Swarm
 from tests.nasty import nasty_table, write_nasty
 from tests.small_run import Bench, table
@@ -53,7 +53,7 @@ def test_the_style_of_a_file_is_found(separator: str, encoding: str, tmp_path: P
     frame.to_csv(
         file, index=False, sep=separator, decimal=decimal, encoding=encoding, na_rep="k.A."
     )
-    found = sniffed(str(file))
+    found = sniff(str(file))
     read_as = "utf-8" if encoding == "utf-8-sig" else encoding
     assert found == CsvStyle(separator, decimal, read_as, ("k.A.",))
 
@@ -62,11 +62,11 @@ def test_neither_decimal_commas_nor_apostrophes_hide_the_separator(tmp_path: Pat
     file = tmp_path / "own.csv"
     numbers = frame_of()[["a", "b", "c"]]
     numbers.to_csv(file, index=False, sep=";", decimal=",")
-    assert sniffed(str(file)) == CsvStyle(";", ",")
+    assert sniff(str(file)) == CsvStyle(";", ",")
     words = np.resize(["it's, isn't", "don't; can't", "rock 'n' roll", "O'Neil"], N)
     for separator in ",;":
         numbers.assign(word=words).to_csv(file, index=False, sep=separator)
-        assert sniffed(str(file)) == CsvStyle(separator)
+        assert sniff(str(file)) == CsvStyle(separator)
 
 
 def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
@@ -77,10 +77,10 @@ def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
         f"{i},{'-99x' if i % 9 == 0 else i / 7},{'?' if i % 5 == 0 else 'a'}" for i in range(90)
     ]
     file.write_text("\n".join(["n,number,word", *rows]) + "\n")
-    assert sniffed(str(file)).na_values == ("-99x", "?")
+    assert sniff(str(file)).na_values == ("-99x", "?")
     rows = [f"{i},{'1,200' if i % 30 == 0 else i}" for i in range(90)]
     file.write_text("\n".join(["n;number", *(row.replace(",", ";", 1) for row in rows)]) + "\n")
-    assert sniffed(str(file)).na_values == ()
+    assert sniff(str(file)).na_values == ()
 
 
 def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
@@ -105,7 +105,7 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
     config = written(swarm, file)
     assert config.data.drop == ["account"]
     assert config.data.categorical == ["plan", "country"]
-    features = fetched(config).features
+    features = fetch_as_configured(config).features
     assert (features["temperature"].isna() == often).all()
     assert (features["income"].isna() == often).all()
     assert features["rate"].tolist() == [float(text[:-1]) for text in frame["rate"]]
@@ -171,7 +171,7 @@ def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
     assert (data.dates, data.categorical) == ({"vertrag_seit": "%d.%m.%Y"}, ["tarif"])
     assert (config.scoring, config.pos_label) == ("roc_auc", "ja")
     assert config.model.params["class_weight"] == "balanced"
-    features = fetched(config).features
+    features = fetch_as_configured(config).features
     years = pd.to_datetime(nasty_table()["vertrag_seit"], format="%d.%m.%Y").dt.year
     assert features["vertrag_seit_year"].tolist() == years.tolist()
     assert features["betrag_3"].isna().sum() == nasty_table()["betrag_3"].isna().sum()
@@ -261,7 +261,7 @@ def test_the_order_of_time_is_seen_in_whatever_form_dates_are_written(
     assert "SWM107: the rows are in order of 'when'" in swarm("check", str(out)).out
     # In another order the dates are features.
     frame_of(when=when.strftime(form)).sample(frac=1, random_state=1).to_csv(file, index=False)
-    features = fetched(written(swarm, file)).features
+    features = fetch_as_configured(written(swarm, file)).features
     assert "when_month" in features
     assert ("when_hour" in features) == ("H" in form or "I" in form)
 

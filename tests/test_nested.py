@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 
 from conf.schema import SelectConfig
 from flows.cli import app
-from flows.configured import fetched, prepare_as_configured, search_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from swarm import SubsetSelector
 from swarm.errors import InputError
 from swarm.statistics.resampled import corrected_t
@@ -116,7 +116,7 @@ def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> 
 
 def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench):
     config = bench.config(model=BAYES)
-    table = fetched(config)
+    table = fetch_as_configured(config)
     test = outer_folds(table, "random", 3, 1, 0, GaussianNB())[0].test
     features, target = table.features.copy(), table.target.copy()
     features.iloc[test] = features.iloc[test[::-1]].to_numpy()
@@ -132,7 +132,7 @@ def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench):
 
 def test_fits_of_each_stage_are_counted(bench):
     config = bench.config(model=BAYES)
-    found = run_fold(config, fetched(config), bench.archive)
+    found = run_fold(config, fetch_as_configured(config), bench.archive)
     n_models = len(found.subsets)
     assert found.fits["search"] == found.cell.fits
     # 5 fresh partitions of 3 folds, for the confirmed subsets and all features.

@@ -23,7 +23,7 @@ from flows.prefect_server import (
     answers,
     prefect_is_there,
     record,
-    running,
+    running_servers,
     starting_prefect,
 )
 from swarm.errors import StoreError
@@ -204,7 +204,7 @@ def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(nobodys, tracking_
     try:
         cli_servers.up(tracking_uri, *nobodys)
         told = capsys.readouterr().out
-        servers = {server.name: server for server in running()}
+        servers = {server.name: server for server in running_servers()}
         assert f"Prefect  http://127.0.0.1:{nobodys[1]}" in told
         assert f"MLflow   http://127.0.0.1:{nobodys[0]}" in told
         pages = re.findall(r"(?m)^(runs|models) +(.+)$", told)
@@ -214,7 +214,7 @@ def test_up_starts_prefect_and_mlflow_once_and_down_ends_them(nobodys, tracking_
         processes = [server.process() for server in servers.values()]
         cli_servers.up(tracking_uri, *nobodys)
         assert re.findall(r"(?m)^(runs|models) +(.+)$", capsys.readouterr().out) == pages
-        assert running() == list(servers.values())
+        assert running_servers() == list(servers.values())
     finally:
         cli_servers.down()
     assert "has stopped" in capsys.readouterr().out
@@ -228,7 +228,7 @@ def test_ctrl_c_while_up_waits_leaves_no_server(nobodys, tracking_uri, monkeypat
     started = []
 
     def interrupted(server: Server) -> None:
-        started.extend(running())
+        started.extend(running_servers())
         raise KeyboardInterrupt
 
     monkeypatch.setattr(cli_servers, "_wait", interrupted)

@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from conf.estimator import build_estimator
-from flows.configured import fetched, prepare_as_configured, search_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from flows.select import select
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
@@ -257,7 +257,7 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
 def test_the_test_rows_are_not_seen(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     keep_few(monkeypatch)
     config = bench.config(prefilter="always")
-    table = fetched(config)
+    table = fetch_as_configured(config)
     data = prepare_as_configured(config, table)
     estimator = build_estimator(config.model)
     rows = split_rows(

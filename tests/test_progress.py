@@ -135,9 +135,9 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, now, verbosi
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
     for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
         with cell_display(4, 1, verbosity) as shown:
-            shown.finished(result(0))
-            shown.failed(Cell("wine", "bpso", 1), "the [disk] is gone")
-            shown.finished(result(2))
+            shown.finish(result(0))
+            shown.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
+            shown.finish(result(2))
         lines = capsys.readouterr().err.splitlines()
         if verbosity:
             assert "3/4 wine-bpso-1 failed: the [disk] is gone" in lines
@@ -163,7 +163,7 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     with show_stage("judging on the test rows", total=4, unit="models") as shown:
         shown.count(3)
     with cell_display(3, 0) as shown:
-        shown.finished(result(1))
+        shown.finish(result(1))
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     assert max(len(line.rstrip()) for line in lines) <= 80
     text = " ".join(" ".join(lines).split())

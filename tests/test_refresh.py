@@ -127,7 +127,7 @@ def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None
     assert (done.decision, done.champion.version, done.champion.over) == ("first", "1", None)
     assert done.outcome is not None
     assert (desk.alias(ALIAS), desk.alias(PREVIOUS), desk.alias(CHALLENGER)) == ("1", None, None)
-    assert desk.champions.required(desk.name).why == done.why
+    assert desk.champions.require(desk.name).why == done.why
     features = swarm.load_features(str(desk.published))
     assert features == done.outcome.result.features
     # The columns to keep are not those that the model needs.
@@ -289,7 +289,7 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     assert desk.published.read_bytes() == earlier
     # The same snapshot does not undo what the operator did.
     assert desk.refresh(champion={"publish": None}).decision == "unchanged"
-    champion = desk.champions.required(desk.name)
+    champion = desk.champions.require(desk.name)
     assert (champion.version, champion.published) == ("1", None)
     # The first table again, which is not the last one: its champion is compared on it.
     desk.champions.roll_back(desk.name, to="4", when="2026-02-04T00:00:00")
@@ -359,7 +359,7 @@ def test_a_champion_that_is_changed_during_a_refresh_stands(
     assert "version 2 to version 1" in kept.why
     assert kept.duel is not None
     assert kept.duel.won
-    assert desk.champions.required(desk.name).version == "1"
+    assert desk.champions.require(desk.name).version == "1"
 
 
 def audited(desk: Desk, run_id: str) -> tuple[pd.DataFrame, PairedComparison]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.configured import fetched, prepare_as_configured, search_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from flows.select import select
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
@@ -105,7 +105,7 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
         model=BAYES,
         budget={"epochs": 1},
     )
-    data = prepare_as_configured(config, fetched(config))
+    data = prepare_as_configured(config, fetch_as_configured(config))
     train, problem = data.train, data.problem
     assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
     assert problem.n_folds == 3

@@ -151,7 +151,7 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
         snapshot(snapshots, "2026-02-02", 16, moved=1)
         second = served.trigger("refresh/asked")
         assert happens(lambda: state_of(second).is_paused(), 300), served.said()
-        assert champions.required("asked").version == "1"
+        assert champions.require("asked").version == "1"
         state = state_of(second)
         keys = state.state_details.run_input_keyset
         with get_client(sync_client=True) as api:
@@ -166,4 +166,4 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
         assert happens(lambda: state_of(second).is_final(), 120), served.said()
         assert state_of(second).message.startswith("promoted: "), state_of(second)
         assert state_of(second).message.endswith("(seen)")
-        assert champions.required("asked").version == "2"
+        assert champions.require("asked").version == "2"

@@ -20,7 +20,7 @@ from conf.load import load_as
 from conf.resolve import fold_kind
 from conf.schema import RefreshConfig
 from flows import refresh
-from flows.configured import fetched, prepare_as_configured
+from flows.configured import fetch_as_configured, prepare_as_configured
 from swarm import PurgedKFold, PurgedTimeSeriesSplit, SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.problem.folds import make_folds
@@ -199,11 +199,11 @@ def timed(bench: Bench, **sections: Any) -> Any:
 
 def test_windows_at_their_defaults_change_no_folds_and_no_fingerprint(bench: Bench) -> None:
     config = timed(bench, folds={"kind": "time"})
-    problem = prepare_as_configured(config, fetched(config)).problem
+    problem = prepare_as_configured(config, fetch_as_configured(config)).problem
     folds = tuple(TimeSeriesSplit(3).split(problem.features))
     assert problem.fingerprint() == replace(problem, folds=folds).fingerprint()
     changed = timed(bench, folds={"kind": "time", "gap": 1})
-    other = prepare_as_configured(changed, fetched(changed)).problem
+    other = prepare_as_configured(changed, fetch_as_configured(changed)).problem
     assert other.fingerprint() != problem.fingerprint()
 
 
@@ -224,14 +224,14 @@ def test_automatic_folds_follow_split_horizon_and_groups(bench: Bench) -> None:
 
 def test_gaps_and_horizons_apply_to_the_split_and_to_outer_folds(bench: Bench) -> None:
     config = timed(bench, split={"kind": "time", "test_size": 0.25, "gap": 4, "max_train_size": 50})
-    data = prepare_as_configured(config, fetched(config))
+    data = prepare_as_configured(config, fetch_as_configured(config))
     assert data.train.time is not None
     assert data.test is not None
     assert data.train.time.tolist() == list(range(36, 86))
     assert data.test.time.tolist() == list(range(90, 120))
     ahead = timed(bench, data={"horizon": 9})
-    assert prepare_as_configured(ahead, fetched(ahead)).train.time.max() == 83 - 9
-    rows, model = fetched(ahead), GaussianNB()
+    assert prepare_as_configured(ahead, fetch_as_configured(ahead)).train.time.max() == 83 - 9
+    rows, model = fetch_as_configured(ahead), GaussianNB()
     assert outer_kind(rows, "random", "purged", model) == "purged"
     windows = TimeWindows(horizon=9, embargo=2)
     folds = outer_folds(rows, "purged", 3, 1, 0, model, windows)
@@ -303,7 +303,7 @@ def test_overlapping_targets_and_folds_that_ignore_time_are_findings(
 
 
 def test_every_key_of_folds_and_splits_makes_another_refresh() -> None:
-    rows = fetched(load_as(RefreshConfig, "refresh"))
+    rows = fetch_as_configured(load_as(RefreshConfig, "refresh"))
     in_time = ["data.time=mean area", "split.kind=time"]
     digests = {
         refresh._digest(load_as(RefreshConfig, "refresh", ["folds={kind: auto}", *changed]), rows)

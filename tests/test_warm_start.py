@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from conf.load import as_yaml, from_yaml
 from conf.schema import SelectConfig
 from flows.configured import (
-    fetched,
+    fetch_as_configured,
     prepare_as_configured,
     refuse_warm_start,
     with_warm_subsets,
@@ -85,7 +85,7 @@ def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> Non
         # What the run stores needs neither the file nor the other run.
         again = from_yaml(as_yaml(made), "run", (), {})
         assert isinstance(again, SelectConfig)
-        hints = prepare_as_configured(again, fetched(again), needs=()).hints
+        hints = prepare_as_configured(again, fetch_as_configured(again), needs=()).hints
         assert hints.warm is not None
         assert hints.warm.sum(axis=1).tolist() == [3, 2]
     with pytest.raises(DataError, match="features"):
@@ -95,7 +95,7 @@ def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> Non
 def test_subsets_of_another_table_are_refused() -> None:
     other = config([["a", "b"]])
     with pytest.raises(ConfigError, match="1 subsets"):
-        prepare_as_configured(other, fetched(other), needs=())
+        prepare_as_configured(other, fetch_as_configured(other), needs=())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:

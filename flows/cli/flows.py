@@ -20,9 +20,9 @@ from flows.cli.options import (
     artifact_of,
     echo_json,
     interruptible,
-    loaded,
+    load_config,
     run_of,
-    starting,
+    start_command,
 )
 from swarm.errors import ConfigError
 
@@ -51,7 +51,9 @@ def select(
     Example: swarm select default --set budget.epochs=20
     """
     settings = [*(set_ or ()), *([] if warm is None else [f"warm={json.dumps(warm)}"])]
-    _select(lambda: loaded("select", config, settings), mute, None, _level(verbose, quiet), as_json)
+    _select(
+        lambda: load_config("select", config, settings), mute, None, _level(verbose, quiet), as_json
+    )
 
 
 def resume(
@@ -94,7 +96,7 @@ def _select(
     verbosity: int,
     as_json: bool,
 ) -> None:
-    with starting(load, verbosity, mute) as checked:
+    with start_command(load, verbosity, mute) as checked:
         from flows import summary
         from flows.select import select as flow
     with interruptible("all evaluations so far are in the archive"):
@@ -123,7 +125,7 @@ def compare(
     Example: swarm compare compare
     """
     verbosity, failed = _level(verbose, quiet), None
-    with starting(lambda: loaded("compare", config, set_), verbosity, mute) as checked:
+    with start_command(lambda: load_config("compare", config, set_), verbosity, mute) as checked:
         from flows import summary
         from flows.compare import FailedSearches
         from flows.compare import compare as flow
@@ -157,7 +159,7 @@ def refresh(
     Example: swarm refresh my.yaml --force
     """
     verbosity = _level(verbose, quiet)
-    with starting(lambda: loaded("refresh", config, set_), verbosity, mute) as checked:
+    with start_command(lambda: load_config("refresh", config, set_), verbosity, mute) as checked:
         from flows import summary
         from flows.refresh import refresh as flow
     with interruptible("the champion is unchanged"):
@@ -190,7 +192,7 @@ def nested(
     Example: swarm nested default --folds 5
     """
     verbosity = _level(verbose, quiet)
-    with starting(lambda: loaded("select", config, set_), verbosity) as checked:
+    with start_command(lambda: load_config("select", config, set_), verbosity) as checked:
         from flows import summary
         from flows.nested import OuterPlan
         from flows.nested import nested as flow
@@ -235,7 +237,7 @@ def stability(
     Example: swarm stability default --seeds 5 --resamples 20
     """
     verbosity = _level(verbose, quiet)
-    with starting(lambda: loaded("select", config, set_), verbosity, mute) as checked:
+    with start_command(lambda: load_config("select", config, set_), verbosity, mute) as checked:
         from flows import summary
         from flows.stability import Repetitions
         from flows.stability import stability as flow

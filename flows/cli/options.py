@@ -67,7 +67,7 @@ Quiet = Annotated[
 ]
 
 
-def loaded(
+def load_config(
     kind: Literal["select", "compare", "refresh"], path: str, settings: Sequence[str] | None
 ) -> Any:
     """Load a configuration of a kind."""
@@ -87,7 +87,7 @@ def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
 
 
 @contextmanager
-def starting(
+def start_command(
     load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
 ) -> Iterator[C]:
     """Load and check a configuration, then import in the block what is slow, as Prefect starts."""

@@ -24,7 +24,7 @@ from flows.prefect_server import (
     last_lines,
     prefect_is_there,
     record,
-    running,
+    running_servers,
     server_settings,
     start_prefect,
 )
@@ -58,7 +58,7 @@ def up(
     from tasks.tracking import models_page, runs_page
 
     store = tracking_of(tracking_uri, create=True)
-    servers = {server.name: server for server in running()}
+    servers = {server.name: server for server in running_servers()}
     before = set(servers)
     try:
         if "Prefect" not in servers:
@@ -74,7 +74,7 @@ def up(
         for server in servers.values():
             _wait(server)
     except BaseException:
-        _stop([server for server in running() if server.name not in before])
+        _stop([server for server in running_servers() if server.name not in before])
         raise
     for server in servers.values():
         typer.echo(f"{server.name:8} {server.address}")
@@ -92,7 +92,7 @@ def down() -> None:
 
     Example: swarm down
     """
-    servers = running()
+    servers = running_servers()
     _stop(servers)
     for server in servers:
         typer.echo(f"{server.name} at {server.address} has stopped")
@@ -123,7 +123,7 @@ def _start(
         )
     started = psutil.Process(process.pid).create_time()
     server = Server(name, f"http://127.0.0.1:{port}", process.pid, started, store)
-    record([*running(), server])
+    record([*running_servers(), server])
     return server
 
 
@@ -149,7 +149,7 @@ def _stop(servers: Sequence[Server]) -> None:
     for process in alive:
         process.kill()
     psutil.wait_procs(alive)
-    record(running())
+    record(running_servers())
 
 
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:

@@ -72,7 +72,7 @@ def runs(
         tracking = tracking_of(tracking_uri)
         if experiment is not None:
             tracking = tracking.of_experiment(experiment)
-        matches = list(islice(_listed(tracking, conditions, kind), limit))
+        matches = list(islice(_matching_runs(tracking, conditions, kind), limit))
     if as_json:
         echo_json([_record(run) for run in matches])
     elif not matches:
@@ -100,7 +100,7 @@ def _conditions(kind: str | None, status: str | None, dataset: str | None) -> li
     return conditions
 
 
-def _listed(tracking: Any, conditions: list[str], kind: str | None) -> Any:
+def _matching_runs(tracking: Any, conditions: list[str], kind: str | None) -> Any:
     for run in tracking.runs(" and ".join(conditions)):
         if kind is not None or run.data.tags.get("kind") in KINDS[:-1]:
             yield run
@@ -176,7 +176,7 @@ def features(
     if of_champion:
         from tasks.refresh.champion import Champions
 
-        run_id = Champions(tracking_of(tracking_uri)).required(run_id).run_id
+        run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
     store, run_id = run_of(run_id, tracking_uri)
     text = artifact_of(store, run_id, "features.json")
     if as_json:
@@ -257,7 +257,7 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     from tasks.refresh.champion import Champions
 
     champions = Champions(tracking_of(tracking_uri))
-    current = champions.required(name)
+    current = champions.require(name)
     answer = champions.answer(current)
     if as_json:
         rest = asdict(current)

@@ -29,7 +29,7 @@ from tasks.tracking.writes import PARAM_LENGTH, accepted_key, cut
 
 EXAMPLE_ROWS = 5
 # Tags of a run that are tags of its version too: its configuration and its data.
-_TOLD = ("config", "config.digest", "data", "problem", "strategy", "seed")
+_VERSION_TAGS = ("config", "config.digest", "data", "problem", "strategy", "seed")
 
 
 class ModelInfo(NamedTuple):
@@ -222,7 +222,7 @@ def _register(
 
     client = tracking.client
     run = client.get_run(run_id).data.tags
-    tags = {"run": run_id} | {key: run[key] for key in _TOLD if key in run}
+    tags = {"run": run_id} | {key: run[key] for key in _VERSION_TAGS if key in run}
     try:
         client.create_registered_model(name)
     except MlflowException as error:

@@ -38,7 +38,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if missing:
             raise ValueError(f"the table has no column {missing[0]!r}; the model needs it")
         frame = pd.DataFrame(
-            {name: _as_trained(model_input[name], self.columns[name]) for name in used},
+            {name: _cast(model_input[name], self.columns[name]) for name in used},
             index=model_input.index,
         )
         probabilities = bool((params or {}).get("probabilities", False))
@@ -57,7 +57,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if len(self.members) == 1:
             return self.members[0].predict(frame)
         shares = self._shares(frame, labels, soft=self.spec["vote"] == "soft")
-        elected = [self._elected(s, c) for s, c in zip(shares, labels, strict=True)]
+        elected = [self._elect(s, c) for s, c in zip(shares, labels, strict=True)]
         return np.column_stack(elected) if self.spec["several"] else elected[0]
 
     def _shares(
@@ -67,7 +67,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if not len(frame):
             return [np.zeros((0, len(classes))) for classes in labels]
         if soft:
-            answers = [member.aligned(frame, labels) for member in self.members]
+            answers = [member.align(frame, labels) for member in self.members]
             return [np.mean([one[i] for one in answers], axis=0) for i in range(len(labels))]
         votes = np.asarray([member.predict(frame) for member in self.members])
         several = votes if votes.ndim == 3 else votes[:, :, None]
@@ -85,7 +85,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         }
         return pd.DataFrame(columns, index=frame.index)
 
-    def _elected(self, shares: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
+    def _elect(self, shares: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
         chosen = np.argmax(shares, axis=1)
         if self.spec["vote"] == "any":
             positive = self.spec["positive"]
@@ -124,7 +124,7 @@ class _Member:
         chosen = np.argmax(self._probabilities(part), axis=1)
         return np.asarray(self.classes[chosen])
 
-    def aligned(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
+    def align(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Probabilities of each label's classes; a model may not have seen all of them."""
         probabilities: Any = self._probabilities(self._columns(frame))
         if isinstance(probabilities, list):
@@ -151,7 +151,7 @@ class _Member:
         return output if output.ndim == 2 else np.vstack((1.0 - output, output)).transpose()
 
 
-def _as_trained(values: pd.Series, column: dict[str, Any]) -> pd.Series:
+def _cast(values: pd.Series, column: dict[str, Any]) -> pd.Series:
     """Cast a column to the dtype of training; whole numbers with missing values stay floats."""
     dtype, kind = column["dtype"], column["kind"]
     if column["categories"] is not None:

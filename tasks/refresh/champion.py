@@ -73,7 +73,7 @@ class Champions:
             version = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
         return None if version is None else self._champion(version)
 
-    def required(self, name: str) -> Champion:
+    def require(self, name: str) -> Champion:
         """Return the champion of that name; InputError if there is none."""
         champion = self.current(name)
         if champion is None:
@@ -105,7 +105,7 @@ class Champions:
         self.set_location(name, published)
         tags = {"since": when, "why": why, "over": expected or "", "pending": decision}
         with store_errors(self.tracking.uri, f"promote version {version} of {name!r}"):
-            return self._moved(name, version, tags)
+            return self._move(name, version, tags)
 
     def set_location(self, name: str, location: str | None) -> None:
         """Set where the features of a champion are published, now and after a rollback.
@@ -146,7 +146,7 @@ class Champions:
         An interrupted rollback can be repeated. InputError if there is no such version, StoreError
         if its features cannot be published; the alias is not moved then.
         """
-        now = self.current(name) if to else self.required(name)
+        now = self.current(name) if to else self.require(name)
         if (
             now is not None
             and now.pending
@@ -180,7 +180,7 @@ class Champions:
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
             if replaced:
                 self._client.set_model_version_tag(name, replaced, _TAG + "demoted", when)
-            return now, self._moved(name, target, tags)
+            return now, self._move(name, target, tags)
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
@@ -205,7 +205,7 @@ class Champions:
         mlflow = load_mlflow()
         with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
             version = self._client.get_model_version(champion.name, champion.version)
-            logged = self._logged(version)
+            logged = self._logged_model(version)
             source = str(version.source if logged is None else logged.artifact_location)
             folder = mlflow.artifacts.download_artifacts(
                 artifact_uri=source, tracking_uri=self.tracking.uri
@@ -234,7 +234,7 @@ class Champions:
         path = self.tracking.download(champion.run_id, name)
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
-    def _moved(self, name: str, version: str, tags: Mapping[str, str]) -> Champion:
+    def _move(self, name: str, version: str, tags: Mapping[str, str]) -> Champion:
         """Write the history of a version, then make it the champion."""
         for key, value in tags.items():
             self._client.set_model_version_tag(name, version, _TAG + key, value)
@@ -253,7 +253,7 @@ class Champions:
         if not run_id:
             with store_errors(self.tracking.uri, f"look up the run of {version.name!r}"):
                 version = self._client.get_model_version(version.name, version.version)
-                logged = None if version.run_id else self._logged(version)
+                logged = None if version.run_id else self._logged_model(version)
                 run_id = version.run_id if logged is None else logged.source_run_id
         return Champion(
             name=version.name,
@@ -266,7 +266,7 @@ class Champions:
             **{key: tag(key) or None for key in ("restored", "instead_of", "pending")},
         )
 
-    def _logged(self, version: Any) -> Any:
+    def _logged_model(self, version: Any) -> Any:
         """Return the logged model that a version was made of, None if it was registered by hand."""
         source = str(version.source)
         if not source.startswith("models:/"):
@@ -313,7 +313,7 @@ def require_publishable(location: str | None) -> None:
     if location is None:
         return
     location = expand(location, "address to publish to")
-    with _publishing(location):
+    with _publish_errors(location):
         store, path = _filesystem(location)
         if store is None:
             folder = Path(path).parent
@@ -342,7 +342,7 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
     Readers find the previous file or the new one. StoreError if it cannot be written.
     """
     text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
-    with _publishing(location):
+    with _publish_errors(location):
         store, path = _filesystem(location)
         if store is None:
             Path(path).parent.mkdir(parents=True, exist_ok=True)
@@ -356,7 +356,7 @@ def publish(location: str, content: Mapping[str, Any]) -> None:
 
 
 @contextlib.contextmanager
-def _publishing(location: str) -> Iterator[None]:
+def _publish_errors(location: str) -> Iterator[None]:
     """Convert any error into StoreError: every fsspec backend has its own exceptions."""
     try:
         yield

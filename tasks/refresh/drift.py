@@ -43,7 +43,7 @@ def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.Data
     variation.
     """
     rows = [
-        {"feature": name, **_moved(reference[name], features[name])}
+        {"feature": name, **_shift(reference[name], features[name])}
         for name in map(str, features.columns)
         if name in reference
     ]
@@ -66,7 +66,7 @@ def _summary(values: pd.Series) -> dict[str, Any]:
     return {**summary, "shares": {str(key): float(share) for key, share in shares.items()}}
 
 
-def _moved(before: Mapping[str, Any], values: pd.Series) -> dict[str, float]:
+def _shift(before: Mapping[str, Any], values: pd.Series) -> dict[str, float]:
     missing = float(values.isna().mean()) if len(values) else 0.0
     present = values.dropna()
     if "quantiles" in before:

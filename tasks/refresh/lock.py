@@ -37,7 +37,7 @@ def champion_lock(archive_url: str, name: str) -> Iterator[None]:
     conflict = StoreError(
         f"another refresh of {name!r} is still running; try again when it has ended"
     )
-    with _held(archive_url, name, f"the champion {name!r}", conflict):
+    with _lock(archive_url, name, f"the champion {name!r}", conflict):
         yield
 
 
@@ -53,12 +53,12 @@ def run_lock(archive_url: str, run_id: str) -> Iterator[None]:
     conflict = StoreError(
         f"another process is working on the run {run_id}; wait until it has ended, or stop it"
     )
-    with _held(archive_url, f"run-{run_id}", f"the run {run_id}", conflict):
+    with _lock(archive_url, f"run-{run_id}", f"the run {run_id}", conflict):
         yield
 
 
 @contextmanager
-def _held(archive_url: str, name: str, what: str, conflict: StoreError) -> Iterator[None]:
+def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Iterator[None]:
     url = sa.make_url(archive_url)
     with contextlib.ExitStack() as stack:
         try:

@@ -18,7 +18,7 @@ from swarm.findings.columns import (
 )
 from swarm.problem.dtypes import is_collection, with_model_dtypes
 from swarm.problem.model_inputs import with_plain_categories
-from tasks.sources._raw import Raw, labelled_rows, name_list, repeated, some, unknown_column
+from tasks.sources._raw import Raw, duplicates, labelled_rows, name_list, some, unknown_column
 from tasks.table import Table
 
 # Share of the rows; more classes have too few rows each to be learned.
@@ -43,7 +43,7 @@ def assemble(
     formats = dates or {}
     frame = raw.frame.reset_index(drop=True)
     frame.columns = pd.Index([str(name) for name in frame.columns])
-    if twice := repeated(frame.columns):
+    if twice := duplicates(frame.columns):
         raise DataError(
             f"duplicate column names in {raw.source!r}: {some(twice)}; "
             "give each column its own name"
@@ -142,7 +142,7 @@ def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     names = name_list(target) or list(raw.target)
     if not names:
         raise DataError(f"{raw.source!r} has no default target; set 'target' to one of its columns")
-    if twice := repeated(names):
+    if twice := duplicates(names):
         raise DataError(f"target column {some(twice)} is given twice; name it once")
     return names
 

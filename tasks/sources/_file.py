@@ -16,7 +16,7 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.findings.columns import percentages, text_columns
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw, release_arrow_memory, repeated, some
+from tasks.sources._raw import Raw, duplicates, release_arrow_memory, some
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
@@ -128,7 +128,7 @@ def _read_csv(
     plain = {"sep": csv["sep"], "encoding": csv["encoding"], "compression": compression}
     first = pd.read_csv(full, header=None, nrows=1, dtype=str, keep_default_na=False, **plain)
     header = [str(name) for name in first.iloc[0]]
-    _refuse_repeated([name for name in header if name], shown)
+    _refuse_duplicates([name for name in header if name], shown)
     other = re.search(r"[;\t|,]", header[0]) if len(header) == 1 else None
     if other:
         raise DataError(
@@ -157,7 +157,7 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     import pyarrow.parquet as pq
 
     if Path(full).is_file():
-        _refuse_repeated(pq.read_schema(full).names, full)
+        _refuse_duplicates(pq.read_schema(full).names, full)
     # Arrow's copy of a column is freed once it is in the frame (from pandas 3 on).
     frugal = "to_pandas_kwargs" in signature(pd.read_parquet).parameters
     options: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
@@ -170,8 +170,8 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     return frame, tuple(str(name) for name in saved)
 
 
-def _refuse_repeated(names: list[str], shown: str) -> None:
-    if twice := repeated(names):
+def _refuse_duplicates(names: list[str], shown: str) -> None:
+    if twice := duplicates(names):
         raise DataError(
             f"duplicate column names in {shown!r}: {some(twice)}; give each column its own name"
         )

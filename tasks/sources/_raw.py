@@ -63,7 +63,7 @@ def some(names: Iterable[str], limit: int = 5) -> str:
     return ", ".join(all_names[:limit]) + (f" and {rest} more" if rest > 0 else "")
 
 
-def repeated(names: Iterable[str]) -> list[str]:
+def duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
 

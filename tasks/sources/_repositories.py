@@ -9,7 +9,7 @@ import pandas as pd
 
 from swarm.errors import DataError, nearest
 from tasks.secrets import reason
-from tasks.sources._raw import Raw, repeated, some
+from tasks.sources._raw import Raw, duplicates, some
 
 
 def read_bundled(name: str) -> Raw:
@@ -39,7 +39,7 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     answer = _ask(name, id)
     metadata, variables = answer["metadata"], answer["variables"]
     label = f"UCI data set {metadata['name']!r} (id {metadata['uci_id']})"
-    if twice := repeated(variables["name"]):
+    if twice := duplicates(variables["name"]):
         raise DataError(f"duplicate column names in the {label}: {some(twice)}; use a file")
     frame: pd.DataFrame = answer["data"]["original"]
     role = dict(zip(variables["name"], variables["role"], strict=True))

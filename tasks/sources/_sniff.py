@@ -49,7 +49,7 @@ class CsvStyle:
     na_values: tuple[str, ...] = ()
 
 
-def sniffed(path: str) -> CsvStyle:
+def sniff(path: str) -> CsvStyle:
     """Look at the first rows of a local CSV file, plain or compressed by gzip.
 
     Raises
