@@ -157,7 +157,8 @@ def _of_data(
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
             posed, hints = _pose(config, train, estimator)
-            _probed(posed.problem)
+            small = posed.problem.features.size <= _PROBED_CELLS
+            probe(posed.problem, None, None if small else _PROBE_SECONDS)
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)
             if on_time is not None and all(each.severity != "error" for each in findings):
@@ -276,11 +277,6 @@ def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hi
 def _has_hints(data: Table | Problem) -> bool:
     """Whether a table is narrow enough to compute its hints in a check."""
     return data.features.shape[1] <= _MOST_UNITS
-
-
-def _probed(problem: Problem) -> None:
-    small = problem.features.size <= _PROBED_CELLS
-    probe(problem, None, None if small else _PROBE_SECONDS)
 
 
 def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:

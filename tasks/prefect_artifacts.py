@@ -15,7 +15,7 @@ from typing import Any
 from uuid import UUID
 
 import pandas as pd
-from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactCreate
 from prefect.context import FlowRunContext
 from prefect.logging import get_logger
@@ -107,7 +107,9 @@ def _send(*artifacts: ArtifactCreate) -> bool:
         return False
 
     def send() -> None:
-        with _client() as client:
+        # Passing settings creates a new client: that of the flow must stay in its thread.
+        settings = {"timeout": _PATIENCE_SECONDS}
+        with get_client(httpx_settings=settings, sync_client=True) as client:
             for artifact in artifacts:
                 client.create_artifact(artifact.model_copy(update={"flow_run_id": run}))
 
@@ -115,19 +117,11 @@ def _send(*artifacts: ArtifactCreate) -> bool:
         context = contextvars.copy_context()
         within(_PATIENCE_SECONDS, lambda: context.run(send))
     except Exception as error:
-        _complain(", ".join(str(artifact.key) for artifact in artifacts), error)
+        what = ", ".join(str(artifact.key) for artifact in artifacts)
+        reason = first_line(error) if str(error) else "no answer in time"
+        get_logger("swarm").warning("Prefect did not accept an artifact, %s (%s)", what, reason)
         return False
     return True
-
-
-def _client() -> SyncPrefectClient:
-    # Passing settings creates a new client: that of the flow must stay in its thread.
-    return get_client(httpx_settings={"timeout": _PATIENCE_SECONDS}, sync_client=True)
-
-
-def _complain(what: str, error: Exception) -> None:
-    reason = first_line(error) if str(error) else "no answer in time"
-    get_logger("swarm").warning("Prefect did not accept an artifact, %s (%s)", what, reason)
 
 
 def _key(text: str) -> str:

@@ -110,7 +110,8 @@ def profile_of(raw: Raw, target: str) -> Profile:
             "values are known before the outcome"
         )
     apart = {*dropped, *groups, time}
-    counts = answer.value_counts().sort_values(kind="stable") if _has_classes(task) else None
+    has_classes = task in ("binary", "multiclass")
+    counts = answer.value_counts().sort_values(kind="stable") if has_classes else None
     return Profile(
         target=target,
         task=task,
@@ -142,10 +143,6 @@ def _unusable(features: pd.DataFrame) -> dict[str, str]:
 
 def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
     return [str(name) for name, is_one in zip(frame.columns, chosen, strict=True) if is_one]
-
-
-def _has_classes(task: str) -> bool:
-    return task in ("binary", "multiclass")
 
 
 def _plain(label: Any) -> Any:
