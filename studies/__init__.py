@@ -1,1 +1,1 @@
-"""Studies behind docs/evidence: scripts over the searches of ``swarm compare``, and their pages."""
+"""Studies behind docs/evidence: scripts over the searches of ``swarm compare``."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
@@ -120,8 +119,8 @@ def tests_of(rows: pd.DataFrame) -> pd.DataFrame:
     return pages.in_order(pd.DataFrame(found), part=_PARTS, dataset=_SETS)
 
 
-def page_of(out: Path) -> pages.Page:
-    """Fill the page in."""
+def section_of(out: Path) -> pages.Section:
+    """Fill the section in."""
     rows, facts = rows_of("bees", out).read(), facts_of("bees", out)
     summary, tests = summary_of(rows), tests_of(rows)
     published = pd.read_csv(pages.PUBLISHED / "bees.csv")
@@ -132,7 +131,6 @@ def page_of(out: Path) -> pages.Page:
     values = {
         "names": NAMES,
         "datasets": datasets,
-        "sizes": _PARTS,
         "cells": summary.set_index(["dataset", "part", "strategy"]).sort_index(),
         "means": ours.pivot(index=["part", "dataset"], columns="strategy", values="accuracy"),
         "published": published.set_index(["dataset", "strategy"]),
@@ -140,35 +138,13 @@ def page_of(out: Path) -> pages.Page:
         "tests": tests,
         "three": tests[three],
         "single": tests[~three].set_index("other"),
-        "notes": {name: facts["sets"][name]["note"] for name in datasets},
         "missing": pages.unfinished(
             rows[rows["strategy"].isin(list(NAMES))],
             dict.fromkeys(_SHARES, _RUNS_OTHERS) | {"free": _RUNS},
         ),
     }
-    figures = {"bees": lambda: _figure(ours, published, datasets)}
-    return pages.Page(values, figures, {"bees_summary": summary, "bees_tests": tests})
-
-
-def _figure(ours: pd.DataFrame, published: pd.DataFrame, datasets: list[str]) -> plt.Figure:
-    figure, panels = plt.subplots(1, len(datasets), figsize=(8.8, 3.2), sharex=True)
-    colours = dict(zip(NAMES, ("#3b6fb6", "#7a5195", "#c2571a"), strict=True))
-    for axes, dataset in zip(panels, datasets, strict=True):
-        for shift, (name, told) in zip((-0.12, 0.0, 0.12), NAMES.items(), strict=True):
-            cell = (ours["dataset"] == dataset) & (ours["strategy"] == name)
-            own = ours[cell].set_index("part").loc[list(_PARTS)]
-            places = np.arange(len(_PARTS)) + shift
-            style = {"color": colours[name], "fmt": "o", "markersize": 4}
-            axes.errorbar(places, own["accuracy"], own["sd"].fillna(0), label=told, **style)
-            theirs = published[(published["dataset"] == dataset) & (published["strategy"] == name)]
-            style |= {"fmt": "D", "mfc": "white"}
-            axes.errorbar([len(_PARTS) + shift], theirs["accuracy"], theirs["sd"], **style)
-        axes.set_title(dataset)
-        axes.set_xticks(range(len(_PARTS) + 1), [*_PARTS, "published"], rotation=35, ha="right")
-    panels[0].set_ylabel("accuracy, mean and SD")
-    panels[0].legend(loc="upper left")
-    return figure
+    return pages.Section(values, {"bees_summary": summary, "bees_tests": tests})
 
 
 if __name__ == "__main__":
-    pages.command("bees", page_of, parts)
+    pages.command("bees", section_of, parts)

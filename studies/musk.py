@@ -13,7 +13,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 from scipy.stats import ttest_1samp
 
@@ -192,8 +191,8 @@ def parts(
     return [Part("ablation", "musk", changed, strategies, seeds, resample=0, archived=True)]
 
 
-def page_of(out: Path) -> pages.Page:
-    """Fill the page in."""
+def section_of(out: Path) -> pages.Section:
+    """Fill the section in."""
     tables, rows = tables_of(out), rows_of("musk", out).read()
     figures, runs = tables["figures"], tables["runs"]
     fast = runs[runs["mode"] == "fast"].groupby("split")
@@ -206,29 +205,25 @@ def page_of(out: Path) -> pages.Page:
     sizes = {name: (n["n_train"].mean(), n["n_test"].mean()) for name, n in fast}
     tests = pages.corrected_gains(gaps, sizes)
     spread = wide.stack().groupby(level=["split", "contender", "metric"])
-    firsts = runs[runs["split"] == "random"].drop_duplicates("mode").set_index("mode")
+    means, ablation = spread.agg(["mean", "min", "max"]), _ablation(rows)
     values = {
-        "metrics": METRICS,
+        "examples": pd.read_csv(pages.PUBLISHED / "musk.csv", index_col="contender"),
         "contenders": CONTENDERS,
         "runs": fast.size(),
         "epochs": fast["epochs"].max(),
-        "spread": spread.agg(["mean", "min", "max"]),
+        "spread": means,
         "features": own.groupby(["split", "contender"])["n_features"].mean(),
-        "pairs": _PAIRS,
         "tests": tests,
         "group_f1": tests.xs(("group", "f1"), level=["dataset", "metric"]),
-        "cv": fast["cost"].mean(),
-        "correlation": fast["proxy_correlation"].mean(),
         "ends": runs.loc[runs["split"] == "random", "cost"],
-        "exact": firsts.loc["exact"],
-        "twin": firsts.loc["fast"],
-        "ablation": _ablation(rows),
-        "distinct": int(rows["distinct"].max()),
         "missing": pages.unfinished(rows, {"ablation": 5}),
     }
-    drawn = {"musk-differences": lambda: _difference_figure(gaps, tests)}
-    table = tests.reset_index().rename(columns={"dataset": "split"})
-    return pages.Page(values, drawn, {"musk_tests": table})
+    stored_tables = {
+        "musk_tests": tests.reset_index().rename(columns={"dataset": "split"}),
+        "musk_means": means.reset_index(),
+        "musk_ablation": ablation.rename_axis("search").reset_index(),
+    }
+    return pages.Section(values, stored_tables)
 
 
 def _ablation(rows: pd.DataFrame) -> pd.DataFrame:
@@ -240,22 +235,5 @@ def _ablation(rows: pd.DataFrame) -> pd.DataFrame:
     return table.assign(mean=costs.mean(), gap=gaps.mean(), worse=(gaps > 0).sum(), n=len(gaps))
 
 
-def _difference_figure(gaps: pd.Series[float], tests: pd.DataFrame) -> plt.Figure:
-    figure, panels = plt.subplots(1, 2, figsize=(9.0, 2.8), sharey=True)
-    titles = {"random": "random rows", "group": "whole molecules"}
-    for axes, (split, title) in zip(panels, titles.items(), strict=True):
-        for place, pair in enumerate(_PAIRS):
-            test = tests.loc[(*pair, split, "f1")]
-            axes.hlines(place, test["low"], test["high"], color="#9fd0ca", linewidth=7)
-            dots = gaps.loc[(*pair, split, "f1")]
-            axes.plot(dots, [place] * len(dots), "o", color="#00796b")
-        axes.axvline(0, color="#777777", linewidth=1)
-        axes.set(title=f"{title} held out", xlabel="difference in F1")
-    names = [f"{CONTENDERS[a]} −\n{CONTENDERS[b]}" for a, b in _PAIRS]
-    panels[0].set_yticks(range(len(_PAIRS)), names)
-    panels[0].invert_yaxis()
-    return figure
-
-
 if __name__ == "__main__":
-    pages.command("musk", page_of, parts, before=run_selects)
+    pages.command("musk", section_of, parts, before=run_selects)

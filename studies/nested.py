@@ -11,11 +11,10 @@ import pandas as pd
 from conf.load import load_as
 from conf.schema import SelectConfig
 from flows.nested import OuterPlan, nested
-from studies.page import Page, command
+from studies.page import Section, command
 from studies.runner import save_facts, stored
 from swarm.errors import DataError
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.metrics import display_name
 
 STUDY = "nested"
 # Outer folds, and the column of molecules: by which rows are divided, or which is left out.
@@ -70,26 +69,19 @@ def run_estimates(data: Path | None, _: Path, out: Path, verbosity: int) -> None
         assert isinstance(config.scoring, str)
         own = rows_of(name, config.scoring, json.loads(json.dumps(found.as_dict())))
         pd.concat([rows, own]).to_csv(path, index=False)
-        # The hours on the page are those of the models: parts of these runs were resumed.
         save_facts(STUDY, out, {"seconds": {}})
 
 
-def page_of(out: Path) -> Page:
-    """Fill the page in from the stored rows."""
+def section_of(out: Path) -> Section:
+    """Fill the section in from the stored rows."""
     rows = pd.read_csv(out / "results" / f"{STUDY}.csv")
-    single = pd.read_csv(out / "results" / "musk-figures.csv")
-    single = single[single["split"].eq("group") & single["contender"].isin(CONTENDERS)]
     of = {name: own.set_index("contender") for name, own in rows.groupby("configuration")}
-    recall = single[single["metric"] == "recall"].groupby("contender")["value"].mean()
     values = {
         "of": {name: own.loc[list(CONTENDERS)] for name, own in of.items()},
         "contenders": CONTENDERS,
-        "metrics": {name: display_name(name) for name in rows["metric"].unique()},
-        "single": recall.to_dict(),
-        "hours": rows.groupby("configuration")["training_seconds"].first().sum() / 3600,
     }
-    return Page(values)
+    return Section(values)
 
 
 if __name__ == "__main__":
-    command(STUDY, page_of, before=run_estimates)
+    command(STUDY, section_of, before=run_estimates)

@@ -1,4 +1,4 @@
-"""Pages of the studies: templates written by hand, with numbers filled in from the rows.
+"""Sections of docs/evidence/index.md: templates written by hand, with numbers from the rows.
 
 :func:`command` is the command line of a study.
 """
@@ -11,34 +11,33 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import typer
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from studies.runner import Part, facts_of, run_study
+from studies.runner import Part, run_study
 from swarm.errors import InputError
 from swarm.statistics.resampled import corrected_t
 
-PUBLISHED = Path(__file__).with_name("published")
-_STYLE = Path(__file__).with_name("figures.mplstyle")
+_FOLDER = Path(__file__).parent
+PUBLISHED = _FOLDER / "published"
+PAGE = _FOLDER.parent / "docs" / "evidence" / "index.md"
 
 
 class UnsupportedClaimError(AssertionError):
-    """A sentence of a page is no longer true to the rows."""
+    """A sentence of a section is no longer true to the rows."""
 
 
 @dataclass(frozen=True)
-class Page:
-    """Values of the names in a template, and figures and CSV tables that are beside the page."""
+class Section:
+    """Values of the names in a template, and CSV tables that are beside the rows."""
 
     values: Mapping[str, Any]
-    figures: Mapping[str, Callable[[], plt.Figure]] = field(default_factory=dict)
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
-def render(study: str, page: Page, out: Path) -> str:
+def render(study: str, section: Section) -> str:
     """Fill the template of a study in.
 
     Beside a sentence that other rows could make wrong the template has a claim,
@@ -53,25 +52,20 @@ def render(study: str, page: Page, out: Path) -> str:
         return ""
 
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        loader=FileSystemLoader(_FOLDER / "templates"),
         undefined=StrictUndefined,
         keep_trailing_newline=True,
         trim_blocks=True,
     )
     environment.filters |= {
         "signed": signed,
-        "p": lambda p: "< 0.001" if p < 0.001 else f"{p:.3f}",
-        "short": lambda value: "–" if value != value else f"{value:g}",
         "percent": lambda share: f"{100 * share:.0f} %",
-        "duration": _duration,
-        "error": lambda value: "–" if value != value else f"{value:.4f}",
     }
-    environment.globals |= {"claim": claim, "interval": interval}
-    values = {**page.values, "provenance": _provenance(facts_of(study, out))}
-    text = environment.get_template(f"{study}.md.j2").render(values)
+    environment.globals |= {"claim": claim}
+    text = environment.get_template(f"{study}.md.j2").render(section.values)
     if wrong:
         raise UnsupportedClaimError(
-            f"the rows no longer support what {study}.md says: {'; '.join(wrong)}; correct the"
+            f"the rows no longer support what the page says: {'; '.join(wrong)}; correct the"
             f" sentences and their claims in studies/templates/{study}.md.j2"
         )
     return text
@@ -79,15 +73,15 @@ def render(study: str, page: Page, out: Path) -> str:
 
 def command(
     study: str,
-    page_of: Callable[[Path], Page],
+    section_of: Callable[[Path], Section],
     parts: Callable[..., list[Part]] | None = None,
     before: Callable[..., None] | None = None,
 ) -> None:
-    """Parse the command line, run what has no row yet, and render the page.
+    """Parse the command line, run what has no row yet, and write the section.
 
-    ``parts(data, work, only, **numbers)`` lays the searches out, ``page_of(out)`` fills the page in
-    from what is stored, ``before(data, work, out, verbosity, **numbers)`` runs what is more than
-    rows. Numbers have defaults, which the command line changes.
+    ``parts(data, work, only, **numbers)`` lays the searches out, ``section_of(out)`` fills the
+    section in from what is stored, ``before(data, work, out, verbosity, **numbers)`` runs what is
+    more than rows. Numbers have defaults, which the command line changes.
     """
     first, later = (dict(getattr(one, "__kwdefaults__", None) or {}) for one in (before, parts))
     listed = ", ".join(f"{name}={number}" for name, number in {**later, **first}.items()) or "none"
@@ -99,8 +93,10 @@ def command(
             typer.Option("--set", metavar="NAME=NUMBER", help="Change a number of the protocol."),
         ] = None,
         only: Annotated[list[str] | None, typer.Option(help="A data set; may be repeated.")] = None,
-        page: Annotated[bool, typer.Option("--page", help="Run nothing, render the page.")] = False,
-        out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("docs/evidence"),
+        page: Annotated[
+            bool, typer.Option("--page", help="Run nothing, write the section.")
+        ] = False,
+        out: Annotated[Path, typer.Option(help="Folder of the rows.")] = Path("studies"),
         work: Annotated[Path, typer.Option(help="Folder of archives.")] = Path("mlruns/evidence"),
         workers: Annotated[int, typer.Option(min=1, help="Searches at a time.")] = 2,
         verbosity: Annotated[int, typer.Option(help="0 silent, 2 a line per search.")] = 1,
@@ -117,7 +113,7 @@ def command(
                 before(data, work, out, verbosity, **first)
             if parts is not None and not page:
                 run_study(study, parts(data, work, only, **later), out, work, workers, verbosity)
-            write_page(study, page_of(out), out)
+            write_section(study, section_of(out), out)
         except (InputError, UnsupportedClaimError) as error:
             typer.echo(f"error: {error}", err=True)
             raise typer.Exit(2) from None
@@ -125,21 +121,31 @@ def command(
             typer.echo("interrupted; the same command goes on with what is left", err=True)
             raise typer.Exit(130) from None
 
-    main.__doc__ = f"Run what has no row yet, and render the page. Numbers: {listed}."
+    main.__doc__ = f"Run what has no row yet, and write the section. Numbers: {listed}."
     typer.run(main)
 
 
-def write_page(study: str, page: Page, out: Path) -> None:
-    """Write a page with its figures and tables."""
-    (out / "figures").mkdir(parents=True, exist_ok=True)
-    (out / f"{study}.md").write_text(render(study, page, out), encoding="utf-8")
-    for name, table in page.tables.items():
+def write_section(study: str, section: Section, out: Path) -> None:
+    """Write a section and its tables: into the page, or beside rows that are not those of the page.
+
+    Raises :class:`UnsupportedClaimError` before anything is written.
+    """
+    text = render(study, section)
+    for name, table in section.tables.items():
         table.to_csv(out / "results" / f"{name}.csv", index=False, lineterminator="\n")
-    for name, draw in page.figures.items():
-        with plt.style.context(_STYLE):
-            figure = draw()
-            figure.savefig(out / "figures" / f"{name}.svg", metadata={"Date": None})
-            plt.close(figure)
+    if out.resolve() == _FOLDER:
+        before, _, after = split_page(study, PAGE.read_text(encoding="utf-8"))
+        PAGE.write_text(before + text + after, encoding="utf-8")
+    else:
+        (out / f"{study}.md").write_text(text, encoding="utf-8")
+
+
+def split_page(study: str, page: str) -> tuple[str, str, str]:
+    """Split the text of a page into what is before, in and after the section of a study."""
+    begin, end = f"<!-- begin {study} -->\n", f"<!-- end {study} -->\n"
+    before, rest = page.split(begin)
+    own, after = rest.split(end)
+    return before + begin, own, end + after
 
 
 def corrected_gains(
@@ -169,45 +175,22 @@ def in_order(table: pd.DataFrame, **order: Iterable[str]) -> pd.DataFrame:
     return table.iloc[np.lexsort(places[::-1])].reset_index(drop=True)
 
 
-def unfinished(rows: pd.DataFrame, runs: Mapping[str, int]) -> dict[str, Any]:
-    """Count the searches that a protocol has and the rows have not, and estimate their seconds.
+def unfinished(rows: pd.DataFrame, runs: Mapping[str, int]) -> dict[str, int]:
+    """Count the searches that a protocol has, and those of them that the rows have not.
 
     `runs` are those of each strategy on each data set, by part.
     """
     searched = rows[rows["strategy"] != "full"]
-    missing, planned, seconds = 0, 0, 0.0
+    missing, planned = 0, 0
     for part, n in runs.items():
         own = searched[searched["part"] == part]
-        spent = own["seconds_algorithm"] + own["seconds_evaluation"]
         counts = own.groupby(["dataset", "strategy"]).size().unstack(fill_value=0)
-        short = (n - counts).clip(lower=0).sum(axis=1)
-        missing += int(short.sum())
+        missing += int((n - counts).clip(lower=0).to_numpy().sum())
         planned += n * counts.size
-        seconds += float((short * spent.groupby(own["dataset"]).mean()).sum())
-    return {"missing": missing, "planned": planned, "seconds": seconds}
+    return {"missing": missing, "planned": planned}
 
 
 def signed(value: float, digits: int = 3) -> str:
     """Write a difference: ``+0.012``, ``−0.004``, ``0.000``."""
     text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "−").replace("inf", "∞")
-
-
-def interval(low: float, high: float, digits: int = 3) -> str:
-    """Write the interval of a difference: ``[−0.004, +0.012]``."""
-    return f"[{signed(low, digits)}, {signed(high, digits)}]"
-
-
-def _duration(seconds: float) -> str:
-    """Write a time: ``48 s``, ``12 min``, ``2 h 05 min``."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60:02d} min"
-
-
-def _provenance(facts: Mapping[str, Any]) -> str:
-    versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
-    machine = f"{facts['machine']['cores']} cores, {facts['machine']['memory_gib']} GiB"
-    spent = _duration(sum(facts["seconds"].values()))
-    return f"Run with {versions} on {machine}; {spent} of wall time."
+    return text[1:] if float(text) == 0 else text.replace("-", "−")

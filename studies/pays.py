@@ -6,7 +6,6 @@ import math
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
 
 from conf.sections import BudgetSection, FoldsSection, ModelSection, SplitSection
@@ -36,7 +35,7 @@ _SECTIONS = {
 }
 # Rows and columns that two cores can carry within an hour.
 _MOST = {"nb": (10_000, 1_000), "knn": (1_000, 400), "lightgbm": (600, 100)}
-# Musk has a page of its own; the others have too few rows of a class to test on.
+# Musk has a study of its own; the others have too few rows of a class to test on.
 _LEFT_OUT = ("musk_v2", "lung_cancer", "zoo")
 _RUNS = {"nb": 10, "knn": 10, "lightgbm": 5}
 _KEYS = ["part", "dataset", "strategy"]
@@ -133,8 +132,8 @@ def averages_of(rows: pd.DataFrame, sizes: dict[str, int]) -> pd.DataFrame:
     return means
 
 
-def page_of(out: Path) -> pages.Page:
-    """Fill the page in."""
+def section_of(out: Path) -> pages.Section:
+    """Fill the section in."""
     rows, facts = rows_of("pays", out).read(), facts_of("pays", out)
     sizes = {name: int(one["rows"]) for name, one in facts["sets"].items()}
     gains, means = gains_of(rows, sizes), averages_of(rows, sizes)
@@ -148,30 +147,28 @@ def page_of(out: Path) -> pages.Page:
     own = cells[cells["strategy"] == best]
     subsets = own[own["contrast"] == "subset"]
     counted = cells.groupby(["part", "strategy", "contrast"], sort=False)
-    full = means[means["strategy"] == "full"].set_index(_KEYS[:2])["test_cost"]
+    counts = {name: _counts(group) for name, group in counted}
     values = {
         "models": MODELS,
         "best": best,
-        "ranks": ranks,
         "n": rows.groupby("part")["resample"].nunique(),
-        "own": own,
         "subsets": subsets,
         "everything": gains[gains["contrast"].isin(["subset", "ensemble"])],
-        "counts": {name: _counts(group) for name, group in counted},
+        "counts": counts,
         "contrasts": {name: _counts(group) for name, group in own.groupby("contrast")},
         "bands": {name: _counts(group) for name, group in subsets.groupby("band", observed=True)},
-        "wide": _counts(subsets[subsets["n_available"] >= 30]),
-        "narrow": _counts(subsets[subsets["n_available"] < 30]),
-        "subset_gains": gains[gains["contrast"] == "subset"].set_index(_KEYS),
-        "full": full,
-        "evaluations": means.groupby("strategy")["evaluations"].mean(),
-        "seconds": means[means["strategy"] == best].groupby("part")["seconds"].mean(),
         "secom": float(subsets.loc[subsets["dataset"] == "secom", "test_cost"].iloc[0]),
         "missing": pages.unfinished(rows, _RUNS),
     }
-    figures = {"pays-forest": lambda: _forest(own, sorted(sizes))}
-    tables = {"pays_gains": gains, "pays_means": means.drop(columns="band")}
-    return pages.Page(values, figures, tables)
+    names = ["part", "strategy", "contrast"]
+    table = pd.DataFrame.from_dict(counts, orient="index").drop(columns="sets")
+    table = table.rename_axis(names).reset_index()
+    tables = {
+        "pays_gains": gains,
+        "pays_means": means.drop(columns="band"),
+        "pays_counts": table,
+    }
+    return pages.Section(values, tables)
 
 
 def _counts(cells: pd.DataFrame) -> dict[str, Any]:
@@ -181,25 +178,5 @@ def _counts(cells: pd.DataFrame) -> dict[str, Any]:
     return {**verdicts, "n": len(cells), "sets": sorted(set(cells["dataset"])), **means}
 
 
-def _forest(own: pd.DataFrame, datasets: list[str]) -> plt.Figure:
-    figure, panels = plt.subplots(1, 3, figsize=(9.2, 4.0), sharex=True, sharey=True)
-    kinds = {"subset": (-0.16, "#00796b"), "ensemble": (0.16, "#c2571a")}
-    for axes, (part, title) in zip(panels, MODELS.items(), strict=True):
-        for contrast, (shift, colour) in kinds.items():
-            cells = own[(own["part"] == part) & (own["contrast"] == contrast)]
-            places = [datasets.index(name) + shift for name in cells["dataset"]]
-            axes.hlines(places, cells["low"], cells["high"], color=colour, linewidth=1.6)
-            faces = [colour if v != "open" else "white" for v in cells["verdict"]]
-            style = {"edgecolors": colour, "zorder": 3, "label": contrast}
-            axes.scatter(cells["gain"], places, 28, faces, **style)
-        axes.axvline(0, color="#777777", linewidth=1)
-        axes.set(title=title, xlabel="gain in test cost")
-    panels[0].set_yticks(range(len(datasets)), datasets)
-    panels[0].invert_yaxis()
-    panels[0].set_xlim(-0.35, 0.9)
-    panels[2].legend(loc="lower right")
-    return figure
-
-
 if __name__ == "__main__":
-    pages.command("pays", page_of, parts)
+    pages.command("pays", section_of, parts)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import pandas as pd
-from scipy.stats import friedmanchisquare, spearmanr, ttest_1samp
+from scipy.stats import spearmanr, ttest_1samp
 
 from conf.sections import (
     BudgetSection,
@@ -159,29 +158,28 @@ def gains_of(rows: pd.DataFrame) -> pd.DataFrame:
     return table.reindex(order.intersection(table.index)).reset_index()
 
 
-def page_of(out: Path) -> pages.Page:
-    """Fill the page in."""
+def section_of(out: Path) -> pages.Section:
+    """Fill the section in."""
     rows = rows_of("two-d", out).read()
     summary, gains = summary_of(rows), gains_of(rows)
     nb, knn = (_classifier(summary[summary["part"] == part]) for part in CLASSIFIERS)
-    nested = gains.groupby("dataset", sort=False)
     values = {
         "nb": nb,
         "knn": knn,
-        "names": ALGORITHMS,
-        "sets": _SETS["name"],
-        "signs": summary.loc[summary["sign"].notna(), ["part", "sign"]],
         "missing": pages.unfinished(rows, _RUNS),
         "gains": gains,
-        "nested": nested[["cv_gain", "test_gain"]].mean(),
-        "clear": (gains["p"] < 0.05).groupby(gains["dataset"]).sum(),
-        "ours": gains[gains["strategy"] == "two_d"].set_index("dataset"),
     }
-    figures = {
-        "two_d_ranks": lambda: _rank_figure([nb, knn]),
-        "two_d_nested": lambda: _nested_figure(gains),
+    columns = ["average", "published", "rank", "improvement", "kept"]
+    ranks = {
+        part: pd.DataFrame({name: found[name] for name in columns})
+        for part, found in zip(CLASSIFIERS, (nb, knn), strict=True)
     }
-    return pages.Page(values, figures, {"two_d_summary": summary, "two_d_nested": gains})
+    tables = {
+        "two_d_summary": summary,
+        "two_d_nested": gains,
+        "two_d_ranks": pd.concat(ranks, names=["part", "strategy"]).reset_index(),
+    }
+    return pages.Section(values, tables)
 
 
 def _classifier(table: pd.DataFrame) -> dict[str, Any]:
@@ -206,10 +204,9 @@ def _classifier(table: pd.DataFrame) -> dict[str, Any]:
     nemenyi = mean.loc[rank.index].rank(axis=1).mean()
     critical = critical_difference(len(ALGORITHMS), len(rank))
     behind = nemenyi[nemenyi - nemenyi["two_d"] > critical].rename(ALGORITHMS).index
-    t1, t2 = (wide(name)[_TIMED].dropna() for name in ("t1", "t2"))
+    t2 = wide("t2")[_TIMED].dropna()
     improvement, signs = wide("improvement"), table[table["sign"].notna()]
     return {
-        "n": len(rank),
         "average": average,
         "published": published,
         "rank": average.round(10).rank(method="min").astype(int),
@@ -222,47 +219,11 @@ def _classifier(table: pd.DataFrame) -> dict[str, Any]:
         },
         "smallest": lowest(wide("size")),
         "t2": lowest(t2),
-        "t2_each": lowest(t2 / wide("distinct")[_TIMED]),
-        "ratio": float((t2 / t1)["two_d"].min()),
-        "order": ", ".join(t1.rank(axis=1).mean().sort_values().rename(ALGORITHMS).index),
         "agreed": spearmanr(average, published),
         "agreed_size": spearmanr(ranked("size"), ranked("published_size_rank")),
-        "friedman": friedmanchisquare(*mean.loc[rank.index].to_numpy().T),
-        "critical": critical,
         "behind": ", ".join(behind),
-        "mean": mean,
-        "runs": wide("runs").fillna(0).astype(int),
-        "full": table.groupby("dataset")["full"].first(),
     }
 
 
-def _rank_figure(classifiers: list[dict[str, Any]]) -> plt.Figure:
-    figure, panels = plt.subplots(1, 2, figsize=(8.4, 3.2), sharex=True, sharey=True)
-    places = range(len(ALGORITHMS))
-    for axes, found, title in zip(panels, classifiers, CLASSIFIERS.values(), strict=True):
-        axes.hlines(places, found["average"], found["published"], color="#b8b8b8", zorder=1)
-        axes.plot(found["published"], places, "o", mfc="white", color="#c2571a", label="published")
-        axes.plot(found["average"], places, "o", color="#00796b", label="here")
-        axes.set(
-            title=f"{title}, {found['n']} data sets", xlabel="average rank by error (1 is best)"
-        )
-    panels[0].set_yticks(places, list(ALGORITHMS.values()))
-    panels[0].invert_yaxis()
-    panels[1].legend(loc="lower right")
-    return figure
-
-
-def _nested_figure(gains: pd.DataFrame) -> plt.Figure:
-    figure, axes = plt.subplots(figsize=(5.6, 4.2))
-    most = 1.06 * float(gains["cv_gain"].max())
-    axes.plot([0, most], [0, most], "--", color="#9a9a9a", label="nothing lost")
-    for dataset, own in gains.groupby("dataset", sort=False):
-        name = _SETS["name"].get(dataset, dataset)
-        axes.plot(own["cv_gain"], own["test_gain"], "o", alpha=0.8, label=name)
-    axes.set(xlabel="gain in cross-validation", ylabel="gain on test rows", xlim=0, ylim=0)
-    axes.legend()
-    return figure
-
-
 if __name__ == "__main__":
-    pages.command("two-d", page_of, parts)
+    pages.command("two-d", section_of, parts)

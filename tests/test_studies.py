@@ -1,9 +1,8 @@
-"""Studies lose no finished search, and their pages say what their rows say."""
+"""Studies lose no finished search, and the page says what their rows say."""
 
 from __future__ import annotations
 
 import importlib
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,10 @@ from conf.sections import (
     StrategySection,
 )
 from studies import musk
-from studies.page import render
+from studies.page import PAGE, render, split_page
 from studies.runner import COLUMNS, Part, Rows, configured, facts_of, rows_of, run_study
 
-DOCS = Path(__file__).parents[1] / "docs" / "evidence"
+STUDIES = Path(__file__).parents[1] / "studies"
 
 
 @pytest.fixture
@@ -115,18 +114,16 @@ def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
 
 def test_the_stored_run_of_musk_has_the_digest_of_its_configuration() -> None:
     config = musk.config_of(None, Path("work"), "random", "exact", 0, 15)
-    runs = pd.read_csv(DOCS / "results" / "musk-runs.csv").set_index(["split", "mode", "seed"])
+    runs = pd.read_csv(STUDIES / "results" / "musk-runs.csv").set_index(["split", "mode", "seed"])
     assert musk.digest_of(config) == runs.loc[("random", "exact", 0), "plan"]
 
 
 @pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "nested"])
-def test_a_page_is_what_its_rows_say(study: str) -> None:
+def test_a_section_is_what_its_rows_say(study: str) -> None:
     module = importlib.import_module(f"studies.{study.replace('-', '_')}")
-    page, again = module.page_of(DOCS), f"python studies/{module.__name__[8:]}.py --page"
-    text = render(study, page, DOCS)
-    assert (DOCS / f"{study}.md").read_text() == text, again
-    assert set(re.findall(r"\]\(figures/([^)]+)\.svg\)", text)) == set(page.figures)
-    assert all((DOCS / "figures" / f"{name}.svg").exists() for name in page.figures), again
-    for name, table in page.tables.items():
-        stored = pd.read_csv(DOCS / "results" / f"{name}.csv")
+    section, again = module.section_of(STUDIES), f"python studies/{module.__name__[8:]}.py --page"
+    _, own, _ = split_page(study, PAGE.read_text(encoding="utf-8"))
+    assert own == render(study, section), again
+    for name, table in section.tables.items():
+        stored = pd.read_csv(STUDIES / "results" / f"{name}.csv")
         pd.testing.assert_frame_equal(table.reset_index(drop=True), stored, check_dtype=False)
