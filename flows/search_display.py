@@ -72,7 +72,7 @@ class SearchDisplay:
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
-        search, evaluation = stages.search, stages.searched.way
+        search, evaluation = stages.search, stages.searched.method
         if self.verbosity > 1:
             self.say(evaluation)
         least, most = search.strategy.evaluations_in(search.problem.space)

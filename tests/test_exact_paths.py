@@ -180,7 +180,7 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
             assert (path is not None) == ((model, options) in fast), (model, options)
             assert reason
             with CrossValidation(problem) as evaluator:
-                assert reason in evaluator.way
+                assert reason in evaluator.method
 
 
 # ---------------------------------------------------------------- neighbours among whole numbers

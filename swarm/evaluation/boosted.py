@@ -58,14 +58,14 @@ def _allows(problem: Problem) -> bool:
     # A subclass may override fit.
     if type(model) is not (LGBMRegressor if problem.task == "regression" else LGBMClassifier):
         return False
-    given = model.get_params(deep=False)
+    params = model.get_params(deep=False)
     named = set(type(model)().get_params(deep=False))
     return (
         problem.task in _OBJECTIVES
-        and not callable(given["objective"])
-        and given["objective"] in _OBJECTIVES[problem.task]
-        and given["class_weight"] is None
-        and set(given) - named <= _KNOWN
+        and not callable(params["objective"])
+        and params["objective"] in _OBJECTIVES[problem.task]
+        and params["class_weight"] is None
+        and set(params) - named <= _KNOWN
         and not chooses_by_column(model)
         and problem.importance != "permutation"
         and not problem.fit_params
@@ -140,22 +140,22 @@ class Boosted:
 
     def __init__(self, problem: Problem) -> None:
         model = problem.estimator
-        given = model.get_params(deep=False)
+        params = model.get_params(deep=False)
         # Whether the first model was identical to the wrapper's, which is used if not.
         self.trusted: bool | None = None
         self._matrix = np.asfortranarray(problem.features.to_numpy(dtype=np.float64))
         self._target, self._weight, self._task = problem.target, problem.weight, problem.task
-        self._rounds = given["n_estimators"]
-        self._importance = given["importance_type"]
-        self._params = {k: v for k, v in given.items() if k not in _WRAPPER_ONLY and v is not None}
-        self._objective = given["objective"] or problem.task
+        self._rounds = params["n_estimators"]
+        self._importance = params["importance_type"]
+        self._params = {k: v for k, v in params.items() if k not in _WRAPPER_ONLY and v is not None}
+        self._objective = params["objective"] or problem.task
         all_rows = np.arange(len(problem.target))
         # The last set of rows is for the refit.
         self._rows = [*(train for train, _ in problem.folds), all_rows]
         stored = self._matrix.size * len(self._rows)
         # Feature bundling may lose values, under the same conditions that make a shrink inexact.
         self._shares = (
-            given["subsample_for_bin"] >= len(all_rows)
+            params["subsample_for_bin"] >= len(all_rows)
             and stored <= _MOST_BYTES
             and (problem.exact_shrink or shrinks_exactly(model, problem.features))
         )

@@ -65,7 +65,7 @@ class CrossValidation:
     ----------
     known : KnownEvaluations
         The evaluations of this problem in the archive.
-    way : str
+    method : str
         Whether models are fitted, and why.
     cpu_seconds : float
         CPU time of this thread in :meth:`evaluate`.
@@ -104,9 +104,9 @@ class CrossValidation:
             importances or problem.importance != "mutual_information"
         )
         self._path: ExactPath | None = None
-        self.way = _AS_CONFIGURED
+        self.method = _AS_CONFIGURED
         if exact:
-            self._path, self.way = exact_path(problem)
+            self._path, self.method = exact_path(problem)
         self.known = self.archive.open_problem(problem)
         self.cpu_seconds = 0.0
         self._has_evaluated = False
@@ -250,10 +250,10 @@ class CrossValidation:
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
         """Compute all folds by the fast path; return jobs left to train, and how many folds."""
-        due = list(compress(jobs, _are_open(jobs)))
-        if self._path is None or not due:
+        open_jobs = list(compress(jobs, _are_open(jobs)))
+        if self._path is None or not open_jobs:
             return jobs, 0
-        total = self._compute_folds(self._path, due, records)
+        total = self._compute_folds(self._path, open_jobs, records)
         after = [replace(job, fold_costs=records[job.number].fold_costs) for job in jobs]
         return list(compress(after, _are_open(after))), total
 
@@ -342,25 +342,25 @@ class CrossValidation:
     ) -> Evaluations:
         n, bounded = len(rows), self.problem.scoring.bounded
         exact = incumbents if self.pruning else np.full(n, np.inf)
-        known = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
-        needed, _ = needed_folds(known, fold_order, limits)
+        fold_costs = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
+        needed, _ = needed_folds(fold_costs, fold_order, limits)
         # A failure counts only if pruning would have reached it, so that the number of failures
         # does not depend on pruning.
         reached = needed
         if bounded != self.pruning:
             stricter = limits_of(incumbents if bounded else np.full(n, np.inf))
-            reached, _ = needed_folds(known, fold_order, stricter)
-        failed = (np.isinf(known) & reached).any(axis=1)
-        costs = costs_of(known)
+            reached, _ = needed_folds(fold_costs, fold_order, stricter)
+        failed = (np.isinf(fold_costs) & reached).any(axis=1)
+        costs = costs_of(fold_costs)
         censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
-        won = ~failed & ~censored & ~np.isinf(known).any(axis=1)
+        won = ~failed & ~censored & ~np.isinf(fold_costs).any(axis=1)
         importances, used = np.zeros(masks.shape), masks.copy()
         if self._importances:
             for i in np.flatnonzero(won).tolist():
                 importances[i], used[i] = self._importance(masks[i], rows[i])
         return Evaluations(
             costs=np.where(won, costs, np.inf),
-            fold_costs=np.where(won[:, None], known, np.nan),
+            fold_costs=np.where(won[:, None], fold_costs, np.nan),
             importances=importances,
             used=used,
             censored=censored,

@@ -83,9 +83,9 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     positions = problem.space.positions(job.mask)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
     trained = Record.unknown(problem.n_folds, problem.space.n_units)
-    known = replace(trained, fold_costs=job.fold_costs.copy())
+    progress = replace(trained, fold_costs=job.fold_costs.copy())
     error = None
-    while (fold := next_fold(known.fold_costs, job.fold_order, job.limit)) is not None:
+    while (fold := next_fold(progress.fold_costs, job.fold_order, job.limit)) is not None:
         importances: Float | None = None
         fit = partial(_fit_fold, problem, columns, positions, fold=fold, mask=job.mask)
         try:
@@ -97,11 +97,11 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
             cost, used = float("inf"), job.mask
         if not cost >= lowest_cost(problem):
             return InvalidCost(fold, cost)
-        known.fold_costs[fold] = trained.fold_costs[fold] = cost
+        progress.fold_costs[fold] = trained.fold_costs[fold] = cost
         trained.used[fold] = used
         if importances is not None:
             trained.importances[fold] = importances
-    if problem.importance == "refit" and job.refit and is_within(known, job.limit):
+    if problem.importance == "refit" and job.refit and is_within(progress, job.limit):
         fit_all = partial(_refit, problem, columns, positions)
         try:
             trained.importances[0] = _watched(watch, REFIT, fit_all)
@@ -173,16 +173,16 @@ def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: In
     """Fit a clone of the estimator, with weights, on some rows of `columns` at `positions`."""
     from sklearn.base import clone
 
-    own = [problem.space.columns[position] for position in positions]
+    names = [problem.space.columns[position] for position in positions]
     if problem.by_column:
-        model = for_columns(problem.estimator, problem.given_columns, own, list(columns.columns))
+        model = for_columns(problem.estimator, problem.given_columns, names, list(columns.columns))
     else:
         model = clone(problem.estimator, safe=False)
     params = fit_params_of(
         problem.fit_params, len(problem.features), problem.space.columns, positions, rows
     )
     if params:
-        accepted = dict(zip(own, columns.columns, strict=True))
+        accepted = dict(zip(names, columns.columns, strict=True))
         params = {
             name: [accepted.get(item, item) for item in value]
             if names_columns(name, value)

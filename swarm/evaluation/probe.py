@@ -74,7 +74,7 @@ def _fit_and_score(problem: Problem) -> str | None:
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
     named, scorer = type(last_step(problem.estimator)).__name__, problem.scoring.name
     tests = f"{len(test)} test rows of fold {fold}"
-    said = (
+    failure = (
         f"{named} cannot be fitted on the {len(train)} training rows of fold {fold} with all "
         f"{len(positions)} features"
     )
@@ -83,7 +83,7 @@ def _fit_and_score(problem: Problem) -> str | None:
         model = fit_model(problem, columns, positions, train)
         if problem.importance == "fold":
             model_importances(model, len(positions))
-        said, other = (
+        failure, other = (
             f"the scorer {scorer!r} fails for {named} on the {tests}",
             "another scorer or model",
         )
@@ -93,7 +93,7 @@ def _fit_and_score(problem: Problem) -> str | None:
     except Exception as error:
         if is_transient(error):
             raise
-        return f"{said}: {_reason(error)}; correct its parameters, or choose {other}"
+        return f"{failure}: {_reason(error)}; correct its parameters, or choose {other}"
     if np.isnan(cost):
         return (
             f"the scorer {scorer!r} gives NaN for {named} on the {tests}; choose another scorer, "
@@ -151,7 +151,7 @@ def _quiet_stderr() -> Iterator[None]:
     """Discard output of compiled code: LightGBM prints each error before raising it."""
     sys.stderr.flush()
     try:
-        kept = os.dup(2)
+        stderr = os.dup(2)
     except OSError:  # closed
         yield
         return
@@ -162,5 +162,5 @@ def _quiet_stderr() -> Iterator[None]:
     finally:
         with suppress(OSError):
             sys.stderr.flush()
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(stderr, 2)
+        os.close(stderr)

@@ -118,8 +118,8 @@ class Workers:
         if self._pool is None:
             shared = None if self._host is None else self._host._open()
             if shared is None or shared.serve is None:
-                own = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
-                self._pool = self._opened.enter_context(own)
+                pool = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
+                self._pool = self._opened.enter_context(pool)
             elif self._host is not None and self._host.problem is self.problem:
                 self._pool = self._source = shared
             else:

@@ -56,11 +56,11 @@ def exact_joints(
         chosen = np.flatnonzero(columns[m])
         for fold in range(squares.shape[0]):
             for label in range(squares.shape[1]):
-                sums, own = joint[fold, label, m], width[m, fold, label]
+                sums, variances = joint[fold, label, m], width[m, fold, label]
                 sums[:] = 0.0
                 for place in range(len(chosen)):
                     picked[place] = logs[m, fold, label, chosen[place]]
-                    terms, spread = squares[fold, label, chosen[place]], own[chosen[place]]
+                    terms, spread = squares[fold, label, chosen[place]], variances[chosen[place]]
                     for i in range(len(sums)):
                         sums[i] += terms[i] / spread
                 half = -0.5 * pairwise_sum(picked, len(chosen))

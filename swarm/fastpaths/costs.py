@@ -102,9 +102,12 @@ class FoldCosts:
             counts = np.zeros((len(codes), len(classes), len(classes)), dtype=np.int64)
             confusions(np.ascontiguousarray(codes), truth, counts)
             scores = label_scores(metric, counts, classes)
-        known = classes[self.trained[fold]]
+        trained_classes = classes[self.trained[fold]]
         return self._completed(
-            scores, len(codes), fold, lambda row: _FixedClassifier(classes[codes[row]], known)
+            scores,
+            len(codes),
+            fold,
+            lambda row: _FixedClassifier(classes[codes[row]], trained_classes),
         )
 
     def of_probabilities(self, probabilities: Float, fold: int) -> Float:
@@ -174,9 +177,9 @@ class FoldCosts:
         if scores is not None and self.metric is not None:
             costs = self.upper - self.metric.sign * scores
             if self.agrees is None and self.classes is not None and n:
-                known = np.flatnonzero(~np.isnan(costs))
-                if len(known):
-                    self.agrees = bool(costs[known[0]] == called(int(known[0])))
+                finite = np.flatnonzero(~np.isnan(costs))
+                if len(finite):
+                    self.agrees = bool(costs[finite[0]] == called(int(finite[0])))
                     costs = costs if self.agrees else np.full(n, np.nan)
         for row in np.flatnonzero(np.isnan(costs)).tolist():
             costs[row] = called(row)

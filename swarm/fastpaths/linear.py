@@ -55,7 +55,7 @@ class _Rule:
     added: float = 0.0
     shrinkage: float = 0.0
     # highest condition number of the unscaled matrix; inf for the Cholesky solver
-    worst_given: float = np.inf
+    worst_unscaled: float = np.inf
     discriminant: bool = False
     smallest: float = 0.0  # threshold below which singular values are zero; 0 if there is none
     ignores_zeros: bool = False  # whether columns of zeros get coefficients of exactly zero
@@ -88,21 +88,21 @@ class LinearPath:
         importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
         for fold, system in enumerate(self._systems):
             train, test = self._problem.folds[fold]
-            sure, solutions = self._solved(masks, chosen, system, len(train))
+            is_certain, solutions = self._solved(masks, chosen, system, len(train))
             predicted, decided = self._predicted(chosen, system, solutions)
-            sure &= decided
+            is_certain &= decided
             if system.classes is None:
-                sure &= ~errors_are_rounding(predicted, self._problem.target[test])
-                sure &= ~logs_lose_digits(self._problem.scoring, predicted)
+                is_certain &= ~errors_are_rounding(predicted, self._problem.target[test])
+                is_certain &= ~logs_lose_digits(self._problem.scoring, predicted)
             if explains:
-                sure &= self._uses_are_sure(chosen, system, solutions)
-            if not sure.any():
+                is_certain &= self._uses_are_certain(chosen, system, solutions)
+            if not is_certain.any():
                 continue
             by_number = system.classes is None
             find = self._costs.of_numbers if by_number else self._costs.of_codes
-            costs[sure, fold] = find(predicted[sure], fold)
+            costs[is_certain, fold] = find(predicted[is_certain], fold)
             if importances is not None:
-                importances[sure, fold] = self._importances(solutions[sure])
+                importances[is_certain, fold] = self._importances(solutions[is_certain])
         return PathResult(costs, importances)
 
     def _solved(
@@ -112,18 +112,18 @@ class LinearPath:
         rule = self._rule
         solutions = np.zeros((len(masks), *system.right.shape))
         bounds = np.empty((len(masks), 3))
-        given = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
-        solve_masks(system.gram, system.right, *given, solutions, bounds)
+        inputs = (chosen.pointers, chosen.columns, rule.added, rule.shrinkage)
+        solve_masks(system.gram, system.right, *inputs, solutions, bounds)
         # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         wide = np.diff(chosen.pointers) > n_train
-        worst_given = np.where(wide, min(_WORST, rule.worst_given), rule.worst_given)
-        sure = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_given)
+        worst_unscaled = np.where(wide, min(_WORST, rule.worst_unscaled), rule.worst_unscaled)
+        is_certain = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_unscaled)
         if rule.smallest:
-            sure &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(
+            is_certain &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(
                 chosen, system, solutions
             )
-        sure &= ~(masks @ (self._belongs & system.far).any(axis=1))
-        return sure, solutions
+        is_certain &= ~(masks @ (self._belongs & system.far).any(axis=1))
+        return is_certain, solutions
 
     def _spread(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
         """Whether no direction between class means is so short that the model could drop it."""
@@ -169,17 +169,17 @@ class LinearPath:
         codes = np.searchsorted(self._costs.classes, system.classes)
         return codes[labels], gap.min(axis=1) > _MARGIN * size
 
-    def _uses_are_sure(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
+    def _uses_are_certain(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
         """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
-        own = np.diag(system.gram)
-        effect = self._sizes(solutions) * np.sqrt(own)
+        squares = np.diag(system.gram)
+        effect = self._sizes(solutions) * np.sqrt(squares)
         least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
-        zero = (own == 0) & self._rule.ignores_zeros
-        sure = np.empty(len(solutions), dtype=bool)
+        zero = (squares == 0) & self._rule.ignores_zeros
+        is_certain = np.empty(len(solutions), dtype=bool)
         for m in range(len(solutions)):
             columns = chosen.of(m)
-            sure[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
-        return sure
+            is_certain[m] = np.all((effect[m, columns] > least[m]) | zero[columns])
+        return is_certain
 
     def _sizes(self, solutions: Float) -> Float:
         """Mean absolute coefficients over outputs: float64 (n, d)."""
@@ -240,18 +240,18 @@ def _least_squares(problem: Problem, model: Any, table: FoldTable, train: Int) -
     share = np.ones(rows.shape[1]) if weight is None else weight
     gram = (centred * share) @ centred.T
     right = (aims * share) @ centred.T
-    own = np.diag(gram)
+    squares = np.diag(gram)
     far = np.zeros(len(rows), dtype=bool)
     if model.fit_intercept:
-        far = own <= (centre / _FARTHEST) ** 2 * share.sum()
+        far = squares <= (centre / _FARTHEST) ** 2 * share.sum()
         # A penalty gives constant columns the weight 0; with the solver svd it is rounding.
         if getattr(model, "alpha", 0.0) > 0 and not svd:
-            whole = (rows == rows[:, :1]).all(axis=1) & (own == 0)
+            whole = (rows == rows[:, :1]).all(axis=1) & (squares == 0)
             first = rows[:, 0]
             safe = (first == np.round(first)) & (np.abs(first) < _LARGEST) & (weight is None)
             far &= ~(whole & (safe | (first == 0)))
     if svd:
-        far |= own <= _SHORTEST
+        far |= squares <= _SHORTEST
     length = float(np.sqrt((np.square(aims) * share).sum(axis=1).max()))
     test = table.test - centre[:, None]
     return System(
@@ -309,13 +309,13 @@ def _rule(model: Any) -> _Rule:
     if name == "LinearDiscriminantAnalysis":
         if model.solver == "svd":
             return _Rule(discriminant=True, smallest=max(float(model.tol), 1e-15))
-        return _Rule(shrinkage=float(model.shrinkage or 0.0), worst_given=1e8, discriminant=True)
+        return _Rule(shrinkage=float(model.shrinkage or 0.0), worst_unscaled=1e8, discriminant=True)
     if name == "LinearRegression":
         # It drops directions shorter than a share of the longest, which depend on the units.
         dropped = max(float(getattr(model, "tol", 0.0)), 1e-6)
-        return _Rule(worst_given=0.25 / dropped**2)
+        return _Rule(worst_unscaled=0.25 / dropped**2)
     if model.solver == "svd":
-        return _Rule(added=float(model.alpha), worst_given=1e11)
+        return _Rule(added=float(model.alpha), worst_unscaled=1e11)
     return _Rule(added=float(model.alpha), ignores_zeros=True)
 
 

@@ -49,10 +49,10 @@ def magnifies_rounding(scoring: Scoring) -> bool:
     """Whether the scorer divides by predictions or takes their powers, so that rounding matters."""
     from sklearn import metrics
 
-    known = (
+    functions = (
         metrics.d2_tweedie_score,
         metrics.mean_gamma_deviance,
         metrics.mean_poisson_deviance,
         metrics.mean_tweedie_deviance,
     )
-    return getattr(scoring.scorer, "_score_func", None) in known
+    return getattr(scoring.scorer, "_score_func", None) in functions

@@ -148,8 +148,8 @@ class NaiveBayesPath:
                     settled = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
                     if self.exact is None and settled.any():
                         fold = int(settled.argmax())
-                        here = joint[fold, :, : block.sizes[fold]]
-                        self.exact = self._agrees(here, chosen, first + fold)
+                        log_likelihoods = joint[fold, :, : block.sizes[fold]]
+                        self.exact = self._agrees(log_likelihoods, chosen, first + fold)
                     settled &= bool(self.exact)
                     labels[settled, row] = joint[settled].argmax(axis=1)
                     doubtful[settled, row] = False
@@ -178,24 +178,24 @@ class NaiveBayesPath:
             squares, width, logs=logs, log_prior=block.log_prior, columns=columns, joint=joint
         )
         for fold, size in enumerate(block.sizes.tolist()):
-            here = joint[fold, :, :, :size]
-            sure = (columns.sum(axis=1) >= 2) & np.isfinite(here).all(axis=(0, 2))
-            if size < 2 or not sure.any():
+            log_likelihoods = joint[fold, :, :, :size]
+            is_certain = (columns.sum(axis=1) >= 2) & np.isfinite(log_likelihoods).all(axis=(0, 2))
+            if size < 2 or not is_certain.any():
                 continue
-            shares = class_shares(here[:, sure])
+            shares = class_shares(log_likelihoods[:, is_certain])
             if self.exact is None:
-                chosen = np.flatnonzero(columns[sure.argmax()])
+                chosen = np.flatnonzero(columns[is_certain.argmax()])
                 model, tested = fitted_on(self._problem, chosen, first + fold)
                 self.exact = np.array_equal(shares[:, 0], model.predict_proba(tested).T)
             if self.exact:
-                costs[sure, fold] = self._costs.of_probabilities(shares, first + fold)
+                costs[is_certain, fold] = self._costs.of_probabilities(shares, first + fold)
         return costs
 
     def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
         """Whether the log-likelihoods of a fitted model are bit-identical."""
         model, tested = fitted_on(self._problem, columns, fold)
-        there = np.isin(np.unique(self._problem.target), model.classes_)
-        return np.array_equal(joint[there], model.predict_joint_log_proba(tested).T)
+        in_model = np.isin(np.unique(self._problem.target), model.classes_)
+        return np.array_equal(joint[in_model], model.predict_joint_log_proba(tested).T)
 
 
 def path_of(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
@@ -250,10 +250,10 @@ def _labels(
     best = joint[:, 0].copy()
     labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
     for label in range(1, joint.shape[1]):
-        here = joint[:, label]
-        np.maximum(second, np.minimum(best, here), out=second)
-        labels[here > best] = label
-        np.maximum(best, here, out=best)
+        of_label = joint[:, label]
+        np.maximum(second, np.minimum(best, of_label), out=second)
+        labels[of_label > best] = label
+        np.maximum(best, of_label, out=best)
     with np.errstate(invalid="ignore"):
         unsure = best - second <= _MARGIN * (1.0 + np.abs(best))
     unsure |= ~np.isfinite(best)

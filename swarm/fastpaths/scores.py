@@ -25,9 +25,9 @@ from swarm.statistics.metrics import fraction, matthews, set_terms
 def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
     """Add confusion matrices of predictions (n, n_test) to `counts` (n, n_classes, n_classes)."""
     for m in range(codes.shape[0]):
-        own, matrix = codes[m], counts[m]
-        for i in range(len(own)):
-            matrix[truth[i], own[i]] += 1
+        labels, matrix = codes[m], counts[m]
+        for i in range(len(labels)):
+            matrix[truth[i], labels[i]] += 1
 
 
 def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
@@ -61,11 +61,11 @@ def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | N
     if weights not in (None, "linear", "quadratic"):
         return None
 
-    def scores(rows: Int, kept: Int) -> Float:
-        matrix = np.ascontiguousarray(counts[np.ix_(rows, kept, kept)] * 1.0)
+    def scores(rows: Int, positions: Int) -> Float:
+        matrix = np.ascontiguousarray(counts[np.ix_(rows, positions, positions)] * 1.0)
         down, across = matrix.sum(axis=1), matrix.sum(axis=2)
         expected = down[:, :, None] * across[:, None, :] / down.sum(axis=1)[:, None, None]
-        steps = np.arange(len(kept)) - np.arange(len(kept))[:, None]
+        steps = np.arange(len(positions)) - np.arange(len(positions))[:, None]
         cost = {None: steps != 0, "linear": np.abs(steps), "quadratic": steps**2}[weights] * 1.0
         observed = (cost * matrix).reshape(len(rows), -1).sum(axis=1)
         chance = (cost * expected).reshape(len(rows), -1).sum(axis=1)
@@ -77,10 +77,10 @@ def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | N
 
 def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None:
     """Precision, recall, F score and Jaccard score."""
-    given: dict[str, Any] = {"average": "binary", "pos_label": 1, "labels": None, "beta": 1.0}
-    given |= {"zero_division": "warn", **metric.kwargs}
-    average, positive, beta = given["average"], given["pos_label"], float(given["beta"])
-    undefined = {"warn": 0.0, 0: 0.0, 1: 1.0}.get(given["zero_division"], np.nan)
+    options: dict[str, Any] = {"average": "binary", "pos_label": 1, "labels": None, "beta": 1.0}
+    options |= {"zero_division": "warn", **metric.kwargs}
+    average, positive, beta = options["average"], options["pos_label"], float(options["beta"])
+    undefined = {"warn": 0.0, 0: 0.0, 1: 1.0}.get(options["zero_division"], np.nan)
     if average not in ("binary", "micro", "macro", "weighted") or not 0 < beta < np.inf:
         return None
     if average == "binary":
@@ -88,15 +88,17 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
     elif positive not in (None, 1):
         return None
     else:
-        chosen = np.arange(0) if given["labels"] is None else _positions(classes, given["labels"])
+        chosen = (
+            np.arange(0) if options["labels"] is None else _positions(classes, options["labels"])
+        )
     if chosen is None:
         return None
     hits = np.diagonal(counts, axis1=1, axis2=2)
     true, predicted = counts.sum(axis=2), counts.sum(axis=1)
     warned = np.zeros(len(counts), dtype=bool)
 
-    def scores(rows: Int, kept: Int) -> Float:
-        place = np.ix_(rows, kept)
+    def scores(rows: Int, positions: Int) -> Float:
+        place = np.ix_(rows, positions)
         terms = [np.ascontiguousarray(part[place]) for part in (true, predicted, hits)]
         if average == "micro":
             terms = [part.sum(axis=1, keepdims=True) for part in terms]
@@ -110,16 +112,16 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
 
     every = np.arange(len(counts))
     values = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
-    return _first_left(values, warned) if given["zero_division"] == "warn" else values
+    return _first_left(values, warned) if options["zero_division"] == "warn" else values
 
 
 def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
     """Return the positions of labels among the classes; None unless all are known and distinct."""
-    known = classes.tolist()
+    all_labels = classes.tolist()
     wanted = np.asarray(labels).tolist()
-    if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(known):
+    if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(all_labels):
         return None
-    return np.array([known.index(label) for label in wanted])
+    return np.array([all_labels.index(label) for label in wanted])
 
 
 def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
@@ -182,11 +184,11 @@ def _log_losses(probabilities: Float, truth: Int) -> Float:
 
     if len(probabilities) == 2:
         positive = probabilities[1]
-        own = np.where(truth == 1, positive, 1 - positive)
+        of_true_class = np.where(truth == 1, positive, 1 - positive)
     else:
-        own = probabilities[truth, :, np.arange(len(truth))].T
+        of_true_class = probabilities[truth, :, np.arange(len(truth))].T
     eps = np.finfo(np.float64).eps
-    losses = -xlogy(1.0, np.clip(own, eps, 1 - eps))
+    losses = -xlogy(1.0, np.clip(of_true_class, eps, 1 - eps))
     return _mean(np.ascontiguousarray(losses))
 
 
@@ -196,8 +198,8 @@ def _brier(probabilities: Float, truth: Int) -> Float:
         positive = probabilities[1]
         squares = ((truth == 0) - (1 - positive)) ** 2 + ((truth == 1) - positive) ** 2
         return _mean(squares) * 0.5
-    known = (truth[:, None] == np.arange(n_classes)) * 1.0
-    errors = (known - np.ascontiguousarray(np.moveaxis(probabilities, 0, 2))) ** 2
+    one_hot = (truth[:, None] == np.arange(n_classes)) * 1.0
+    errors = (one_hot - np.ascontiguousarray(np.moveaxis(probabilities, 0, 2))) ** 2
     return _mean(errors.sum(axis=2))
 
 

@@ -42,10 +42,10 @@ def solve_masks(
         extra = added + shrinkage * trace / n
         total, regular = 0.0, True
         for i in range(n):
-            own = (1.0 - shrinkage) * gram[chosen[i], chosen[i]] + extra
-            total += own
-            regular = regular and own > 0.0
-            scale[i] = np.sqrt(own)
+            diagonal = (1.0 - shrinkage) * gram[chosen[i], chosen[i]] + extra
+            total += diagonal
+            regular = regular and diagonal > 0.0
+            scale[i] = np.sqrt(diagonal)
         if not regular:
             continue
         for i in range(n):
@@ -56,13 +56,13 @@ def solve_masks(
         if not _factorise(factor, n):
             continue
         _invert(factor, inverse, n)
-        size, given = 0.0, 0.0
+        size, unscaled_size = 0.0, 0.0
         for i in range(n):
             for j in range(i + 1):
                 square = inverse[i, j] * inverse[i, j]
                 size += square
-                given += square / (scale[j] * scale[j])
-        bounds[m, 0], bounds[m, 1], bounds[m, 2] = n * size, total * given, size
+                unscaled_size += square / (scale[j] * scale[j])
+        bounds[m, 0], bounds[m, 1], bounds[m, 2] = n * size, total * unscaled_size, size
         for k in range(right.shape[0]):
             for i in range(n):
                 term = 0.0
@@ -83,14 +83,14 @@ def _factorise(factor: Float, n: int) -> bool:  # pragma: no cover
         if not factor[k, k] > _SMALLEST_PIVOT:
             return False
         pivot = np.sqrt(factor[k, k])
-        own = factor[k]
+        pivot_row = factor[k]
         for j in range(k, n):
-            own[j] /= pivot
+            pivot_row[j] /= pivot
         for i in range(k + 1, n):
-            share = own[i]
+            share = pivot_row[i]
             row = factor[i]
             for j in range(i, n):
-                row[j] -= share * own[j]
+                row[j] -= share * pivot_row[j]
     return True
 
 
@@ -102,15 +102,15 @@ def _invert(factor: Float, inverse: Float, n: int) -> None:  # pragma: no cover
             inverse[i, j] = 0.0
         inverse[i, i] = 1.0
     for i in range(n):
-        own = inverse[i]
+        pivot_row = inverse[i]
         pivot = factor[i, i]
         for j in range(i + 1):
-            own[j] /= pivot
+            pivot_row[j] /= pivot
         for r in range(i + 1, n):
             share = factor[i, r]
             row = inverse[r]
             for j in range(i + 1):
-                row[j] -= share * own[j]
+                row[j] -= share * pivot_row[j]
 
 
 @njit(nogil=True, cache=True)
