@@ -28,8 +28,8 @@ class _StopsEarly(LGBMModel):
 
     def _process_params(self, stage: str) -> dict[str, Any]:
         # Without the parameter that LightGBM does not know, and warns of.
-        known: dict[str, Any] = super()._process_params(stage)
-        return {name: value for name, value in known.items() if name != "validation_fraction"}
+        params: dict[str, Any] = super()._process_params(stage)
+        return {name: value for name, value in params.items() if name != "validation_fraction"}
 
 
 class EarlyStoppingLGBMClassifier(_StopsEarly, LGBMClassifier):  # type: ignore[misc]
@@ -85,13 +85,13 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     if not wanted.any():
         # A class with a single row has none to spare.
         wanted[np.argmax(counts)] = min(1, counts.max() - 1)
-    taken = [order[kinds[order] == kind][:count] for kind, count in enumerate(wanted)]
-    return np.sort(np.concatenate(taken))
+    parts = [order[kinds[order] == kind][:count] for kind, count in enumerate(wanted)]
+    return np.sort(np.concatenate(parts))
 
 
 def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> tuple[Any, ...]:
     """Return the rows to train on, and add those that are held out to the parameters of `fit`."""
-    kept = np.setdiff1d(np.arange(len(np.asarray(y))), rows)
+    train = np.setdiff1d(np.arange(len(np.asarray(y))), rows)
     inner = _safe_indexing(X, rows), _safe_indexing(y, rows)
     if "eval_X" in signature(LGBMClassifier.fit).parameters:
         # From LightGBM 4.7 on, where `eval_set` is deprecated.
@@ -100,5 +100,5 @@ def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> 
         params["eval_set"] = [inner]
     if weight is not None:
         params["eval_sample_weight"] = [_safe_indexing(weight, rows)]
-        weight = _safe_indexing(weight, kept)
-    return _safe_indexing(X, kept), _safe_indexing(y, kept), weight
+        weight = _safe_indexing(weight, train)
+    return _safe_indexing(X, train), _safe_indexing(y, train), weight

@@ -172,12 +172,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.models_, names = [], list(X.columns)
         for member, subset in enumerate(self.subsets_):
-            taken = slice(None) if rows is None else rows[member]
-            extra = {} if weight is None else {"sample_weight": weight[taken]}
+            member_rows = slice(None) if rows is None else rows[member]
+            extra = {} if weight is None else {"sample_weight": weight[member_rows]}
             columns = with_accepted_names(X[subset], self.estimator)
             columns = columns if rows is None else columns.iloc[rows[member]]
-            own = for_columns(model, names, subset, list(columns.columns))
-            self.models_.append(own.fit(columns, target[taken], **extra))
+            member_model = for_columns(model, names, subset, list(columns.columns))
+            self.models_.append(member_model.fit(columns, target[member_rows], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         return self
@@ -330,9 +330,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self.classes_ = classes if several else classes[0]
         self.positive_ = 1
         if not several and len(classes[0]) == 2:
-            known = classes[0].tolist()
+            names = classes[0].tolist()
             label = default_positive(target) if self.pos_label is None else self.pos_label
-            self.positive_ = known.index(label) if label in known else 1
+            self.positive_ = names.index(label) if label in names else 1
         if self.vote_ != "any":
             return
         for labels in classes:
@@ -365,19 +365,19 @@ def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) 
     """Return the probabilities of one model for each label, aligned with `classes`."""
     proba = model.predict_proba(rows)
     if isinstance(proba, list):
-        known = model.classes_
+        model_classes = model.classes_
     elif np.ndim(proba) == 2 and len(classes) > 1:
         # One column per label, the probability of 1.
-        proba, known = list(np.transpose(proba)), [np.array([0, 1])] * len(classes)
+        proba, model_classes = list(np.transpose(proba)), [np.array([0, 1])] * len(classes)
         proba = [np.column_stack([1.0 - one, one]) for one in proba]
     else:
-        proba, known = [proba], [model.classes_]
+        proba, model_classes = [proba], [model.classes_]
     aligned = []
-    for shares, own, all_of_them in zip(proba, known, classes, strict=True):
+    for shares, of_model, all_of_them in zip(proba, model_classes, classes, strict=True):
         # The training rows of a member may lack a class, and a label may be constant.
-        kept = np.isin(own, all_of_them)
+        shared = np.isin(of_model, all_of_them)
         full = np.zeros((len(rows), len(all_of_them)))
-        full[:, np.searchsorted(all_of_them, own[kept])] = np.asarray(shares)[:, kept]
+        full[:, np.searchsorted(all_of_them, of_model[shared])] = np.asarray(shares)[:, shared]
         aligned.append(full)
     return aligned
 
@@ -393,9 +393,9 @@ def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
         raise DataError(
             f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
         )
-    known = set(X.columns)
+    columns = set(X.columns)
     for subset in subsets:
         for name in subset:
-            if name not in known:
+            if name not in columns:
                 near = nearest(str(name), map(str, X.columns))
                 raise DataError(f"the table has no column {name!r}{near}")

@@ -61,20 +61,20 @@ def describe(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *lines[:1]])
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
+def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def check_known(
-    what: str, name: object, known: Collection[str], error: type[InputError] = ConfigError
+    what: str, name: object, names: Collection[str], error: type[InputError] = ConfigError
 ) -> None:
     """Raise an error that names the known values, or the nearest, unless `name` is one of them."""
-    if name in known:
+    if name in names:
         return
-    hint = nearest(str(name), known)
-    if len(known) <= _MOST_LISTED:
-        raise error(f"unknown {what} {name!r} (there are {', '.join(known)}){hint}")
-    few = f"; there are {', '.join(list(known)[:_FEW])} and {len(known) - _FEW} more"
+    hint = nearest(str(name), names)
+    if len(names) <= _MOST_LISTED:
+        raise error(f"unknown {what} {name!r} (there are {', '.join(names)}){hint}")
+    few = f"; there are {', '.join(list(names)[:_FEW])} and {len(names) - _FEW} more"
     raise error(f"unknown {what} {name!r}{hint or few}")

@@ -129,8 +129,8 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             # Not by a matrix product: its rounding would break ties between equal distances.
             distance = cdist(rows[start : start + step], self.rows_, "sqeuclidean")
             if leave_out:
-                own = np.arange(len(distance))
-                distance[own, start + own] = np.inf
+                places = np.arange(len(distance))
+                distance[places, start + places] = np.inf
             near = lowest(distance, int(self.n_neighbors))
             counts[start : start + step] = near.astype(np.float64) @ labels
         return counts

@@ -59,8 +59,8 @@ def is_text(column: pd.Series) -> bool:
 
 def text_values(column: pd.Series, limit: int | None = None) -> list[str]:
     """Return the values of a text column that are not missing, at most `limit` of them."""
-    held = column.dropna()
-    return [str(value) for value in (held if limit is None else held.iloc[:limit]).tolist()]
+    texts = column.dropna()
+    return [str(value) for value in (texts if limit is None else texts.iloc[:limit]).tolist()]
 
 
 def text_columns(frame: pd.DataFrame) -> list[str]:
@@ -291,8 +291,10 @@ def percentages(column: pd.Series, decimal: str = ".") -> pd.Series | None:
 
 def is_sorted(moments: pd.Series) -> bool:
     """Whether the rows are in ascending order of their dates, with at least ten of them."""
-    held = moments.dropna()
-    return held.nunique() >= 10 and len(held) > 0.9 * len(moments) and held.is_monotonic_increasing
+    dates = moments.dropna()
+    return (
+        dates.nunique() >= 10 and len(dates) > 0.9 * len(moments) and dates.is_monotonic_increasing
+    )
 
 
 def _is_plain(dtype: Any) -> bool:

@@ -35,8 +35,8 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
     """Find the columns that predict the target almost perfectly on their own, the best first."""
     # The share of the variance of the target that bins of a column explain picks at most five
     # columns, each of which is cross-validated in a decision tree on at most 5,000 rows.
-    known = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
-    if not known or len(features) < _FEWEST_ROWS:
+    is_supported = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
+    if not is_supported or len(features) < _FEWEST_ROWS:
         return []
     most = min(_ROWS, max(200, _CELLS // max(features.shape[1], 1)))
     if len(features) > most:
@@ -74,9 +74,9 @@ def _numbers(column: pd.Series) -> Float:
     else:
         values = pd.factorize(hashable(column), sort=False)[0].astype(np.float64)
         values[values < 0] = np.nan
-    known = np.isfinite(values)
-    low = float(values[known].min()) if known.any() else 0.0
-    return np.where(known, values, low - 1.0 - abs(low))
+    finite = np.isfinite(values)
+    low = float(values[finite].min()) if finite.any() else 0.0
+    return np.where(finite, values, low - 1.0 - abs(low))
 
 
 def _explained(features: pd.DataFrame, wanted: Float) -> Float:

@@ -88,15 +88,15 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
 def _agreement(result: SearchResult) -> Iterator[Finding]:
     # Rankings agree with neither another nor the search.
     table = result.candidates
-    held = table.masks[table.origin == "search"]
+    masks = table.masks[table.origin == "search"]
     free = ~(result.space.fixed | result.space.forbidden)
-    if len(held) < 2 or not free.any() or _is_everything(result):
+    if len(masks) < 2 or not free.any() or _is_everything(result):
         return
-    index = nogueira(held[:, free]).index
+    index = nogueira(masks[:, free]).index
     if not math.isnan(index) and interpret_index(index) == "poor":
         yield make_finding(
             "SWM206",
-            f"the {len(held):,} final subsets hardly agree: stability {index:.2f} of 1",
+            f"the {len(masks):,} final subsets hardly agree: stability {index:.2f} of 1",
         )
 
 

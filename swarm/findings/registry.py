@@ -362,10 +362,14 @@ def make_finding(
 ) -> Finding:
     """Return a finding of a kind; `remedy` overrides that of the kind."""
     kind = KINDS[code]
-    told = kind.remedy if remedy is None else remedy
     named = tuple(map(str, columns[:_MOST_COLUMNS]))
     return Finding(
-        code=code, title=kind.title, severity=kind.severity, text=text, remedy=told, columns=named
+        code=code,
+        title=kind.title,
+        severity=kind.severity,
+        text=text,
+        remedy=kind.remedy if remedy is None else remedy,
+        columns=named,
     )
 
 
@@ -386,8 +390,8 @@ def check_mute(codes: Iterable[str]) -> None:
 def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> tuple[Finding, ...]:
     """Return the findings whose codes are not muted, without repetitions, by code."""
     silent = frozenset(mute)
-    kept = dict.fromkeys(each for each in findings if each.code not in silent)
-    return tuple(sorted(kept, key=lambda each: each.code))
+    distinct = dict.fromkeys(each for each in findings if each.code not in silent)
+    return tuple(sorted(distinct, key=lambda each: each.code))
 
 
 def codes_of(findings: Iterable[Finding]) -> str:
@@ -397,5 +401,5 @@ def codes_of(findings: Iterable[Finding]) -> str:
 
 def as_file(findings: Iterable[Finding], mute: Iterable[str] = ()) -> bytes:
     """Return the artifact ``findings.json``."""
-    told = {"findings": [each.as_dict() for each in findings], "muted": sorted(set(mute))}
-    return (json.dumps(told, indent=2, ensure_ascii=False) + "\n").encode()
+    content = {"findings": [each.as_dict() for each in findings], "muted": sorted(set(mute))}
+    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

@@ -45,7 +45,7 @@ def column_findings(
     """Return what is odd about the features of the training rows."""
     n_rows = len(features)
     features = features.set_axis([str(name) for name in features.columns], axis=1)
-    told = []
+    findings = []
     ids = id_columns(features)
     kinds = {name: text_kind(features[name]) for name in text_columns(features)}
     texts = [name for name, (kind, _) in kinds.items() if kind == "prose"]
@@ -54,38 +54,40 @@ def column_findings(
     other = {*ids, *texts, *dates}
     groups = [] if grouped else group_columns(features, skip={*other, *derived})
     if ids:
-        told.append(make_finding("SWM111", f"{_each(ids)} a value of its own in every row", ids))
+        findings.append(
+            make_finding("SWM111", f"{_each(ids)} a value of its own in every row", ids)
+        )
     constant = constant_columns(features)
-    for own in (True, False):
-        names = [name for name in constant if (name not in derived) == own]
+    for of_table in (True, False):
+        names = [name for name in constant if (name not in derived) == of_table]
         if names:
             text = f"{_each(names)} a single value in all {n_rows:,} training rows"
-            told.append(make_finding("SWM112", text, names))
+            findings.append(make_finding("SWM112", text, names))
     equal = duplicate_columns(features)
     if equal:
         pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
         more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
-        told.append(
+        findings.append(
             make_finding("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal])
         )
     copies = 0 if grouped else int(repeated_rows(features.drop(columns=ids), target).sum())
     if copies and copies >= _COPIES * n_rows:
         text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
-        told.append(make_finding("SWM118", text))
+        findings.append(make_finding("SWM118", text))
     for leak in leak_columns(features, target, task):
         text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
-        told.append(make_finding("SWM114", text, [leak.column]))
+        findings.append(make_finding("SWM114", text, [leak.column]))
     if texts:
         text = f"{_each(texts)} mostly distinct texts of several words"
-        told.append(make_finding("SWM115", text, texts))
+        findings.append(make_finding("SWM115", text, texts))
     if dates:
         name, form = next(iter(dates.items()))
         text = f"{_each(list(dates))} dates as text ({form} in {name!r})"
-        told.append(make_finding("SWM116", text, list(dates)))
+        findings.append(make_finding("SWM116", text, list(dates)))
     if numbers:
         name, number = next(iter(numbers.items()))
         text = f"{_each(list(numbers))} numbers as text ({number!r} in {name!r})"
-        told.append(make_finding("SWM120", text, list(numbers)))
+        findings.append(make_finding("SWM120", text, list(numbers)))
     marks = sentinels(features)
     if marks:
         shown = [
@@ -94,9 +96,9 @@ def column_findings(
         ]
         more = f", and {len(marks) - 3} more are alike" if len(marks) > 3 else ""
         text = f"{', '.join(shown)}{more}, unlike all other values"
-        told.append(make_finding("SWM121", text, list(marks)))
-    told += [make_finding("SWM106", str(group), [group.name]) for group in groups]
-    return [_with_derived(each, derived) for each in told]
+        findings.append(make_finding("SWM121", text, list(marks)))
+    findings += [make_finding("SWM106", str(group), [group.name]) for group in groups]
+    return [_with_derived(each, derived) for each in findings]
 
 
 def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
@@ -114,12 +116,12 @@ def target_findings(
     if task not in ("binary", "multiclass") or np.ndim(target) != 1:
         return []
     classes, counts = np.unique(target, return_counts=True)
-    told = _blanks(classes)
+    findings = _blanks(classes)
     rarest = int(counts.argmin())
     share = float(counts[rarest] / counts.sum())
     counts_rows = scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
     if share < _RARE / max(1, len(classes) - 1) and counts_rows:
-        told.append(
+        findings.append(
             make_finding(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
@@ -129,15 +131,15 @@ def target_findings(
                 else "use scoring balanced_accuracy or f1_macro",
             )
         )
-    known = [_plain(label) for label in classes]
-    if task == "binary" and pos_label is None and tuple(known) not in _PLAIN_PAIRS:
+    labels = [_plain(label) for label in classes]
+    if task == "binary" and pos_label is None and tuple(labels) not in _PLAIN_PAIRS:
         positive = default_positive(target)
-        other = known[0] if known[1] == positive else known[1]
-        why = f"the rarer one of {known[0]!r} and {known[1]!r}"
+        other = labels[0] if labels[1] == positive else labels[1]
+        why = f"the rarer one of {labels[0]!r} and {labels[1]!r}"
         if positive in (1, "1"):
             why = f"as the label 1, and {other!r} as negative"
-        told.append(make_finding("SWM003", f"class {positive!r} counts as positive, {why}"))
-    return told
+        findings.append(make_finding("SWM003", f"class {positive!r} counts as positive, {why}"))
+    return findings
 
 
 def _blanks(classes: NDArray[Any]) -> list[Finding]:

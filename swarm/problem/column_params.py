@@ -143,15 +143,15 @@ def listed_columns(value: Any, columns: Sequence[str]) -> list[str]:
 
 def _columns_in(value: Any, columns: Sequence[str]) -> list[tuple[str, bool]]:
     """Return the names of the columns in a value, and whether each is given by name."""
-    known = {name: position for position, name in enumerate(columns)}
+    place = {name: position for position, name in enumerate(columns)}
     if isinstance(value, slice):
         names = isinstance(value.start, str), isinstance(value.stop, str)
-        missing = [b for b in (value.start, value.stop) if isinstance(b, str) and b not in known]
+        missing = [b for b in (value.start, value.stop) if isinstance(b, str) and b not in place]
         if missing:
             raise ValueError(repr(missing[0]))
-        start = known[value.start] if names[0] else value.start
+        start = place[value.start] if names[0] else value.start
         # Unlike positions, names are included.
-        stop = known[value.stop] + 1 if names[1] else value.stop
+        stop = place[value.stop] + 1 if names[1] else value.stop
         return [(name, any(names)) for name in list(columns)[start : stop : value.step]]
     values = [value] if np.ndim(value) == 0 else list(value)
     if len(values) == len(columns) and all(isinstance(v, (bool, np.bool_)) for v in values):
@@ -162,7 +162,7 @@ def _columns_in(value: Any, columns: Sequence[str]) -> list[tuple[str, bool]]:
             if not -len(columns) <= item < len(columns):
                 raise ValueError(f"the position {int(item)}")
             pairs.append((columns[int(item)], False))
-        elif item in known:
+        elif item in place:
             pairs.append((item, True))
         else:
             raise ValueError(repr(item))
@@ -228,10 +228,10 @@ class _Changes:
             yield from self._transformers(node, view, unknown)
         elif type(node).__name__ != "FrozenEstimator":
             for name, value in params_of(node).items():
-                given = input_of(node, name)
-                for label, inner in estimators_in(name, value) if given != "target" else ():
-                    seen = replace(view, has_names=False) if given == "array" else view
-                    yield label, inner, unknown if given == "unknown" else seen
+                kind = input_of(node, name)
+                for label, inner in estimators_in(name, value) if kind != "target" else ():
+                    seen = replace(view, has_names=False) if kind == "array" else view
+                    yield label, inner, unknown if kind == "unknown" else seen
 
     def _transformers(
         self, node: Any, view: _View, unknown: _View
@@ -242,9 +242,11 @@ class _Changes:
                 rest, seen = None, unknown
             else:
                 whole = [column for column, _ in _columns_in(chosen, view.whole)]
-                taken, own = set(view.subset), set(whole)
-                seen = _View(whole, [column for column in whole if column in taken])
-                rest = None if rest is None else [column for column in rest if column not in own]
+                subset, columns = set(view.subset), set(whole)
+                seen = _View(whole, [column for column in whole if column in subset])
+                rest = (
+                    None if rest is None else [column for column in rest if column not in columns]
+                )
             if is_estimator(transformer):
                 yield name, transformer, seen
         if is_estimator(node.remainder):
@@ -331,8 +333,8 @@ class _Changes:
                 raise parameter.refused(
                     f"has the group {group!r}, which LightGBM ignores", "give a list of lists"
                 )
-        kept = [(type(group), self._listed(list(group), parameter)) for group in value]
-        groups = [kind(group) for kind, group in kept if group]
+        pairs = [(type(group), self._listed(list(group), parameter)) for group in value]
+        groups = [kind(group) for kind, group in pairs if group]
         if package == "xgboost" and not groups and len(value):
             # Columns in no group interact with none, and no groups at all with all.
             return [[position] for position in range(len(parameter.view.subset))]
@@ -431,8 +433,8 @@ def _has_transformers(node: Any) -> bool:
     return package_of(node) == "sklearn" and hasattr(node, "transformers")
 
 
-def _is_in(key: Any, known: set[str]) -> bool:
-    return isinstance(key, str) and key in known
+def _is_in(key: Any, columns: set[str]) -> bool:
+    return isinstance(key, str) and key in columns
 
 
 def _parts_of(item: Any) -> tuple[Any, ...]:

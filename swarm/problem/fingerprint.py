@@ -83,14 +83,14 @@ def _packages(estimator: Any) -> str:
         names.append("swarm")
     if is_lightgbm(estimator) and "lightgbm" not in names:
         names.append("lightgbm")
-    told = []
+    versions = []
     for name in names:
         distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
         try:
-            told.append(f"{name}=={version(distribution)}")
+            versions.append(f"{name}=={version(distribution)}")
         except PackageNotFoundError:
-            told.append(name)
-    return ", ".join(told)
+            versions.append(name)
+    return ", ".join(versions)
 
 
 def _array_bytes(array: NDArray[Any] | None) -> bytes:

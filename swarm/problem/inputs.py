@@ -57,8 +57,8 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
     """Reject a target that the model does not support, because every fit would fail."""
     model = last_step(estimator)
     # The tags of other packages may be those that they inherited.
-    known = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
-    tags = tags_of(model) if known and np.ndim(target) == 2 and _is_classifier(model) else None
+    has_tags = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
+    tags = tags_of(model) if has_tags and np.ndim(target) == 2 and _is_classifier(model) else None
     kind = None if tags is None else tags.classifier_tags
     several = kind is not None and kind.multi_label
     if tags is not None and not several and not tags.target_tags.multi_output:
@@ -121,10 +121,10 @@ def takes_fit_param(estimator: Any, name: str) -> bool:
         step, _, inner = name.partition("__")
         return bool(inner) and step in dict(steps) and takes_fit_param(dict(steps)[step], inner)
     try:
-        taken = inspect.signature(estimator.fit).parameters
+        params = inspect.signature(estimator.fit).parameters
     except (AttributeError, TypeError, ValueError):  # "passthrough", or a fit in compiled code
         return not isinstance(estimator, str)
-    return name in taken or any(p.kind is p.VAR_KEYWORD for p in taken.values())
+    return name in params or any(p.kind is p.VAR_KEYWORD for p in params.values())
 
 
 def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = None) -> None:

@@ -38,10 +38,10 @@ def with_accepted_names(columns: pd.DataFrame, estimator: Any) -> pd.DataFrame:
         return columns
     changed: dict[str, str] = {}
     for name in names:
-        own = re.sub(f"[{re.escape(refused)}]", "_", name) or "_"
-        while own.replace(" ", "_") in changed:
-            own += "_"
-        changed[own.replace(" ", "_")] = own
+        new_name = re.sub(f"[{re.escape(refused)}]", "_", name) or "_"
+        while new_name.replace(" ", "_") in changed:
+            new_name += "_"
+        changed[new_name.replace(" ", "_")] = new_name
     return columns.set_axis(list(changed.values()), axis=1)
 
 
@@ -50,8 +50,8 @@ def _packages(estimator: Any) -> set[str]:
     # Steps before a model make arrays, without names.
     parts = [
         part
-        for reader, given in readers(estimator)
-        if given == "table" and not preprocesses(reader)
+        for reader, kind in readers(estimator)
+        if kind == "table" and not preprocesses(reader)
         for part in (reader, *_params(reader).values())
     ]
     return {base.__module__.split(".")[0] for part in parts for base in type(part).__mro__}

@@ -119,8 +119,8 @@ def takes_categorical(estimator: Any) -> bool:
     """Whether an estimator, or every one inside that reads the table, supports categories."""
     # Assumed of a pipeline, which may encode them.
     return all(
-        preprocesses(reader) or (given == "table" and _takes_categorical(reader))
-        for reader, given in readers(estimator)
+        preprocesses(reader) or (kind == "table" and _takes_categorical(reader))
+        for reader, kind in readers(estimator)
     )
 
 
@@ -142,13 +142,13 @@ def is_lightgbm(estimator: object) -> bool:
 
 
 def _lightgbm_settings(estimator: Any) -> dict[str, object]:
-    given = estimator.get_params(deep=False)
+    params = estimator.get_params(deep=False)
     settings: dict[str, object] = {"deterministic": True, "verbosity": -1, "n_jobs": 1}
-    if not given.get("force_row_wise"):
+    if not params.get("force_row_wise"):
         settings["force_col_wise"] = True
-    settings.update({name: 1 for name in _THREADS if name in given})
-    kept = {key: given[key] for key in ("deterministic", "verbosity") if key in given}
-    return {**settings, **kept}
+    settings.update({name: 1 for name in _THREADS if name in params})
+    overrides = {key: params[key] for key in ("deterministic", "verbosity") if key in params}
+    return {**settings, **overrides}
 
 
 def has_importances(model: Any) -> bool:
@@ -166,9 +166,9 @@ def keeps_columns(
         return True
     # Feature names are passed on only if all of them are strings.
     features = features.set_axis([str(name) for name in features.columns], axis=1)
-    given = features.to_numpy() if as_array else features
+    table = features.to_numpy() if as_array else features
     try:
-        before = clone(model[:-1]).fit(given, target)
+        before = clone(model[:-1]).fit(table, target)
     except Exception:
         # The real fit raises a clearer error.
         return True
@@ -176,7 +176,7 @@ def keeps_columns(
         return list(before.get_feature_names_out()) == list(features.columns)
     except (AttributeError, ValueError):
         # A step without feature names, such as a logarithm, is trusted if it keeps their number.
-        return bool(np.shape(before.transform(given))[1:] == (features.shape[1],))
+        return bool(np.shape(before.transform(table))[1:] == (features.shape[1],))
 
 
 def model_importances(model: Any, n_columns: int) -> Float:

@@ -121,11 +121,13 @@ def readers(estimator: Any, kind: Input = "table") -> Iterator[tuple[Any, Input]
         for _, inner in estimators_in(name, value)
         if name not in ("kernel", "transformer_list")
     ]
-    passed = [(inner, given) for inner, given in inside if given in ("table", "array")]
+    passed = [
+        (inner, input_kind) for inner, input_kind in inside if input_kind in ("table", "array")
+    ]
     if not passed:
         yield estimator, kind
-    for inner, given in passed:
-        yield from readers(inner, "array" if "array" in (kind, given) else "table")
+    for inner, input_kind in passed:
+        yield from readers(inner, "array" if "array" in (kind, input_kind) else "table")
 
 
 def preprocesses(estimator: Any) -> bool:

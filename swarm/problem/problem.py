@@ -198,8 +198,8 @@ class Problem:
             raise DataError("the columns of the search space differ from those of the data")
         features = features.reset_index(drop=True)
         params = dict(fit_params or {})
-        given, order = list(features.columns), canonical_order(features.columns)
-        by_name, by_column = with_named_columns(params, given), column_params(estimator, given)
+        names, order = list(features.columns), canonical_order(features.columns)
+        by_name, by_column = with_named_columns(params, names), column_params(estimator, names)
         if order != sorted(order):
             params = by_name
             features, space = features.iloc[:, order], space.reordered(order)
@@ -215,7 +215,7 @@ class Problem:
         check_fold_weights(made, weights, scored=weights_in_score)
         if weights_in_score:
             check_score_weights(score, weights, task)
-        fold_model = for_columns(model, given, list(features.columns)) if by_column else model
+        fold_model = for_columns(model, names, list(features.columns)) if by_column else model
         check_fit_params(model, params)
         kind = _importance_kind(
             importance, fold_model, features=features, target=labels, as_array=as_array, task=task
@@ -279,13 +279,13 @@ class Problem:
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
-        given = self.given_columns
-        by_column = column_params(estimator, given)
+        names = self.given_columns
+        by_column = column_params(estimator, names)
         check_columns(self.features, estimator)
         check_fit_params(estimator, self.fit_params)
         model = make_deterministic(estimator, seed)
         columns = list(self.features.columns)
-        fold_model = for_columns(model, given, columns) if by_column else model
+        fold_model = for_columns(model, names, columns) if by_column else model
         kind = _importance_kind(
             importance,
             fold_model,
@@ -333,11 +333,11 @@ class Problem:
         place = np.full(len(self.target), -1, dtype=np.int64)
         place[rows] = np.arange(len(rows))
 
-        def kept(positions: Int) -> Int:
+        def renumbered(positions: Int) -> Int:
             moved = place[positions]
             return moved[moved >= 0]
 
-        folds = tuple((kept(train), kept(test)) for train, test in self.folds)
+        folds = tuple((renumbered(train), renumbered(test)) for train, test in self.folds)
         target = self.target[rows]
         weight = None if self.weight is None else self.weight[rows]
         check_folds(folds, target, self.task, self.estimator, self.scoring)

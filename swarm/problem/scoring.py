@@ -60,8 +60,8 @@ class Scoring:
     @property
     def is_named(self) -> bool:
         """Whether it is one of :func:`scorer_names`, which needs only a model's answers."""
-        own = type(self.scorer).__module__.startswith("sklearn.metrics.")
-        return own and self.name in scorer_names()
+        is_builtin = type(self.scorer).__module__.startswith("sklearn.metrics.")
+        return is_builtin and self.name in scorer_names()
 
     @property
     def reads_answers(self) -> bool:
@@ -97,8 +97,8 @@ class Scoring:
 
     def cost(self, estimator: Any, features: Any, target: Any, weight: Any = None) -> float:
         """Return the cost of a fitted estimator on test rows, weighted if weights are given."""
-        given = {} if weight is None else {"sample_weight": weight}
-        score = float((self.quiet or self.scorer)(estimator, features, target, **given))
+        arguments = {} if weight is None else {"sample_weight": weight}
+        score = float((self.quiet or self.scorer)(estimator, features, target, **arguments))
         return (self.upper or 0.0) - score
 
 
@@ -273,9 +273,9 @@ def default_positive(target: np.ndarray[Any, Any]) -> Any:
     """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer."""
     # A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
     classes, counts = np.unique(target, return_counts=True)
-    known = classes.tolist()
-    rarer = known[0 if counts[0] < counts[-1] else -1]
-    return next((label for label in known if label in (1, "1")), rarer)
+    labels = classes.tolist()
+    rarer = labels[0 if counts[0] < counts[-1] else -1]
+    return next((label for label in labels if label in (1, "1")), rarer)
 
 
 def positive_class(scoring: Scoring, target: np.ndarray[Any, Any]) -> Any:

@@ -82,8 +82,8 @@ class SearchSpace:
         units = _units(columns, _named_groups(groups, columns))
         names = tuple(units)
         fixed_mask, forbidden_mask = (
-            _unit_mask(role, _as_names(role, given, columns), columns, units)
-            for role, given in (("fixed", fixed), ("forbidden", forbidden))
+            _unit_mask(role, _as_names(role, features, columns), columns, units)
+            for role, features in (("fixed", fixed), ("forbidden", forbidden))
         )
         for both in np.flatnonzero(fixed_mask & forbidden_mask):
             raise SpaceError(f"{names[both]!r} is both fixed and forbidden; choose one")
@@ -183,8 +183,8 @@ class SearchSpace:
             forbidden=self.forbidden[by_first],
         )
 
-    def restricted(self, kept: Bool) -> SearchSpace:
-        """Return the space of the units of `kept` (n_units,) alone, in the same order.
+    def restricted(self, mask: Bool) -> SearchSpace:
+        """Return the space of the units of `mask` (n_units,) alone, in the same order.
 
         Its columns are those of :meth:`positions`. The bounds on the size are lowered where there
         are too few units left.
@@ -194,14 +194,14 @@ class SearchSpace:
         SpaceError
             If a fixed unit is left out, or no unit that is allowed is kept.
         """
-        if (self.fixed & ~kept).any():
-            lost = self.names[int(np.flatnonzero(self.fixed & ~kept)[0])]
+        if (self.fixed & ~mask).any():
+            lost = self.names[int(np.flatnonzero(self.fixed & ~mask)[0])]
             raise SpaceError(f"the fixed unit {lost!r} must be kept")
-        allowed = int((kept & ~self.forbidden).sum())
+        allowed = int((mask & ~self.forbidden).sum())
         if allowed == 0:
             raise SpaceError("at least one unit that is not forbidden must be kept")
         return replace(
-            self.reordered(self.positions(kept)),
+            self.reordered(self.positions(mask)),
             min_size=min(self.min_size, allowed),
             max_size=min(self.max_size, allowed),
         )
@@ -309,10 +309,10 @@ def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, 
     return dict(pairs)
 
 
-def _as_names(role: str, given: object, columns: tuple[str, ...]) -> list[str]:
+def _as_names(role: str, features: object, columns: tuple[str, ...]) -> list[str]:
     """Replace column positions by feature names."""
     names: list[Any] = []
-    for feature in [] if given is None else _as_list(role, given, "a list of features"):
+    for feature in [] if features is None else _as_list(role, features, "a list of features"):
         if isinstance(feature, str) or feature in columns:
             names.append(feature)
             continue
@@ -328,10 +328,10 @@ def _as_names(role: str, given: object, columns: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _as_list(role: str, given: object, kind: str) -> list[object]:
-    if isinstance(given, (str, bytes)) or not isinstance(given, Iterable):
-        raise SpaceError(f"{role} must be {kind}, got {given!r}")
-    return list(given)
+def _as_list(role: str, value: object, kind: str) -> list[object]:
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise SpaceError(f"{role} must be {kind}, got {value!r}")
+    return list(value)
 
 
 def _units(
@@ -377,8 +377,8 @@ def _unit_mask(
         elif name in place:
             chosen.add(place[name])
         else:
-            known = [*columns, *units]
-            raise SpaceError(f"{role} names an unknown feature {name!r}{nearest(name, known)}")
+            candidates = [*columns, *units]
+            raise SpaceError(f"{role} names an unknown feature {name!r}{nearest(name, candidates)}")
     mask = np.zeros(len(units), dtype=bool)
     for index, (name, unit) in enumerate(units.items()):
         inside = chosen.intersection(unit)

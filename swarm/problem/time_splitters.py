@@ -47,8 +47,8 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
             If the rows cannot be divided, or a parameter is out of range.
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        given = {each.name for each in fields(TimeWindows)} & vars(self).keys()
-        windows = TimeWindows(**{name: getattr(self, name) for name in given})
+        names = {each.name for each in fields(TimeWindows)} & vars(self).keys()
+        windows = TimeWindows(**{name: getattr(self, name) for name in names})
         n_splits = self.n_splits
         if isinstance(n_splits, bool) or not isinstance(n_splits, (int, np.integer)):
             raise ConfigError(f"n_splits must be a whole number, got {n_splits!r}")

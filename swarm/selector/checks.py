@@ -83,13 +83,13 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
     """Return the options of a prefilter with their defaults; None if there is none."""
     if prefilter is False:
         return None
-    given = {"when": "auto"} if prefilter == "auto" else {} if prefilter is True else prefilter
-    if not isinstance(given, Mapping):
+    values = {"when": "auto"} if prefilter == "auto" else {} if prefilter is True else prefilter
+    if not isinstance(values, Mapping):
         raise ConfigError(
             f"prefilter must be True, False, 'auto' or a mapping of options, got {prefilter!r}"
         )
-    check_options("prefilter", given, tuple(_PREFILTER_OPTIONS))
-    options = {**_PREFILTER_OPTIONS, **given}
+    check_options("prefilter", values, tuple(_PREFILTER_OPTIONS))
+    options = {**_PREFILTER_OPTIONS, **values}
     try:
         require("prefilter when", options["when"], one_of=("always", "auto"))
         require("prefilter least", options["least"], at_least=1, whole=True)
@@ -102,10 +102,10 @@ def proxy_options(proxy: Any) -> dict[str, Any] | None:
     """Return the options of a proxy with their defaults; None if there is none."""
     if proxy is None:
         return None
-    given = dict(proxy) if isinstance(proxy, Mapping) else {"estimator": proxy}
-    check_options("proxy", given, tuple(_PROXY_OPTIONS))
-    options = {**_PROXY_OPTIONS, **given}
-    if not given.keys() & {"estimator", "params", "rows"}:
+    values = dict(proxy) if isinstance(proxy, Mapping) else {"estimator": proxy}
+    check_options("proxy", values, tuple(_PROXY_OPTIONS))
+    options = {**_PROXY_OPTIONS, **values}
+    if not values.keys() & {"estimator", "params", "rows"}:
         raise ConfigError("proxy needs one of the options estimator, params and rows")
     try:
         require("proxy best", options["best"], at_least=1, whole=True)
@@ -117,9 +117,9 @@ def proxy_options(proxy: Any) -> dict[str, Any] | None:
     return options
 
 
-def check_options(parameter: str, given: Mapping[str, Any], names: tuple[str, ...]) -> None:
+def check_options(parameter: str, options: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """Reject an option of a parameter that is none of `names`."""
-    for name in given:
+    for name in options:
         if name not in names:
             raise ConfigError(
                 f"unknown option {name!r} of {parameter} (there are {', '.join(names)})"

@@ -40,18 +40,19 @@ _SEVERAL_OUTPUTS = {
 
 def budget_of(selector: Any) -> Budget:
     """Return the limits; ``"auto"`` is 30 epochs, and without a limit a search ends by itself."""
-    given = selector.budget
-    if isinstance(given, Mapping):
-        check_options("budget", given, _LIMITS)
-        limits = {name: _plain(limit) for name, limit in given.items()}
-    elif given is None or given == "auto":
+    budget = selector.budget
+    if isinstance(budget, Mapping):
+        check_options("budget", budget, _LIMITS)
+        limits = {name: _plain(limit) for name, limit in budget.items()}
+    elif budget is None or budget == "auto":
         ends_by_itself = strategy_class(selector.strategy).ends_by_itself
-        limits = {"epochs": _NO_LIMIT if ends_by_itself else _EPOCHS if given else None}
-    elif isinstance(given, Integral) and not isinstance(given, bool):
-        limits = {"epochs": int(given)}
+        limits = {"epochs": _NO_LIMIT if ends_by_itself else _EPOCHS if budget else None}
+    elif isinstance(budget, Integral) and not isinstance(budget, bool):
+        limits = {"epochs": int(budget)}
     else:
         raise ConfigError(
-            f"budget must be a number of epochs, 'auto', None or a mapping of limits, got {given!r}"
+            "budget must be a number of epochs, 'auto', None or a mapping of limits, got "
+            f"{budget!r}"
         )
     try:
         return Budget(**limits)
@@ -124,11 +125,11 @@ def _refuse_second_size(
     strategy: str | Strategy, params: Mapping[str, object], parameter: str, size: object
 ) -> None:
     """Reject a size that is also given as a parameter of the strategy."""
-    given: dict[str, Mapping[str, object]] = {"strategy_params": params}
+    sources: dict[str, Mapping[str, object]] = {"strategy_params": params}
     if isinstance(strategy, Strategy):
         values = {one: getattr(strategy, one.name) for one in fields(strategy)}  # type: ignore[arg-type]
-        given["strategy"] = {one.name: v for one, v in values.items() if v != one.default}
-    for key, sizes in given.items():
+        sources["strategy"] = {one.name: v for one, v in values.items() if v != one.default}
+    for key, sizes in sources.items():
         if parameter in sizes:
             raise ConfigError(
                 f"size is given twice, as {size!r} and in {key} as {sizes[parameter]!r}; "

@@ -98,8 +98,8 @@ def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
     if X.columns.equals(pd.RangeIndex(X.shape[1])):
         return
     for name in ("fixed", "forbidden", "groups", "costs", "warm"):
-        given = getattr(selector, name, None)
-        if given is not None and (not hasattr(given, "__len__") or len(given)):
+        value = getattr(selector, name, None)
+        if value is not None and (not hasattr(value, "__len__") or len(value)):
             raise DataError(
                 f"{name} may mean names or positions, as the columns have names that are not "
                 "strings; rename them: X.columns = X.columns.astype(str)"
@@ -128,25 +128,25 @@ def _refuse_larger_than_memory(values: Any) -> None:
 # ---------------------------------------------------------------- metadata
 
 
-def sent(selector: Any, given: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def sent(selector: Any, arguments: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Return sample weights, groups for the splitter, and other arguments of the estimator's fit.
 
     With scikit-learn's metadata routing each goes where it was requested; without it `groups` go to
     the splitter and all others to ``fit``. An argument that ``fit`` does not accept is a TypeError.
     """
-    given = {name: value for name, value in given.items() if value is not None}
+    arguments = {name: value for name, value in arguments.items() if value is not None}
     if not _routing_enabled():
-        weight, groups = given.pop("sample_weight", None), given.pop("groups", None)
-        for name in given:
+        weight, groups = arguments.pop("sample_weight", None), arguments.pop("groups", None)
+        for name in arguments:
             if not takes_fit_param(selector.estimator, name):
                 raise TypeError(
                     f"{type(selector).__name__}.fit() got an unexpected keyword argument {name!r}, "
                     f"which {type(selector.estimator).__name__}.fit() does not accept either"
                 )
-        return weight, groups, given
-    if not given:
+        return weight, groups, arguments
+    if not arguments:
         return None, None, {}
-    routed = process_routing(selector, "fit", **given)
+    routed = process_routing(selector, "fit", **arguments)
     fit = dict(routed.estimator.fit)
     split = dict(routed.splitter.split) if "splitter" in routed else {}
     score = dict(routed.scorer.score) if "scorer" in routed else {}

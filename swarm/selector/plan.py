@@ -149,23 +149,23 @@ def _proxy(selector: Any, posed: PosedProblem) -> Proxy | None:
 def _confirmation(selector: Any, posed: PosedProblem) -> ConfirmationPlan | None:
     if not selector.confirm:
         return None
-    given = {} if selector.confirm is True else dict(selector.confirm)
-    fresh = posed.on_fresh_folds(given.pop("repeats", 5))
+    options = {} if selector.confirm is True else dict(selector.confirm)
+    fresh = posed.on_fresh_folds(options.pop("repeats", 5))
     if fresh is None:
         raise ConfigError(
             f"confirm needs folds that can be drawn again, which {_described(selector.cv)} does "
             "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
         )
     try:
-        return ConfirmationPlan(fresh, given.pop("best", 20), **given)
+        return ConfirmationPlan(fresh, options.pop("best", 20), **options)
     except ValueError as error:
         raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None
 
 
 def _prefilter(selector: Any, posed: PosedProblem, ranked: Problem) -> Prefilter | None:
-    given = prefilter_options(selector.prefilter)
-    if given is None or not is_wide(posed.problem.space, given["when"]):
+    options = prefilter_options(selector.prefilter)
+    if options is None or not is_wide(posed.problem.space, options["when"]):
         return None
     # Folds that cannot be drawn again are also those of the search.
     fresh = posed.on_fresh_folds(1, first=0) or posed.problem
-    return Prefilter.of(ranked, fresh.folds, posed.strategy, given["least"])
+    return Prefilter.of(ranked, fresh.folds, posed.strategy, options["least"])

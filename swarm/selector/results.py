@@ -73,7 +73,7 @@ class EvaluatedSubsets:
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        held = cls(
+        subsets = cls(
             result=result,
             table=table,
             masks=masks[rows],
@@ -83,7 +83,7 @@ class EvaluatedSubsets:
             order=problem.order,
             scoring=problem.scoring,
         )
-        return replace(held, importances=held._read_importances(problem, evaluations))
+        return replace(subsets, importances=subsets._read_importances(problem, evaluations))
 
     @property
     def n_folds(self) -> int:

@@ -68,12 +68,12 @@ def target_information(
     for start in range(0, features.shape[1], most):
         codes = _codes(features.iloc[:, start : start + most])
         d = codes.shape[1]
-        own = np.array([table[np.bincount(column)].sum() for column in codes.T])
+        column_sums = np.array([table[np.bincount(column)].sum() for column in codes.T])
         for number, label in enumerate(labels.T):
             both = np.hstack([codes, label[:, None]])
             shared = _by_sorting(both, d, table)
             # The same integers, and the same rounding, as for all pairs.
-            total = table[len(labels)] + shared[:d] - own - shared[d]
+            total = table[len(labels)] + shared[:d] - column_sums - shared[d]
             relevance[start : start + d, number] = np.maximum(total / (scale * len(labels)), 0.0)
     read_only(relevance)
     return relevance
@@ -178,9 +178,9 @@ def _information(codes: Int) -> Float:
             sums[np.ix_(second.columns, first.columns)] = part.T
     for column in np.flatnonzero(n_codes > _MOST_CODES):
         sums[column] = sums[:, column] = _by_sorting(codes, int(column), table)
-    own = np.diag(sums)
-    # H(f) = (table[n] - own) / n, and so on; for a constant column, the integers cancel.
-    total = table[n_rows] + sums - own[:, None] - own[None, :]
+    diagonal = np.diag(sums)
+    # H(f) = (table[n] - diagonal) / n, and so on; for a constant column, the integers cancel.
+    total = table[n_rows] + sums - diagonal[:, None] - diagonal[None, :]
     information: Float = np.maximum(total / (scale * n_rows), 0.0)
     return information
 
@@ -207,11 +207,11 @@ def _blocks(codes: Int, n_codes: Int, columns: Int) -> Iterator[_Block]:
     most = max(_MOST_CODES, min(_MOST_INDICATORS, _BLOCK_BYTES // (2 * cell * n_rows)))
     ends = np.cumsum(n_codes[columns])
     while columns.size:
-        taken = max(1, int(np.searchsorted(ends, most, side="right")))
-        width = int(ends[taken - 1])
-        starts = ends[:taken] - n_codes[columns[:taken]]
-        yield _Block(columns[:taken], starts, width, dtype)
-        columns, ends = columns[taken:], ends[taken:] - width
+        count = max(1, int(np.searchsorted(ends, most, side="right")))
+        width = int(ends[count - 1])
+        starts = ends[:count] - n_codes[columns[:count]]
+        yield _Block(columns[:count], starts, width, dtype)
+        columns, ends = columns[count:], ends[count:] - width
 
 
 def _by_sorting(codes: Int, column: int, table: Int) -> Int:

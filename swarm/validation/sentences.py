@@ -91,12 +91,14 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     goal, row = ("score", 0) if chosen else ("size", confirmation.smallest)
     if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
         return ""
-    names, kept = result.space.subset(table.masks[row]), len(result.features)
-    score, own = (number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen))
+    names, n_chosen = result.space.subset(table.masks[row]), len(result.features)
+    score, chosen_score = (
+        number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
+    )
     columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
         f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on fresh folds "
-        f"where these {kept:,} have {own}: {listed(names, _MOST_NAMED)}."
+        f"where these {n_chosen:,} have {chosen_score}: {listed(names, _MOST_NAMED)}."
     )
 
 
