@@ -130,7 +130,7 @@ def noting(evaluator: CrossValidation) -> list[tuple[np.ndarray, int]]:
 
     def noted(jobs):
         for job, trained in run_jobs(jobs):
-            made.extend((job.mask, fold) for fold in np.flatnonzero(trained.known))
+            made.extend((job.mask, fold) for fold in np.flatnonzero(trained.has_cost))
             yield job, trained
 
     evaluator.workers.run = noted

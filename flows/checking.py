@@ -291,7 +291,7 @@ def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
         if not evaluator.fits_models:
             return "search: costs are computed without fitting models"
         failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
-        seconds = evaluator.known.lookup(mask[None, :])[0].seconds
+        seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
     if failed.any():
         return f"search: one fit takes more than {_PROBE_SECONDS:.0f} s"
     fits = _most_fits(config, hints, evaluator)

@@ -98,7 +98,7 @@ class SearchDisplay:
         fits = np.zeros(len(masks), dtype=np.int64)
         for each in (stages.full, stages.fresh):
             if each.fits_models:
-                fits += [int((~record.known).sum()) for record in each.known.lookup(masks)]
+                fits += [int((~record.has_cost).sum()) for record in each.evaluations.lookup(masks)]
         several = "s" * (len(masks) != 2)
         text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} fresh folds"
         return self.stage(text, int(fits.sum()))

@@ -237,7 +237,7 @@ class Display:
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
-        self.count(int(record.known.sum()))
+        self.count(int(record.has_cost.sum()))
 
 
 @contextmanager
@@ -274,7 +274,7 @@ class EpochDisplay(Display):
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
         # An epoch of an expensive model takes minutes.
-        self._fits += int(record.known.sum())
+        self._fits += int(record.has_cost.sum())
         fits = f"{self._fits:,} fits"
         line = f"{self._name(self.done + 1)} under way: {fits}"
         self.show(line, self.text, unit=f"{self.unit}, +{fits}")

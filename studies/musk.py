@@ -32,7 +32,7 @@ from flows.select import select
 from flows.terminal import say
 from studies import page as pages
 from studies.runner import Part, rows_of, stored
-from swarm.search.asked import training_seconds
+from swarm.search.requests import training_seconds
 from swarm.storage.archive import Archive
 from tasks.files import write_atomically
 
@@ -117,7 +117,7 @@ def _training_seconds(config: SelectConfig, outcome: Outcome) -> float:
     """Sum the seconds of the models that the search needed."""
     with closing(Archive(archive_url(config.archive))) as archive:
         trained = archive.open_problem(outcome.search.searched)
-        return training_seconds(outcome.result.state.asked, trained)
+        return training_seconds(outcome.result.state.requests, trained)
 
 
 def tables_of(out: Path) -> dict[str, pd.DataFrame]:

@@ -17,9 +17,9 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.data import work_of
-from swarm.search.asked import asked_evaluations
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import MANY_COLUMNS, Cut
+from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import KnownEvaluations
 from swarm.validation import Judgement
@@ -133,13 +133,13 @@ def _evaluation_table(result: SearchResult, evaluations: KnownEvaluations) -> pd
         {
             "size": int(mask.sum()),
             "cost": record.cost if record.complete else np.nan,
-            "folds": int(record.known.sum()),
+            "folds": int(record.has_cost.sum()),
             "failed": record.failed,
             "seconds": record.seconds,
             **{f"fold_{i}": cost for i, cost in enumerate(record.fold_costs)},
             "features": json.dumps(result.space.subset(mask)),
         }
-        for mask, record in asked_evaluations(result, evaluations)
+        for mask, record in requested_evaluations(result, evaluations)
     ]
     return pd.DataFrame(rows)
 
@@ -237,7 +237,7 @@ def report_data(
     voting = result.best_members(*members)
     finished = [
         (mask, record.cost, bool(record.importance.any()))
-        for mask, record in asked_evaluations(result, evaluations)
+        for mask, record in requested_evaluations(result, evaluations)
         if record.complete
     ]
     sizes_and_costs = pd.DataFrame(

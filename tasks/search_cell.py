@@ -20,9 +20,9 @@ from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
-from swarm.search.asked import training_seconds
 from swarm.search.driver import Driver
 from swarm.search.history import EpochRecord
+from swarm.search.requests import training_seconds
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
 from swarm.search.search import Search
@@ -164,7 +164,7 @@ def search_cell(
         result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
             raise SearchInterrupted("the search was interrupted")
-        trained = training_seconds(result.state.asked, opened.open_problem(search.searched))
+        trained = training_seconds(result.state.requests, opened.open_problem(search.searched))
     counts, problem = result.state.counts, search.problem
     features = result.features
     return CellResult(

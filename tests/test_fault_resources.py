@@ -101,7 +101,7 @@ def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset(
     archive.check()
     known = archive.open_problem(problem).lookup(MASKS)
     assert not any(record.failed for record in known)
-    assert not any(known[row].known.any() for row in np.flatnonzero(MASKS[:, 3]))
+    assert not any(known[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_this_process_out_of_memory_is_one_sentence_too(
     problem = problem_of(GaussianNB())
     with pytest.raises(EvaluationError, match="out of memory"):
         evaluate(problem, archive, exact=False)
-    assert not any(record.known.any() for record in archive.open_problem(problem).lookup(MASKS))
+    assert not any(record.has_cost.any() for record in archive.open_problem(problem).lookup(MASKS))
 
 
 @needs_proc

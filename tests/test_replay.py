@@ -55,7 +55,7 @@ def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
         searched(name, broken)
     except KeyboardInterrupt:
         assert after < first.fits
-    resumed = dataclasses.replace(noisy(20), known=broken.known)
+    resumed = dataclasses.replace(noisy(20), records=broken.records)
     again = searched(name, resumed)
     assert everything(again) == everything(whole)
     assert broken.fits + resumed.fits == first.fits
@@ -67,8 +67,8 @@ def test_an_archive_that_knows_every_fold_changes_nothing_that_a_search_is_charg
 ) -> None:
     whole, _ = uninterrupted(name)
     full = dataclasses.replace(noisy(20), pruning=False)
-    evaluate_fully(full, unpack_masks(whole.state.asked, 20))
-    rich = dataclasses.replace(noisy(20), known=full.known)
+    evaluate_fully(full, unpack_masks(whole.state.requests, 20))
+    rich = dataclasses.replace(noisy(20), records=full.records)
     assert everything(searched(name, rich)) == everything(whole)
 
 

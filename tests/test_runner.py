@@ -19,7 +19,6 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.asked import asked_evaluations, training_seconds
 from swarm.search.budget import Budget
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import ConfirmationPlan
@@ -28,6 +27,7 @@ from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.prefilter import Prefilter, ranking_problem
 from swarm.search.proxy import Proxy, best_subsets
+from swarm.search.requests import requested_evaluations, training_seconds
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages, run
 from swarm.search.search import Search
@@ -84,7 +84,7 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
         return run(asked, archive)
 
     every = measured(1, 10**6)
-    requested = unpack_masks(every.state.asked, 6)
+    requested = unpack_masks(every.state.requests, 6)
     guess, truth = (
         np.array([record.cost for record in archive.open_problem(one).lookup(requested)])
         for one in (cheap, full)
@@ -161,13 +161,13 @@ def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
         for mask, cost in zip(masks, costs, strict=True)
     }
     both = pack_folds(np.ones(2, dtype=bool))
-    asked = dict(zip(pack_masks(masks), [both] * 4 + [1], strict=True))
-    result: Any = SimpleNamespace(space=plain_space(3), state=SimpleNamespace(asked=asked))
+    requests = dict(zip(pack_masks(masks), [both] * 4 + [1], strict=True))
+    result: Any = SimpleNamespace(space=plain_space(3), state=SimpleNamespace(requests=requests))
     for exact, expected in ((True, masks[1:2] & [0, 1, 0]), (False, masks[2:3])):
         evaluator: Any = SimpleNamespace(
             n_folds=2,
             problem=SimpleNamespace(exact_shrink=exact),
-            known=SimpleNamespace(
+            evaluations=SimpleNamespace(
                 blank=Record.unknown(2, 3),
                 lookup=lambda rows: [records[row.tobytes()] for row in rows],
             ),
@@ -304,9 +304,9 @@ def test_ctrl_c_in_the_first_epoch_salvages_the_best_subset_that_is_whole() -> N
     assert result.best_mask.sum() == min(best)
     counts = result.state.counts
     assert (counts.evaluations, counts.distinct, counts.fits) == (4, 4, 12)
-    assert set(result.state.asked) == set(pack_masks(np.array([mask for mask, _ in complete])))
-    assert set(result.state.asked.values()) == {pack_folds(np.ones(3, dtype=bool))}
-    seconds = training_seconds(result.state.asked, evaluations)
+    assert set(result.state.requests) == set(pack_masks(np.array([mask for mask, _ in complete])))
+    assert set(result.state.requests.values()) == {pack_folds(np.ones(3, dtype=bool))}
+    seconds = training_seconds(result.state.requests, evaluations)
     assert seconds == pytest.approx(sum(r.seconds for _, r in complete))
 
 
@@ -360,7 +360,7 @@ def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() ->
     """As many as it asked for, with the folds that it needed, in its order."""
 
     def evaluations(result: SearchResult, archive: Archive) -> list[tuple[bytes, bytes]]:
-        pairs = asked_evaluations(result, archive.open_problem(problem()))
+        pairs = requested_evaluations(result, archive.open_problem(problem()))
         return [(mask.tobytes(), record.fold_costs.tobytes()) for mask, record in pairs]
 
     shared, options = Archive(), {"budget": Budget(epochs=4), "evaluation": {"pruning": True}}
@@ -376,7 +376,7 @@ def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() ->
 def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search() -> None:
     posed, archive = problem(n_columns=9), Archive()
     result, stored = run(plan(posed), archive), archive.open_problem(posed)
-    own = list(asked_evaluations(result, stored))
+    own = list(requested_evaluations(result, stored))
     asked = {mask.tobytes() for mask, _ in own}
     others = np.array([mask for mask in np.eye(9, dtype=bool) if mask.tobytes() not in asked])
     with CrossValidation(posed, archive) as evaluator:
@@ -384,7 +384,7 @@ def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search
     masks = np.vstack([own[0][0], others])
     confirmation: Any = SimpleNamespace(candidates=SimpleNamespace(masks=masks))
     result = dataclasses.replace(result, confirmation=confirmation)
-    added = list(asked_evaluations(result, stored))[len(own) :]
+    added = list(requested_evaluations(result, stored))[len(own) :]
     assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]
     assert added
     assert all(record.complete for _, record in added)

@@ -160,7 +160,7 @@ def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
 def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name: str) -> None:
     evaluator = planted(plain_space(10))
     result = make_driver(make(name), evaluator, epochs=15).run()
-    complete = [record.cost for record in evaluator.known.values() if record.complete]
+    complete = [record.cost for record in evaluator.records.values() if record.complete]
     assert result.cost == min(complete) == evaluator.cost(result.best_mask)
     assert result.features == evaluator.space.subset(result.best_mask)
     assert not result.best_mask.flags.writeable

@@ -198,8 +198,8 @@ def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
     ):
         evaluate(problem, archive, n_jobs=2, backend=backend)
     known = archive.open_problem(problem).lookup(MASKS)
-    assert not any(known[row].known.any() for row in np.flatnonzero(MASKS[:, 3]))
-    assert all(record.complete for record in known if record.known.any())
+    assert not any(known[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
+    assert all(record.complete for record in known if record.has_cost.any())
 
 
 def nan_without_x1(estimator: Any, X: pd.DataFrame, y: Any) -> float:

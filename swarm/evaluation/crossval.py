@@ -63,7 +63,7 @@ class CrossValidation:
 
     Attributes
     ----------
-    known : KnownEvaluations
+    evaluations : KnownEvaluations
         The evaluations of this problem in the archive.
     method : str
         Whether models are fitted, and why.
@@ -107,7 +107,7 @@ class CrossValidation:
         self.method = _AS_CONFIGURED
         if exact:
             self._path, self.method = exact_path(problem)
-        self.known = self.archive.open_problem(problem)
+        self.evaluations = self.archive.open_problem(problem)
         self.cpu_seconds = 0.0
         self._has_evaluated = False
 
@@ -204,7 +204,7 @@ class CrossValidation:
         EvaluationError
             If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
-        records, every = self.known.lookup(masks), np.arange(self.n_folds)
+        records, every = self.evaluations.lookup(masks), np.arange(self.n_folds)
         whole = [
             Job(i, masks[i], record.fold_costs, every, np.inf, refit=False)
             for i, record in enumerate(records)
@@ -224,7 +224,7 @@ class CrossValidation:
     ) -> tuple[list[Record], list[Job], Work]:
         """Look masks up and use the fast path; return records, jobs left to train, and work."""
         started = time.perf_counter()
-        records = self.known.lookup(masks)
+        records = self.evaluations.lookup(masks)
         every = [
             Job(i, masks[i], record.fold_costs, fold_order, limit)
             for i, (record, limit) in enumerate(zip(records, limits.tolist(), strict=True))
@@ -277,9 +277,9 @@ class CrossValidation:
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
-            records[job.number] = piece if before is self.known.blank else before.merge(piece)
+            records[job.number] = piece if before is self.evaluations.blank else before.merge(piece)
             pieces.append((job.mask, piece))
-        self.known.add(pieces)
+        self.evaluations.add(pieces)
         return int(computed.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
@@ -304,19 +304,19 @@ class CrossValidation:
                 if self.on_fit is not None:
                     self.on_fit(job.mask, trained)
                 if time.monotonic() - committed > _COMMIT_SECONDS:
-                    self.known.add(waiting)
+                    self.evaluations.add(waiting)
                     waiting, committed = [], time.monotonic()
             for job, failure in invalid:
                 self._refuse_if_needed(job, records[job.number], failure)
         finally:
             # Also after SIGINT or an error, so that no evaluation is lost.
-            self.known.add(waiting)
+            self.evaluations.add(waiting)
         return fits, seconds
 
     def _fits_in(self, trained: Record) -> int:
         """Return the number of models of the result of a job."""
         refits = self.problem.importance == "refit" and not np.isnan(trained.importances[0]).any()
-        return int(trained.known.sum()) + int(refits)
+        return int(trained.has_cost.sum()) + int(refits)
 
     def _refuse_if_needed(self, job: Job, record: Record, failure: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""

@@ -188,7 +188,7 @@ class _Changes:
 
     def __init__(self, columns: Sequence[str], subset: Sequence[str], names: Sequence[str]) -> None:
         self.columns = list(columns)
-        self.known = set(columns)
+        self.column_set = set(columns)
         self.names = dict(zip(subset, names, strict=True))
         self.view = _View(self.columns, list(subset))
 
@@ -379,7 +379,7 @@ class _Changes:
         """Return in what a value looks as if it were by column, or ""."""
         if isinstance(value, Mapping):
             keys = list(value)
-            if not skip_keys and keys and all(_is_in(key, self.known) for key in keys):
+            if not skip_keys and keys and all(_is_in(key, self.column_set) for key in keys):
                 return "has names of columns as keys"
             texts = all(isinstance(key, str) for key in keys)
             if not skip_keys and not texts and len(keys) == n_columns > 1:
@@ -398,7 +398,7 @@ class _Changes:
         items = list(value)
         if any(is_estimator(part) for item in items for part in (item, *_parts_of(item))):
             return ""
-        named = [item for item in items if isinstance(item, str) and item in self.known]
+        named = [item for item in items if isinstance(item, str) and item in self.column_set]
         if named:
             return f"names the column {named[0]!r}"
         is_range = isinstance(value, tuple) and len(items) <= 3

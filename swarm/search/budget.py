@@ -86,8 +86,8 @@ class Budget:
     def limits(self) -> dict[str, float]:
         """The limits that measure progress, which those of early stopping do not."""
         names = ("epochs", "evaluations", "distinct", "fits", "seconds")
-        known = {name: getattr(self, name) for name in names}
-        return {name: limit for name, limit in known.items() if limit is not None}
+        values = {name: getattr(self, name) for name in names}
+        return {name: limit for name, limit in values.items() if limit is not None}
 
     def reached(self, epoch: int, counts: Counts, seconds: float) -> str | None:
         """Return the name of the limit that is reached, or None.
@@ -115,7 +115,7 @@ class Budget:
 
 
 def charged(
-    asked: Mapping[bytes, int],
+    requests: Mapping[bytes, int],
     counts: Counts,
     masks: Bool,
     evaluations: Evaluations,
@@ -124,24 +124,24 @@ def charged(
 
     Parameters
     ----------
-    asked : mapping of packed mask to packed folds
+    requests : mapping of packed mask to packed folds
         What it has requested before.
     counts : Counts
     masks : bool (n, n_units)
     evaluations : Evaluations
         At least those of the masks.
     """
-    asked, fresh = dict(asked), 0
+    requests, fresh = dict(requests), 0
     for key, folds in zip(pack_masks(masks), map(pack_folds, evaluations.needed), strict=False):
-        before = asked.get(key, 0)
+        before = requests.get(key, 0)
         fresh += (folds & ~before).bit_count()
-        asked[key] = before | folds
+        requests[key] = before | folds
     after = replace(
         counts,
         evaluations=counts.evaluations + len(masks),
-        distinct=len(asked),
+        distinct=len(requests),
         fits=counts.fits + fresh,
         failed=counts.failed + int(evaluations.failed.sum()),
-        idle=counts.idle + 1 if len(asked) == counts.distinct else 0,
+        idle=counts.idle + 1 if len(requests) == counts.distinct else 0,
     )
-    return asked, after
+    return requests, after

@@ -105,8 +105,8 @@ class Confirmation:
     @property
     def missed(self) -> bool:
         """Whether the goal is the size, and no subset is close enough to all features."""
-        asked = self.goal == "size" and bool(np.isfinite(self.baseline).all())
-        return asked and self.smallest is None
+        wants_smallest = self.goal == "size" and bool(np.isfinite(self.baseline).all())
+        return wants_smallest and self.smallest is None
 
     @property
     def cost(self) -> float:
@@ -156,8 +156,8 @@ class Confirmation:
                 f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"
             )
         curse = f"winner's curse {cost - searched:+z.4f}"
-        told = f"{start}. In the search it cost {searched:.4f} ({curse})."
-        return f"{told} It has the lowest cost: {self.reason_missed()}." if self.missed else told
+        text = f"{start}. In the search it cost {searched:.4f} ({curse})."
+        return f"{text} It has the lowest cost: {self.reason_missed()}." if self.missed else text
 
     def reason_missed(self) -> str:
         """State why the goal was not reached, see :attr:`missed`."""

@@ -93,7 +93,7 @@ class Driver:
             best_mask=None,
             best_cost=float("inf"),
             counts=Counts(),
-            asked={},
+            requests={},
             fold_sums=sums,
             first_error=None,
         )
@@ -118,7 +118,7 @@ class Driver:
             # Masks beyond the budget are observed as if worse than their incumbents.
             evaluations = stacked([evaluations, censored(rest, self.evaluator.n_folds)])
         observed = self.strategy.observe(moved, proposal, evaluations)
-        asked, counts = charged(state.asked, state.counts, requested, evaluations)
+        requests, counts = charged(state.requests, state.counts, requested, evaluations)
         error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, error)
         best_mask, best_cost = self._best(state, proposal, evaluations)
@@ -132,7 +132,7 @@ class Driver:
             best_mask=best_mask,
             best_cost=best_cost,
             counts=counts,
-            asked=asked,
+            requests=requests,
             fold_sums=sums,
             first_error=error,
         )
@@ -206,7 +206,7 @@ class Driver:
         if self.budget.evaluations is not None:
             count = min(count, self.budget.evaluations - state.counts.evaluations)
         if self.budget.distinct is not None:
-            seen = set(state.asked)
+            seen = set(state.requests)
             for row, key in enumerate(pack_masks(proposal.masks[:count])):
                 if key not in seen and len(seen) == self.budget.distinct:
                     return row
@@ -231,8 +231,8 @@ class Driver:
         if not np.isfinite(cost):
             return state.best_mask, state.best_cost
         if state.best_mask is not None:
-            held = (state.best_cost, state.best_mask.sum())
-            if (cost, masks[row].sum()) >= held:
+            to_beat = (state.best_cost, state.best_mask.sum())
+            if (cost, masks[row].sum()) >= to_beat:
                 return state.best_mask, state.best_cost
         best = masks[row].copy()
         best.setflags(write=False)

@@ -95,7 +95,7 @@ def confirm_on_fresh_folds(
 
 
 def measure_prefixes(
-    result: SearchResult, evaluator: CrossValidation, kept: Bool, seed: int
+    result: SearchResult, evaluator: CrossValidation, mask: Bool, seed: int
 ) -> SearchResult:
     """Measure the first units of rankings on the folds of the search, see `prefixes`.
 
@@ -103,7 +103,7 @@ def measure_prefixes(
     """
     if result.state.strategy.members.answer is not None:
         return result
-    table = prefixes(evaluator.problem, kept, seed)
+    table = prefixes(evaluator.problem, mask, seed)
     if not len(table):
         return result
     costs = evaluate_fully(evaluator, table.masks).costs
@@ -127,10 +127,10 @@ def candidates(
     if result.measured is None:
         masks, costs = best_subsets(result, evaluator)
     else:
-        held = result.measured
-        finite = np.flatnonzero(np.isfinite(held.costs))
-        finite = finite[result.space.rank(held.masks[finite], held.costs[finite])]
-        masks, costs = held.masks[finite], held.costs[finite]
+        measured = result.measured
+        finite = np.flatnonzero(np.isfinite(measured.costs))
+        finite = finite[result.space.rank(measured.masks[finite], measured.costs[finite])]
+        masks, costs = measured.masks[finite], measured.costs[finite]
     if not len(masks):
         return _unmeasured(result.best_mask[None, :])
     ranked = _best_prefixes(result, plan.n_best // 2)

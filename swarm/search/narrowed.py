@@ -19,26 +19,26 @@ class NarrowedState:
     """State of a strategy on the units that are kept; `space` is that of the whole table."""
 
     space: SearchSpace
-    kept: Bool
+    mask: Bool
     inner: Any
 
     @property
     def members(self) -> Members:
         """The solutions of the strategy, as masks of the whole table."""
         members: Members = self.inner.members
-        return replace(members, masks=_widened(members.masks, self.kept))
+        return replace(members, masks=_widened(members.masks, self.mask))
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowed(Strategy):
-    """Run a strategy on the units of `kept` alone, as one of the whole table.
+    """Run a strategy on the units of `mask` alone, as one of the whole table.
 
     Evaluator, archive and results do not know of the restriction. `hints` are those of the units
     that are kept, but for the masks of a warm start.
     """
 
     strategy: Strategy
-    kept: Bool
+    mask: Bool
     hints: Hints
 
     def __post_init__(self) -> None:
@@ -47,49 +47,49 @@ class Narrowed(Strategy):
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
         """Evaluations until the strategy finishes on the units that are kept."""
-        return self.strategy.evaluations_in(space.restricted(self.kept))
+        return self.strategy.evaluations_in(space.restricted(self.mask))
 
     def epochs_in(self, space: SearchSpace) -> int | None:
         """Epochs until the strategy finishes on the units that are kept."""
-        return self.strategy.epochs_in(space.restricted(self.kept))
+        return self.strategy.epochs_in(space.restricted(self.mask))
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> NarrowedState:
         """Start the strategy on the units that are kept; of `hints` only warm-start masks count."""
         warm = hints.warm
         if warm is not None:
-            warm = warm[:, self.kept]
+            warm = warm[:, self.mask]
             warm = warm[warm.any(axis=1)]
-        own = replace(self.hints, warm=warm)
-        inner = self.strategy.start(space.restricted(self.kept), own, rng)
-        return NarrowedState(space, self.kept, inner)
+        hints_of_units = replace(self.hints, warm=warm)
+        inner = self.strategy.start(space.restricted(self.mask), hints_of_units, rng)
+        return NarrowedState(space, self.mask, inner)
 
     def propose(
         self, state: NarrowedState, rng: np.random.Generator
     ) -> tuple[NarrowedState, Proposal]:
         """Widen the masks of the strategy."""
         inner, proposal = self.strategy.propose(state.inner, rng)
-        widened = replace(proposal, masks=_widened(proposal.masks, self.kept))
+        widened = replace(proposal, masks=_widened(proposal.masks, self.mask))
         return replace(state, inner=inner), widened
 
     def observe(
         self, state: NarrowedState, proposal: Proposal, evaluations: Evaluations
     ) -> NarrowedState:
         """Pass on the columns of the units that are kept."""
-        kept = self.kept
-        own = replace(proposal, masks=proposal.masks[:, kept])
+        mask = self.mask
+        narrow = replace(proposal, masks=proposal.masks[:, mask])
         answers = replace(
             evaluations,
-            importances=evaluations.importances[:, kept],
-            used=evaluations.used[:, kept],
+            importances=evaluations.importances[:, mask],
+            used=evaluations.used[:, mask],
         )
-        return replace(state, inner=self.strategy.observe(state.inner, own, answers))
+        return replace(state, inner=self.strategy.observe(state.inner, narrow, answers))
 
     def finished(self, state: NarrowedState) -> bool:
         """Whether the strategy is complete."""
         return self.strategy.finished(state.inner)
 
 
-def _widened(masks: Bool, kept: Bool) -> Bool:
-    whole = np.zeros((len(masks), len(kept)), dtype=bool)
-    whole[:, kept] = masks
+def _widened(masks: Bool, mask: Bool) -> Bool:
+    whole = np.zeros((len(masks), len(mask)), dtype=bool)
+    whole[:, mask] = masks
     return whole

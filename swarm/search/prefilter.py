@@ -159,16 +159,18 @@ def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
     least, most = plan.bounds(space)
     importances, costs = _importances(problem, evaluator)
     orders = np.array([in_order(values, space) for values in importances])
-    known = {int((~space.forbidden).sum()): costs}
+    costs_by_size = {int((~space.forbidden).sum()): costs}
 
     def cost(size: int) -> float:
-        if size not in known:
-            known[size] = evaluator.fold_costs(first_units(orders, size), np.arange(n_folds))
-        return float(known[size].mean())
+        if size not in costs_by_size:
+            costs_by_size[size] = evaluator.fold_costs(
+                first_units(orders, size), np.arange(n_folds)
+            )
+        return float(costs_by_size[size].mean())
 
     size = golden_section(cost, least, most)
     mean = importances.mean(axis=0)
-    sizes = sorted(known)
+    sizes = sorted(costs_by_size)
     return Cut(
         kept=first_units(in_order(mean, space)[None, :], size)[0],
         importances=np.where(space.forbidden, 0.0, mean),
@@ -235,7 +237,7 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
         ]
         means = [each.mean(axis=1) for each in values]
         return np.array([space.by_unit(each, range(space.n_columns)) for each in means]), costs
-    record = evaluator.known.lookup(everything[:1])[0]
+    record = evaluator.evaluations.lookup(everything[:1])[0]
     if not np.isfinite(costs).all():
         raise ConfigError(
             "the model cannot be fitted on all features, by which prefilter ranks them "

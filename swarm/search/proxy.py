@@ -17,9 +17,9 @@ from swarm.errors import ConfigError, DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
-from swarm.search.asked import looked_up
 from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
+from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.strategies.operators.memory import shrink
 
@@ -61,11 +61,11 @@ def on_part_of_rows(problem: Problem, share: float, groups: Any = None) -> Probl
     drawn = rng.permutation(len(strata))
     by_stratum = drawn[np.argsort(strata[drawn], kind="stable")]
     sizes = np.bincount(strata)
-    own = strata[by_stratum]
+    stratum = strata[by_stratum]
     place = np.empty(len(strata))
-    rank = np.arange(len(strata)) - (np.cumsum(sizes) - sizes)[own]
+    rank = np.arange(len(strata)) - (np.cumsum(sizes) - sizes)[stratum]
     # Without an offset the first rows would be one of each stratum, however small it is.
-    place[by_stratum] = (rank + rng.random(len(sizes))[own]) / sizes[own]
+    place[by_stratum] = (rank + rng.random(len(sizes))[stratum]) / sizes[stratum]
     order = drawn[np.argsort(place[drawn], kind="stable")]
     n_chosen = 1 + int(np.searchsorted(np.cumsum(np.bincount(members)[order]), share * n_rows))
     rows = np.flatnonzero(np.isin(members, order[:n_chosen]))
@@ -112,8 +112,8 @@ def confirm(
     require("n_probes", n_probes, at_least=0, whole=True)
     best, best_cheap = best_subsets(result, guide, n_best)
     probes = probe_masks(result, n_probes)
-    asked = _costs(guide, probes)
-    masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, asked])
+    probe_costs = _costs(guide, probes)
+    masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, probe_costs])
     costs = _costs(evaluator, masks)
     if not np.isfinite(costs).any():
         raise EvaluationError(
@@ -121,9 +121,9 @@ def confirm(
             "model; check the failed fits"
         )
     rank = result.space.rank(masks, cheap)
-    kept = rank[first_of_equal(masks[rank])]
-    correlation = rank_correlation(asked, costs[len(best) :])
-    measured = Candidates.build(masks[kept], costs[kept], searched=cheap[kept])
+    rows = rank[first_of_equal(masks[rank])]
+    correlation = rank_correlation(probe_costs, costs[len(best) :])
+    measured = Candidates.build(masks[rows], costs[rows], searched=cheap[rows])
     return replace(result, measured=measured, correlation=correlation)
 
 
@@ -134,12 +134,12 @@ def best_subsets(
 
     Units that no fold model used are dropped, if that changes no model.
     """
-    space, asked = result.space, result.state.asked
+    space, requests = result.space, result.state.requests
     every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
-    masks = unpack_masks((key for key, folds in asked.items() if folds == every), space.n_units)
+    masks = unpack_masks((key for key, folds in requests.items() if folds == every), space.n_units)
     exact = evaluator.problem.exact_shrink
     costs, used = np.zeros(len(masks)), masks.copy() if exact else masks
-    for row, (_, record) in enumerate(looked_up(masks, evaluator.known)):
+    for row, (_, record) in enumerate(read_records(masks, evaluator.evaluations)):
         costs[row] = record.cost
         if exact:
             used[row] &= record.used.any(axis=0)
@@ -148,13 +148,13 @@ def best_subsets(
     allowed = np.isfinite(costs) & space.obeys(masks)
     masks, costs = masks[allowed], costs[allowed]
     rank = space.rank(masks, costs)
-    kept = rank[first_of_equal(masks[rank])[:n]]
-    return masks[kept], costs[kept]
+    rows = rank[first_of_equal(masks[rank])[:n]]
+    return masks[rows], costs[rows]
 
 
 def probe_masks(result: SearchResult, count: int) -> Bool:
     """Return at most `count` requested subsets within the constraints, evenly spread."""
-    masks = unpack_masks(result.state.asked, result.space.n_units)
+    masks = unpack_masks(result.state.requests, result.space.n_units)
     masks = masks[result.space.obeys(masks)]
     places = np.round(np.linspace(0, len(masks) - 1, min(count, len(masks)))).astype(np.int64)
     return masks[places]

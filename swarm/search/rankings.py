@@ -29,14 +29,14 @@ _N_TREES = 200
 _MOST_ROWS = 10_000
 
 
-def prefixes(problem: Problem, kept: Bool, seed: int) -> Candidates:
+def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
     """Return the first units of each ranking on all rows of a problem, without costs.
 
     Parameters
     ----------
     problem : Problem
         Any task with a target; else there is no ranking.
-    kept : bool (n_units,)
+    mask : bool (n_units,)
         Units that a search may select, such as those that a prefilter keeps.
     seed : int
         Of the trees, and of the rows that are drawn from a long table.
@@ -47,7 +47,7 @@ def prefixes(problem: Problem, kept: Bool, seed: int) -> Candidates:
         Distinct masks within the constraints, in the order of the rankings and of their sizes. They
         have up to half of the units, as more are hardly a selection; `origin` is the ranking.
     """
-    space = replace(problem.space, forbidden=problem.space.forbidden | ~kept)
+    space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
     sizes = _sizes(space)
     masks, origin = np.zeros((0, space.n_units), dtype=bool), list[str]()
     for name, importances in _importances(problem, ~space.forbidden, seed).items():

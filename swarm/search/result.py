@@ -117,22 +117,22 @@ class SearchResult:
         """
         members = self.state.strategy.members
         # Costs on the full model and on the cheaper one must not be mixed.
-        held = self.measured
-        if held is None:
-            held = Candidates.build(members.masks, members.costs)
-        held = held.take(self.space.obeys(held.masks))
-        held = held.take(self.space.rank(held.masks, held.costs))
+        table = self.measured
+        if table is None:
+            table = Candidates.build(members.masks, members.costs)
+        table = table.take(self.space.obeys(table.masks))
+        table = table.take(self.space.rank(table.masks, table.costs))
         if self.confirmation is not None:
             fresh = self.confirmation.candidates
-            held = fresh.take([self.confirmation.chosen]).append(fresh).append(held)
+            table = fresh.take([self.confirmation.chosen]).append(fresh).append(table)
         elif self.measured is None and members.answer is not None:
             # The result of the rule of the strategy itself, which may be of any size.
             answer = [members.answer]
             first = Candidates.build(members.masks[answer], members.costs[answer])
-            held = (first if np.isfinite(first.costs[0]) else self._best).append(held)
+            table = (first if np.isfinite(first.costs[0]) else self._best).append(table)
         elif self.measured is None:
-            held = self._best.append(held)
-        return held.distinct()
+            table = self._best.append(table)
+        return table.distinct()
 
     @property
     def _best(self) -> Candidates:
@@ -204,15 +204,15 @@ def _within(
         require("union_at_most", union_at_most, at_least=1, whole=True)
         limit = union_at_most
     widths = np.array([len(unit) for unit in space.units])
-    union, kept = masks[0], [0]
+    union, rows = masks[0], [0]
     for row in range(1, len(masks)):
-        if len(kept) == n:
+        if len(rows) == n:
             break
         wider = union | masks[row]
         if widths[wider].sum() <= limit:
             union = wider
-            kept.append(row)
-    return np.array(kept, dtype=np.intp)
+            rows.append(row)
+    return np.array(rows, dtype=np.intp)
 
 
 def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:

@@ -13,13 +13,13 @@ import numpy as np
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
-from swarm.search.asked import looked_up
 from swarm.search.budget import Counts
 from swarm.search.driver import Driver, OnEpoch, Step
 from swarm.search.fresh_folds import confirm_on_fresh_folds, measure_prefixes
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, cut_units
 from swarm.search.proxy import best_subsets, confirm
+from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
@@ -104,9 +104,9 @@ class Stages:
         plan, cut = self.search.confirmation, result.cut
         if plan is None or not plan.rankings or result.interrupted:
             return result
-        kept = ~result.space.forbidden if cut is None else cut.kept
+        mask = ~result.space.forbidden if cut is None else cut.kept
         try:
-            return measure_prefixes(result, self.full, kept, self.search.seed)
+            return measure_prefixes(result, self.full, mask, self.search.seed)
         except KeyboardInterrupt:
             return replace(result, cut_short="the confirmation")
 
@@ -176,12 +176,12 @@ def _salvaged(driver: Driver, evaluator: CrossValidation) -> SearchResult | None
     requested = driver.first_masks()
     requested = requested[first_of_equal(requested)]
     requested = requested[space.obeys(requested)]
-    records = looked_up(requested, evaluator.known)
+    records = read_records(requested, evaluator.evaluations)
     rows = [record.complete and not record.failed for _, record in records]
     complete, every = requested[rows], pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     state = replace(
         driver.start(),
-        asked=dict.fromkeys(pack_masks(complete), every),
+        requests=dict.fromkeys(pack_masks(complete), every),
         counts=Counts(len(complete), len(complete), len(complete) * evaluator.n_folds),
     )
     result = SearchResult(state, (), "interrupted", space)

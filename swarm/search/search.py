@@ -81,22 +81,22 @@ class Search:
 
     def with_own_hints(self) -> Search:
         """Drop the hints that the strategy does not need."""
-        own = {name: getattr(self.hints, name) for name in self.strategy.needs}
-        return replace(self, hints=Hints(**own))
+        hints = {name: getattr(self.hints, name) for name in self.strategy.needs}
+        return replace(self, hints=Hints(**hints))
 
-    def on_units(self, kept: Bool) -> Search:
-        """Return the search on the units of `kept` (n_units,), with their own hints."""
-        problem, space = self.problem, self.problem.space.restricted(kept)
+    def on_units(self, mask: Bool) -> Search:
+        """Return the search on the units of `mask` (n_units,), with their own hints."""
+        problem, space = self.problem, self.problem.space.restricted(mask)
         n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
         hints = prepare_hints(
-            problem.features.iloc[:, problem.space.positions(kept)],
+            problem.features.iloc[:, problem.space.positions(mask)],
             space,
             None if problem.task == "unsupervised" else problem.target,
             problem.task,
             n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
             needs=self.strategy.needs,
         )
-        return replace(self, strategy=Narrowed(self.strategy, kept, hints))
+        return replace(self, strategy=Narrowed(self.strategy, mask, hints))
 
     def first_units(self, count: int) -> Bool:
         """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
@@ -136,8 +136,8 @@ class Search:
     def shared_workers(self) -> Workers:
         """Create workers whose processes the evaluators of several problems share."""
         names = ("n_jobs", "backend", "address", "timeout")
-        given = {name: self.evaluation[name] for name in names if name in self.evaluation}
-        return Workers(self.problem, **given)
+        options = {name: self.evaluation[name] for name in names if name in self.evaluation}
+        return Workers(self.problem, **options)
 
     def driver(self, evaluator: Evaluator) -> Driver:
         """Create what runs the epochs on an evaluator."""

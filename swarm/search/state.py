@@ -23,7 +23,7 @@ class SearchState:
         None before the first finite cost.
     best_cost : float
     counts : Counts
-    asked : mapping of packed mask to packed folds
+    requests : mapping of packed mask to packed folds
         The folds of every mask that count towards the budget.
     fold_sums : float64 (n_folds,)
         Sums of fold costs over the rows that reached their incumbents. The folds with the highest
@@ -37,6 +37,6 @@ class SearchState:
     best_mask: Bool | None
     best_cost: float
     counts: Counts
-    asked: Mapping[bytes, int] = field(repr=False)
+    requests: Mapping[bytes, int] = field(repr=False)
     fold_sums: Float = field(repr=False)
     first_error: str | None = field(repr=False)

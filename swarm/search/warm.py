@@ -33,17 +33,17 @@ def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | N
     place = {name: position for position, name in enumerate(space.columns)}
     chosen = [{place[name] for name in subset if name in place} for subset in subsets]
     masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
-    kept = [mask for mask in masks if any(mask)]
-    return np.array(kept, dtype=bool) if kept else None
+    nonempty = [mask for mask in masks if any(mask)]
+    return np.array(nonempty, dtype=bool) if nonempty else None
 
 
-def read_warm(given: Any, columns: Sequence[str]) -> list[list[str]]:
+def read_warm(source: Any, columns: Sequence[str]) -> list[list[str]]:
     """Return the subsets of a features file, of masks, or of lists of names or positions."""
-    if isinstance(given, (str, os.PathLike)):
-        return load_subsets(os.fspath(given))
-    if not isinstance(given, Iterable):
-        raise ConfigError(f"warm must be a file, masks or lists of features, got {given!r}")
-    return [_names(subset, columns) for subset in given]
+    if isinstance(source, (str, os.PathLike)):
+        return load_subsets(os.fspath(source))
+    if not isinstance(source, Iterable):
+        raise ConfigError(f"warm must be a file, masks or lists of features, got {source!r}")
+    return [_names(subset, columns) for subset in source]
 
 
 def _names(subset: Any, columns: Sequence[str]) -> list[str]:

@@ -15,9 +15,9 @@ from swarm.errors import ConfigError
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
-from swarm.search.asked import asked_masks, looked_up
 from swarm.search.candidates import check_pick, pareto_front, pick
 from swarm.search.packing import first_of_equal
+from swarm.search.requests import read_records, requested_masks
 from swarm.search.result import SearchResult
 from swarm.search.state import SearchState
 from swarm.storage.archive import KnownEvaluations
@@ -56,7 +56,7 @@ class EvaluatedSubsets:
         Folds that the search did not need are omitted, so that the table does not depend on other
         searches. Picks are within the `bounds`, unless no such subset was measured.
         """
-        masks, needed = asked_masks(result, problem.n_folds)
+        masks, needed = requested_masks(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, evaluations)
         if problem.exact_shrink and result.state.strategy.members.answer is None:
             whole = np.isfinite(fold_costs).all(axis=1)
@@ -129,7 +129,9 @@ class EvaluatedSubsets:
         if problem.importance == "none":
             return importances
         wanted = {self.masks[row].tobytes(): row for row in rows}
-        for mask, record in looked_up(asked_masks(self.result, problem.n_folds)[0], evaluations):
+        for mask, record in read_records(
+            requested_masks(self.result, problem.n_folds)[0], evaluations
+        ):
             if record.complete and not record.failed:
                 # A subset without its unused units is in the archive under the proposed mask.
                 keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
@@ -187,7 +189,7 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
 def _costs(masks: Bool, needed: Bool, evaluations: KnownEvaluations) -> tuple[Float, Bool]:
     """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
-    for row, (mask, record) in enumerate(looked_up(masks, evaluations)):
+    for row, (mask, record) in enumerate(read_records(masks, evaluations)):
         fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
         used[row] = mask & record.used.any(axis=0)
     return fold_costs, used

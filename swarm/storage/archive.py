@@ -343,9 +343,9 @@ class KnownEvaluations:
     def lookup(self, masks: Bool) -> list[Record]:
         """Return the read-only record of each mask (n, n_units); `blank` for unknown ones."""
         keys = [mask_key(mask) for mask in masks]
-        known = {key: self._recall.get(key) for key in keys}
-        records = {key: record for key, record in known.items() if record is not None}
-        fresh = self._read([key for key, record in known.items() if record is None])
+        recall = {key: self._recall.get(key) for key in keys}
+        records = {key: record for key, record in recall.items() if record is not None}
+        fresh = self._read([key for key, record in recall.items() if record is None])
         for key, record in fresh.items():
             if self._is_final(record):
                 self._recall.keep(key, record)
@@ -363,13 +363,13 @@ class KnownEvaluations:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
                     _, record = decode(row, self._n_folds, self._n_units)
-                    known = records.get(row.mask)
-                    records[row.mask] = record if known is None else known.merge(record)
+                    earlier = records.get(row.mask)
+                    records[row.mask] = record if earlier is None else earlier.merge(record)
         return records
 
     def _is_final(self, record: Record) -> bool:
         """Whether further rows cannot change the record."""
-        if record.error is not None or not record.known.all() or record.failed:
+        if record.error is not None or not record.has_cost.all() or record.failed:
             return False
         return not self._late_importances or not np.isnan(record.importances).any()
 

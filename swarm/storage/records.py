@@ -43,14 +43,14 @@ class Record:
         )
 
     @property
-    def known(self) -> Bool:
+    def has_cost(self) -> Bool:
         """Which folds were trained: bool (n_folds,)."""
         return ~np.isnan(self.fold_costs)
 
     @property
     def complete(self) -> bool:
         """Whether the cost is known: every fold was trained, or one failed."""
-        return bool(self.known.all()) or self.failed
+        return bool(self.has_cost.all()) or self.failed
 
     @property
     def failed(self) -> bool:
@@ -80,7 +80,7 @@ class Record:
 
     def merge(self, other: Record) -> Record:
         """Add the results of `other` for the same mask; known values take precedence."""
-        new = other.known & ~self.known
+        new = other.has_cost & ~self.has_cost
         fresh = np.isnan(self.importances).any(axis=1, keepdims=True)
         return Record(
             np.where(new, other.fold_costs, self.fold_costs),
@@ -120,13 +120,13 @@ def mask_key(mask: Bool) -> bytes:
 
 def encode(mask: Bool, record: Record) -> dict[str, Any]:
     """Return the row of a mask (n_units,): values of known folds and selected units only."""
-    known = record.known
+    has_cost = record.has_cost
     explained = ~np.isnan(record.importances).any(axis=1)
     return {
         "mask": mask_key(mask),
-        "folds": np.packbits(known).tobytes(),
-        "fold_costs": record.fold_costs[known].astype("<f8").tobytes(),
-        "used": np.packbits(record.used[known][:, mask]).tobytes(),
+        "folds": np.packbits(has_cost).tobytes(),
+        "fold_costs": record.fold_costs[has_cost].astype("<f8").tobytes(),
+        "used": np.packbits(record.used[has_cost][:, mask]).tobytes(),
         "importance_folds": np.packbits(explained).tobytes(),
         "importances": record.importances[explained][:, mask].astype("<f8").tobytes(),
         "seconds": record.seconds,
@@ -138,17 +138,17 @@ def encode(mask: Bool, record: Record) -> dict[str, Any]:
 def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
     """Return the mask (n_units,) of a row and its record, whose arrays may be read-only."""
     mask = _mask(row.mask, n_units)
-    known = _unpack(row.folds, n_folds)
+    has_cost = _unpack(row.folds, n_folds)
     explained = _unpack(row.importance_folds, n_folds)
     size = int(mask.sum())
     fold_costs = np.full(n_folds, np.nan)
-    fold_costs[known] = np.frombuffer(row.fold_costs, dtype="<f8")
-    flags = _unpack(row.used, int(known.sum()) * size)
-    if known.all() and flags.all():
+    fold_costs[has_cost] = np.frombuffer(row.fold_costs, dtype="<f8")
+    flags = _unpack(row.used, int(has_cost.sum()) * size)
+    if has_cost.all() and flags.all():
         used = np.broadcast_to(mask, (n_folds, n_units))
     else:
         used = np.zeros((n_folds, n_units), dtype=bool)
-        used[np.ix_(known, mask)] = flags.reshape(-1, size)
+        used[np.ix_(has_cost, mask)] = flags.reshape(-1, size)
     importances: Float = np.broadcast_to(np.nan, (n_folds, n_units))
     if explained.any():
         importances = importances.copy()

@@ -104,8 +104,8 @@ class AntColony(Strategy):
 
 def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
     """Include each unit with probability ``trail[1] / (trail[0] + trail[1])``; not repaired."""
-    taken: Bool = rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
-    return taken
+    masks: Bool = rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
+    return masks
 
 
 def deposit(
@@ -114,7 +114,7 @@ def deposit(
     """Evaporate the trail (2, n_units), and deposit pheromone on the decisions of the ants."""
     # tau = (1 - evaporation) tau + evaporation tau_max sum of weights, clipped to the bounds;
     # weights (n,) have a sum of 1.
-    taken = (masks * weight[:, None]).sum(axis=0)
-    marks = np.stack([weight.sum() - taken, taken])
+    share = (masks * weight[:, None]).sum(axis=0)
+    marks = np.stack([weight.sum() - share, share])
     lowest, highest = bounds
     return np.clip((1.0 - evaporation) * trail + evaporation * highest * marks, lowest, highest)

@@ -151,8 +151,8 @@ def loyalty(costs: Float) -> Float:
 def recruitment(costs: Float, loyal: Bool) -> Float:
     """Probability (n,) that an uncommitted bee follows each of the loyal ones (equation 6)."""
     finite = np.isfinite(costs)
-    known = costs[finite]
-    if known.size and known.min() >= 0.0 and known.max() <= 1.0:
+    finite_costs = costs[finite]
+    if finite_costs.size and finite_costs.min() >= 0.0 and finite_costs.max() <= 1.0:
         quality = 1.0 - np.where(finite, costs, 1.0)
     else:
         quality = loyalty(costs)

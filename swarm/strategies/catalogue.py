@@ -146,9 +146,9 @@ def registry() -> Mapping[str, type[Strategy]]:
 def strategy_class(strategy: str | Strategy) -> type[Strategy]:
     """Class of a strategy, or of a name; ConfigError, with a suggestion, if it is unknown."""
     if isinstance(strategy, str):
-        known = registry()
-        check_known("strategy", strategy, known)
-        return known[strategy]
+        strategies = registry()
+        check_known("strategy", strategy, strategies)
+        return strategies[strategy]
     if isinstance(strategy, type):
         raise ConfigError(
             f"strategy must be a name or an object, got the class {strategy.__name__}; "
@@ -167,7 +167,7 @@ def name_of(strategy: str | Strategy) -> str:
     if isinstance(strategy, str):
         return strategy
     made_by = type(strategy)
-    return next((name for name, known in STRATEGIES.items() if known is made_by), made_by.__name__)
+    return next((name for name, cls in STRATEGIES.items() if cls is made_by), made_by.__name__)
 
 
 def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -> Strategy:
@@ -186,20 +186,20 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
         If the strategy or a parameter is unknown (the message suggests the nearest name), or a
         value is out of range.
     """
-    made_by, given = strategy_class(strategy), dict(params or {})
+    made_by, values = strategy_class(strategy), dict(params or {})
     fields = [field.name for field in dataclasses.fields(made_by)]  # type: ignore[arg-type]
-    for key in given:
+    for key in values:
         if key not in fields:
             raise ConfigError(
                 f"unknown parameter {key!r} of strategy {name_of(strategy)!r} "
                 f"(it has {', '.join(fields) or 'none'}){nearest(key, fields)}"
             )
-    if isinstance(strategy, Strategy) and not given:
+    if isinstance(strategy, Strategy) and not values:
         return strategy
     try:
         if isinstance(strategy, Strategy):
-            return dataclasses.replace(strategy, **given)  # type: ignore[type-var]
-        return made_by(**given)
+            return dataclasses.replace(strategy, **values)  # type: ignore[type-var]
+        return made_by(**values)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"strategy {name_of(strategy)!r} cannot be created: {error}") from error
 

@@ -40,6 +40,6 @@ class ErrorRatePso(ContinuousSwarmStrategy):
         uniform = rng.random((self.n_particles, space.n_units))
         drawn = space.repair(uniform > self.threshold, rng)
         masks = warm_first(drawn, hints.warm, space, rng)
-        kept = (masks == (uniform > self.threshold)).all(axis=1)
-        position = np.where(kept[:, None], uniform, coordinates(masks, self.threshold, rng))
+        is_unchanged = (masks == (uniform > self.threshold)).all(axis=1)
+        position = np.where(is_unchanged[:, None], uniform, coordinates(masks, self.threshold, rng))
         return self.settle(space, masks, position)

@@ -130,12 +130,12 @@ def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
     n_fixed = int(space.fixed.sum())
     masks: list[Bool] = []
     for size in range(space.min_size - n_fixed, space.max_size - n_fixed + 1):
-        there = comb(len(free), size)
-        if start >= there:
-            start -= there
+        n_of_size = comb(len(free), size)
+        if start >= n_of_size:
+            start -= n_of_size
             continue
         chosen = _combination(len(free), size, start)
-        for _ in range(min(there - start, count - len(masks))):
+        for _ in range(min(n_of_size - start, count - len(masks))):
             mask = space.fixed.copy()
             mask[free[chosen]] = True
             masks.append(mask)

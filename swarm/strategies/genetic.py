@@ -101,9 +101,9 @@ class Genetic(Strategy):
         self, state: Population, proposal: Proposal, evaluations: Evaluations
     ) -> Population:
         """Form the next generation from the survivors and the children, best first."""
-        old, kept = state.memory, state.survivors
-        masks = np.vstack([old.masks[kept], proposal.masks])
-        costs = np.concatenate([old.costs[kept], evaluations.costs])
-        importances = np.vstack([old.importances[kept], evaluations.importances])
+        old, survivors = state.memory, state.survivors
+        masks = np.vstack([old.masks[survivors], proposal.masks])
+        costs = np.concatenate([old.costs[survivors], evaluations.costs])
+        importances = np.vstack([old.importances[survivors], evaluations.importances])
         order = np.lexsort((masks.sum(axis=1), costs))
         return replace(state, memory=Memory(masks[order], costs[order], importances[order]))

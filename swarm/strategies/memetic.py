@@ -136,5 +136,5 @@ def survivors(population: Memory, children: Memory | None, count: int) -> Memory
     first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
     again = np.ones(len(order), dtype=bool)
     again[first] = False
-    kept = order[np.argsort(again, kind="stable")[:count]]
-    return Memory(masks[kept], costs[kept], importances[kept])
+    rows = order[np.argsort(again, kind="stable")[:count]]
+    return Memory(masks[rows], costs[rows], importances[rows])

@@ -135,14 +135,14 @@ class MultiLabelAnts(Strategy):
         masks = np.tile(space.fixed, (self.n_ants, 1))
         # An ant starts at a random unit, a fixed one if there are any.
         first = space.fixed if masks.any() else ~space.forbidden
-        here = _roulette(np.tile(first, (len(ants), 1)), rng)
-        masks[ants, here] = True
+        start = _roulette(np.tile(first, (len(ants), 1)), rng)
+        masks[ants, start] = True
         n_steps = max(0, int((size - masks.sum(axis=1)).max()))
         draws = rng.random((n_steps, 2, self.n_ants))
         greedy, turns = draws[:, 0] < self.q0, draws[:, 1]
         walk(
             masks,
-            here,
+            start,
             size=size,
             allowed=~space.forbidden,
             pheromone=state.pheromone,

@@ -178,15 +178,15 @@ class MultiSwarm(Strategy):
         waiting = np.zeros(len(owner), dtype=bool)
         if not evaluations.exact_shrink:
             # Only new pbests are shrunk.
-            held = np.isfinite(state.memory.costs[owner])
-            again = held & (state.memory.masks[owner] == masks).all(axis=1)
+            has_pbest = np.isfinite(state.memory.costs[owner])
+            again = has_pbest & (state.memory.masks[owner] == masks).all(axis=1)
             won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
             waiting = won & ~again & (smaller != masks).any(axis=1)
         return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
 
     def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
-        due = self.regroup_every > 0 and state.epoch % self.regroup_every == 0
-        if not due or self.n_swarms == 1:
+        regroups = self.regroup_every > 0 and state.epoch % self.regroup_every == 0
+        if not regroups or self.n_swarms == 1:
             return state
         return replace(state, group=rng.permutation(state.group))
 

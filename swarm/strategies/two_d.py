@@ -278,13 +278,13 @@ def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator)
     # One random unit is always learned from another particle; the source (Liang et al. 2006)
     # requires it only of a particle that would otherwise learn from itself alone.
     n = len(memory.costs)
-    own = np.broadcast_to(np.arange(n)[:, None], (n, n_units))
+    particle = np.broadcast_to(np.arange(n)[:, None], (n, n_units))
     drawn = rng.integers(0, max(1, n - 1), size=(2, n, n_units))
     # Skipping the particle itself keeps the draw uniform over the others.
-    first, second = np.minimum(drawn + (drawn >= own), n - 1)
+    first, second = np.minimum(drawn + (drawn >= particle), n - 1)
     rank = np.empty(n, dtype=np.int64)
     rank[np.lexsort((memory.masks.sum(axis=1), memory.costs))] = np.arange(n)
     winner = np.where(rank[first] <= rank[second], first, second)
     learns = rng.random((n, n_units)) < learning_probability(n)[:, None]
     learns[np.arange(n), rng.integers(0, n_units, size=n)] = True
-    return np.where(learns, winner, own)
+    return np.where(learns, winner, particle)

@@ -108,8 +108,8 @@ class StrategyContract:
 
     def test_it_starts_with_the_hints_it_needs_and_no_others(self) -> None:
         strategy, space = self.strategy, plain_space(9)
-        given = vars(hints_for(space))
-        needed = Hints(**{hint: given[hint] for hint in strategy.needs})
+        hints = vars(hints_for(space))
+        needed = Hints(**{hint: hints[hint] for hint in strategy.needs})
         strategy.start(space, needed, np.random.default_rng(0))
         for hint in strategy.needs:
             lacking = dataclasses.replace(needed, **{hint: None})
@@ -137,15 +137,15 @@ class StrategyContract:
         evaluator, strategy = planted(space), self.strategy
         untouched = snapshot(hints)
         state = strategy.start(space, hints, np.random.default_rng(0))
-        kept = []
+        snapshots = []
         for epoch in range(5):
             moved, proposal = strategy.propose(state, np.random.default_rng(epoch))
             answers = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
             things = (state, moved, proposal, answers)
-            kept += [(thing, snapshot(thing)) for thing in things]
+            snapshots += [(thing, snapshot(thing)) for thing in things]
             state = strategy.observe(moved, proposal, answers)
         assert snapshot(hints) == untouched
-        assert all(snapshot(thing) == taken for thing, taken in kept)
+        assert all(snapshot(thing) == before for thing, before in snapshots)
 
     def test_states_are_frozen_dataclasses_of_read_only_arrays(self) -> None:
         for step in drive(self.strategy, planted(plain_space(8)), epochs=3):
@@ -175,7 +175,7 @@ class StrategyContract:
 
     def test_importances_that_it_does_not_declare_change_nothing(self) -> None:
         evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
-        silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, known={})
+        silent = dataclasses.replace(evaluator, importances=False, unused_below=-1.0, records={})
         runs = [
             everything(make_driver(self.strategy, e, epochs=8).run()) for e in (evaluator, silent)
         ]
@@ -236,7 +236,7 @@ class StrategyContract:
     def test_a_replay_from_the_archive_is_the_same_run_without_a_fit(self) -> None:
         first = planted(plain_space(12))
         whole = make_driver(self.strategy, first, epochs=8).run()
-        second = dataclasses.replace(planted(plain_space(12)), known=first.known)
+        second = dataclasses.replace(planted(plain_space(12)), records=first.records)
         replay = make_driver(self.strategy, second, epochs=8).run()
         assert second.fits == 0
         assert first.fits > 0

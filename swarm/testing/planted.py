@@ -49,7 +49,7 @@ class Planted:
         Only correct if unused units have a weight of exactly 0.
     fails, undefined : callable
         Predicates of masks whose fit on the last fold raises, and of masks whose cost is NaN.
-    known : dict
+    records : dict
         The archive. Pass it to another evaluator to resume a search.
     interrupt_after : int, optional
         Raise KeyboardInterrupt after this many trained folds.
@@ -64,7 +64,7 @@ class Planted:
     exact_shrink: bool = True
     fails: Callable[[Bool], bool] = _never
     undefined: Callable[[Bool], bool] = _never
-    known: dict[bytes, Record] = field(default_factory=dict)
+    records: dict[bytes, Record] = field(default_factory=dict)
     interrupt_after: int | None = None
     fits: int = 0
     n_folds: int = field(init=False)
@@ -86,14 +86,14 @@ class Planted:
         bounds = incumbents if self.pruning else np.full(len(masks), np.inf)
         limits = limits_of(bounds)
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
-        asked: dict[bytes, float] = {}
+        limit_of: dict[bytes, float] = {}
         for key, limit in zip(keys, limits.tolist(), strict=True):
-            asked[key] = max(limit, asked.get(key, -np.inf))
-        before, hits = self.fits, len(asked)
+            limit_of[key] = max(limit, limit_of.get(key, -np.inf))
+        before, hits = self.fits, len(limit_of)
         for mask, key in zip(masks, keys, strict=True):
-            if key in asked:
-                hits -= self._train(mask, key, fold_order, asked.pop(key))
-        rows = [self.known[key] for key in keys]
+            if key in limit_of:
+                hits -= self._train(mask, key, fold_order, limit_of.pop(key))
+        rows = [self.records[key] for key in keys]
         fold_costs = np.array([row.fold_costs for row in rows])
         cost = costs_of(fold_costs)
         cost[np.isnan(cost)] = np.inf
@@ -121,13 +121,13 @@ class Planted:
         """Train the folds that the mask needs, in order; return whether there were any."""
         trained = False
         blank = Record.unknown(self.n_folds, len(mask))
-        record = self.known.setdefault(key, blank)
+        record = self.records.setdefault(key, blank)
         while (fold := next_fold(record.fold_costs, fold_order, limit)) is not None:
             if self.fits == self.interrupt_after:
                 raise KeyboardInterrupt
             self.fits += 1
             trained = True
-            record = self.known[key] = record.merge(self._fit(mask, fold))
+            record = self.records[key] = record.merge(self._fit(mask, fold))
         return trained
 
     def _fit(self, mask: Bool, fold: int) -> Record:

@@ -220,7 +220,7 @@ def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
         ("multilabel", "average_precision"): precision_areas,
         ("multiclass", "roc_auc_ovr"): roc_areas,
     }.get((truth.task, name))
-    return None if area is None else lambda *given: _mean_area(area, *given)
+    return None if area is None else lambda *parts: _mean_area(area, *parts)
 
 
 def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: Int | Float) -> Float:

@@ -71,12 +71,14 @@ def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances:
     best_importances = memory.importances.copy()
     size = masks.sum(axis=1)
     for turn in _turns(owner):
-        who = owner[turn]
-        better = improves(costs[turn], size[turn], best_costs[who], best_masks[who].sum(axis=1))
-        won, who = turn[better], who[better]
-        best_masks[who] = masks[won]
-        best_costs[who] = costs[won]
-        best_importances[who] = importances[won]
+        particle = owner[turn]
+        better = improves(
+            costs[turn], size[turn], best_costs[particle], best_masks[particle].sum(axis=1)
+        )
+        won, particle = turn[better], particle[better]
+        best_masks[particle] = masks[won]
+        best_costs[particle] = costs[won]
+        best_importances[particle] = importances[won]
     return Memory(best_masks, best_costs, best_importances)
 
 
@@ -91,11 +93,11 @@ def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
     """Drop the units that no fold model used, but keep the first of them up to `min_size`."""
     # Source: the description of multi-swarm BPSO (docs/sources.md), section 1: "the updated
     # position (subset) will only include the features that were actually used by the model".
-    kept: Bool = masks & (used | space.fixed)
-    missing = np.minimum(masks.sum(axis=1), space.min_size) - kept.sum(axis=1)
-    spare = masks & ~kept
-    kept |= spare & (np.cumsum(spare, axis=1) <= missing[:, None])
-    return kept
+    smaller: Bool = masks & (used | space.fixed)
+    missing = np.minimum(masks.sum(axis=1), space.min_size) - smaller.sum(axis=1)
+    spare = masks & ~smaller
+    smaller |= spare & (np.cumsum(spare, axis=1) <= missing[:, None])
+    return smaller
 
 
 def _turns(owner: Int) -> list[Int]:

@@ -62,9 +62,9 @@ def answer_sizes(
             f"size {hi} is below the {fixed} fixed units; choose a larger size or fix fewer units"
         )
     if hi < space.min_size or lo > space.max_size:
-        asked = f"{lo}" if lo == hi else f"{lo} to {hi}"
+        sizes = f"{lo}" if lo == hi else f"{lo} to {hi}"
         raise SpaceError(
-            f"size {asked} is outside min_size {space.min_size} to max_size {space.max_size}; "
+            f"size {sizes} is outside min_size {space.min_size} to max_size {space.max_size}; "
             "change one of them"
         )
     return max(lo, space.min_size), min(hi, space.max_size)
@@ -150,9 +150,9 @@ class SequentialState:
         """The best set of each size that the result may have, and the index of the result."""
         rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
         costs, answer = self.costs[rows], None
-        here = np.flatnonzero(self.sizes[rows] == self.mask.sum())
-        if self.strategy.tol is not None and len(here):
-            answer = int(here[0]) if np.isfinite(costs[here[0]]) else None
+        rows_of_size = np.flatnonzero(self.sizes[rows] == self.mask.sum())
+        if self.strategy.tol is not None and len(rows_of_size):
+            answer = int(rows_of_size[0]) if np.isfinite(costs[rows_of_size[0]]) else None
         elif np.isfinite(costs).any():
             is_parsimonious = self.strategy.size == "parsimonious"
             errors = self.errors[rows] if is_parsimonious else np.zeros(len(costs))
@@ -173,8 +173,8 @@ class SequentialState:
     @property
     def limit(self) -> float:
         """The cost that a conditional step has to beat."""
-        known = self.best_cost(int(self.mask.sum()) + self.strategy.back)
-        return min(known, self.cost) if self.strategy.must_beat == "current" else known
+        best = self.best_cost(int(self.mask.sum()) + self.strategy.back)
+        return min(best, self.cost) if self.strategy.must_beat == "current" else best
 
     def best_cost(self, size: int) -> float:
         """Cost of the best known set of a size."""

@@ -70,10 +70,10 @@ def update_velocity(
     # v = w v + c1 r1 (pbest - x) + c2 r2 (leader - x), clamped to the bound, with r1 and r2 uniform
     # in [0, 1), drawn for every particle and unit.
     # Source: Kennedy and Eberhart (1997); Hafiz et al. (2018), equation 2.
-    here = position.astype(np.float64)
+    x = position.astype(np.float64)
     r1 = rng.random(velocity.shape)
     r2 = rng.random(velocity.shape)
-    to_pbest, to_leader = weights.c1 * r1 * (pbest - here), weights.c2 * r2 * (leader - here)
+    to_pbest, to_leader = weights.c1 * r1 * (pbest - x), weights.c2 * r2 * (leader - x)
     moved = weights.inertia * velocity + to_pbest + to_leader
     return np.clip(moved, -weights.velocity_bound, weights.velocity_bound)
 

@@ -29,7 +29,7 @@ def _first_of_highest(values: Float) -> int:  # pragma: no cover
 @njit(nogil=True, cache=True)
 def walk(
     masks: Bool,  # (n_ants, n_units), units visited so far
-    here: Int,  # (n_ants,), unit where each ant is
+    start: Int,  # (n_ants,), unit where each ant is
     size: Int,  # (n_ants,)
     allowed: Bool,  # (n_units,)
     pheromone: Float,  # (n_units,), positive
@@ -39,7 +39,7 @@ def walk(
 ) -> None:  # pragma: no cover
     """Extend the mask of each ant to its size, or to all allowed units, in place."""
     # The pseudo-random-proportional rule of Dorigo and Gambardella (1997): the unit of the highest
-    # pheromone * heuristic[here] where the step is greedy, else one drawn in proportion to it.
+    # pheromone * heuristic[at] where the step is greedy, else one drawn in proportion to it.
     n_units = masks.shape[1]
     # All units in their order, with zeros for those that are out of reach: faster than a list of
     # the others, whose positions would have to be looked up.
@@ -52,7 +52,7 @@ def walk(
             n_visited += masks[ant, unit]
             n_open += is_open
             open_pheromone[unit] = pheromone[unit] if is_open else 0.0
-        at = here[ant]
+        at = start[ant]
         for step in range(min(size[ant] - n_visited, n_open)):
             if greedy[step, ant]:
                 for unit in range(n_units):

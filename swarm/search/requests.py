@@ -1,4 +1,4 @@
-"""The evaluations that a search asked for, whichever search trained them."""
+"""The evaluations that a search requested, whichever search trained them."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _MOST_MASKS = 500
 _MOST_BYTES = 1 << 26
 
 
-def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
-    """Return the masks (n, n_units) that a search asked for, and the folds that each needed.
+def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
+    """Return the masks (n, n_units) that a search requested, and the folds that each needed.
 
     After a search on a proxy, these are the subsets that were measured on the full problem. Those
     of rankings follow at the end.
@@ -29,9 +29,9 @@ def asked_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         masks = result.measured.masks
         needed = np.ones((len(masks), n_folds), dtype=bool)
     else:
-        asked = result.state.asked
-        masks = unpack_masks(asked, result.space.n_units)
-        needed = unpack_folds(asked.values(), n_folds)
+        requests = result.state.requests
+        masks = unpack_masks(requests, result.space.n_units)
+        needed = unpack_folds(requests.values(), n_folds)
     return (masks, needed) if result.prefixes is None else _with(masks, needed, result.prefixes)
 
 
@@ -43,39 +43,39 @@ def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:
     return np.vstack([masks, also]), np.vstack([needed, every])
 
 
-def looked_up(masks: Bool, known: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
+def read_records(masks: Bool, evaluations: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
-    blank = known.blank
+    blank = evaluations.blank
     record_bytes = blank.importances.nbytes + blank.used.nbytes
     step = max(1, min(_MOST_MASKS, _MOST_BYTES // record_bytes))
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
-        yield from zip(chunk, known.lookup(chunk), strict=True)
+        yield from zip(chunk, evaluations.lookup(chunk), strict=True)
 
 
-def asked_evaluations(
-    result: SearchResult, known: KnownEvaluations
+def requested_evaluations(
+    result: SearchResult, evaluations: KnownEvaluations
 ) -> Iterator[tuple[Bool, Record]]:
-    """Yield the masks that a search asked for, in order, and their records.
+    """Yield the masks that a search requested, in order, and their records.
 
     Subsets that only the confirmation evaluated follow at the end. Folds that the search did not
     need are left out, so that the records depend on the search alone.
     """
-    masks, needed = asked_masks(result, len(known.blank.fold_costs))
+    masks, needed = requested_masks(result, len(evaluations.blank.fold_costs))
     if result.confirmation is not None:
         # Its candidates need not be masks of the search, such as the units that many share.
         masks, needed = _with(masks, needed, result.confirmation.candidates)
-    for (mask, record), folds in zip(looked_up(masks, known), needed, strict=True):
-        if (record.known & folds).any():
+    for (mask, record), folds in zip(read_records(masks, evaluations), needed, strict=True):
+        if (record.has_cost & folds).any():
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))
 
 
-def training_seconds(asked: Mapping[bytes, int], known: KnownEvaluations) -> float:
+def training_seconds(requests: Mapping[bytes, int], evaluations: KnownEvaluations) -> float:
     """Sum the seconds of the folds that a search needed, whichever search trained them."""
-    masks = unpack_masks(asked, known.blank.used.shape[1])
+    masks = unpack_masks(requests, evaluations.blank.used.shape[1])
     total = 0.0
-    for (_, record), folds in zip(looked_up(masks, known), asked.values(), strict=True):
-        trained = int(record.known.sum())
+    for (_, record), folds in zip(read_records(masks, evaluations), requests.values(), strict=True):
+        trained = int(record.has_cost.sum())
         if trained:
             total += record.seconds * min(1.0, folds.bit_count() / trained)
     return total
