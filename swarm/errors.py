@@ -20,7 +20,7 @@ import difflib
 from collections.abc import Collection, Iterable
 
 # Longer lists of names are cut.
-_MOST_LISTED, _FEW = 40, 10
+_MOST_LISTED, _FEW_NAMES = 40, 10
 
 
 class SwarmError(Exception):
@@ -76,5 +76,5 @@ def check_known(
     hint = nearest(str(name), names)
     if len(names) <= _MOST_LISTED:
         raise error(f"unknown {what} {name!r} (there are {', '.join(names)}){hint}")
-    few = f"; there are {', '.join(list(names)[:_FEW])} and {len(names) - _FEW} more"
+    few = f"; there are {', '.join(list(names)[:_FEW_NAMES])} and {len(names) - _FEW_NAMES} more"
     raise error(f"unknown {what} {name!r}{hint or few}")

@@ -17,7 +17,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.statistics.lowest import lowest
 
 # Memory for the distances of one block of rows.
-_BLOCK_BYTES = 2**26
+_DISTANCE_BYTES = 2**26
 
 
 class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -124,7 +124,7 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Count the nearest training rows that have each label: int (n_rows, n_labels)."""
         counts = np.empty((len(rows), self.labels_.shape[1]), dtype=np.int64)
         labels = self.labels_.astype(np.float64)
-        step = max(1, _BLOCK_BYTES // (8 * len(self.rows_)))
+        step = max(1, _DISTANCE_BYTES // (8 * len(self.rows_)))
         for start in range(0, len(rows), step):
             # Not by a matrix product: its rounding would break ties between equal distances.
             distance = cdist(rows[start : start + step], self.rows_, "sqeuclidean")

@@ -86,7 +86,7 @@ def test_predictions_are_those_of_the_paper_ties_included(values: int, k: int, s
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     X, Y = drawn(3, 50, 4)
     whole = MLkNN(5).fit(X, Y).predict_proba(X)
-    monkeypatch.setattr("swarm.multilabel._BLOCK_BYTES", 8 * 50 * 7)
+    monkeypatch.setattr("swarm.multilabel._DISTANCE_BYTES", 8 * 50 * 7)
     assert np.array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
 
 

@@ -36,7 +36,7 @@ _OBJECTIVES = {
 }
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 # Memory of a worker for copies of the data; for larger data, training dominates anyway.
-_MOST_BYTES = 2**28
+_MOST_DATASET_BYTES = 2**28
 
 _paths: WeakKeyDictionary[Problem, Boosted | None] = WeakKeyDictionary()
 _making = threading.Lock()
@@ -71,7 +71,7 @@ def _allows(problem: Problem) -> bool:
         and not problem.fit_params
         # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
-        and features.size * 8 <= _MOST_BYTES
+        and features.size * 8 <= _MOST_DATASET_BYTES
         and all(_is_plain(dtype) for dtype in features.dtypes)
         and _targets_pass(problem)
     )
@@ -156,7 +156,7 @@ class Boosted:
         # Feature bundling may lose values, under the same conditions that make a shrink inexact.
         self._shares = (
             params["subsample_for_bin"] >= len(all_rows)
-            and stored <= _MOST_BYTES
+            and stored <= _MOST_DATASET_BYTES
             and (problem.exact_shrink or shrinks_exactly(model, problem.features))
         )
         # Datasets of one column each, by fold and column.

@@ -31,7 +31,7 @@ from swarm.storage.records import Record
 # Fold number of the model on all rows.
 REFIT = -1
 # A cost may be below its lower bound by rounding.
-_MARGIN = 1e-10
+_COST_ROUNDING = 1e-10
 T = TypeVar("T")
 Watch = Callable[[int], AbstractContextManager[None]]
 
@@ -67,7 +67,7 @@ class InvalidCost:
 
 def lowest_cost(problem: Problem) -> float:
     """Return the lower bound of the cost of a fold, with a margin for rounding."""
-    return -_MARGIN if problem.scoring.bounded else -np.inf
+    return -_COST_ROUNDING if problem.scoring.bounded else -np.inf
 
 
 def _unwatched(fold: int) -> AbstractContextManager[None]:

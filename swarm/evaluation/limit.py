@@ -12,14 +12,14 @@ from swarm.arrays import Bool, Float, Int
 from swarm.storage.records import Record
 
 # Sums in another order differ in the last digits; this tolerance keeps ties below the limit.
-_MARGIN = 1e-10
+_TIE_TOLERANCE = 1e-10
 
 
 def limits_of(incumbents: Float) -> Float:
     """Return the limits of masks with these incumbents (n,); ties stay below despite rounding."""
     finite = np.where(np.isfinite(incumbents), incumbents, 0.0)
     with np.errstate(over="ignore"):
-        limits: Float = incumbents + _MARGIN * np.maximum(1.0, np.abs(finite))
+        limits: Float = incumbents + _TIE_TOLERANCE * np.maximum(1.0, np.abs(finite))
     return limits
 
 

@@ -31,7 +31,7 @@ _ROUNDS = {
     *("n_estimators", "max_iter", "num_iterations", "num_iteration", "n_iter", "num_tree"),
     *("num_trees", "num_round", "num_rounds", "nrounds", "num_boost_round"),
 }
-_FEW = 10
+_FEW_ROUNDS = 10
 # Time for a process to start and to import its libraries, before the fit begins.
 _START_SECONDS = 120.0
 
@@ -107,9 +107,9 @@ def _with_few_rounds(estimator: Any) -> Any | None:
     from sklearn.base import clone
 
     long = {
-        name: _FEW
+        name: _FEW_ROUNDS
         for name, value in estimator.get_params(deep=True).items()
-        if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW
+        if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW_ROUNDS
     }
     return clone(estimator).set_params(**long) if long else None
 

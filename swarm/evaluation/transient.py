@@ -12,14 +12,14 @@ from swarm.errors import TransientError, describe
 T = TypeVar("T")
 _ATTEMPTS = 3
 # A missing package or file is no property of a subset either, and can be put right.
-_KINDS = (OSError, ImportError, BrokenExecutor, TransientError)
+_TRANSIENT = (OSError, ImportError, BrokenExecutor, TransientError)
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether an error, or its explicit cause, may be absent from another attempt."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, _KINDS) or is_out_of_memory(seen):
+        if isinstance(seen, _TRANSIENT) or is_out_of_memory(seen):
             return True
         seen = seen.__cause__
     return False

@@ -18,20 +18,20 @@ from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_table
 from swarm.problem.problem import Problem
 
 # If two decisions are closer than this share of the largest, a fitted model decides.
-_MARGIN = 1e-7
+_DECISION_MARGIN = 1e-7
 # With a higher condition number, solvers differ by more than the tolerance.
 _WORST = 1e7
 # The coefficient of a column that changes predictions by less than this share is rounding.
-_MARGIN_OF_USE = 1e-9
+_USE_MARGIN = 1e-9
 # The solver ``svd`` treats singular values up to 1e-15 as zero, regardless of the units.
 _SHORTEST = 1e-20
 # Farther from zero than this many standard deviations, values lose digits, and the result depends
 # on the order of summation.
 _FARTHEST = 1e5
 # Means of integers up to this limit are exact.
-_LARGEST = 2.0**30
+_LARGEST_EXACT_MEAN = 2.0**30
 # Memory limit for the systems of all folds.
-_MOST_BYTES = 2**29
+_MOST_SYSTEM_BYTES = 2**29
 
 
 @dataclass(frozen=True)
@@ -167,13 +167,13 @@ class LinearPath:
             gap = two[:, 1] - two[:, 0]
         assert self._costs.classes is not None
         codes = np.searchsorted(self._costs.classes, system.classes)
-        return codes[labels], gap.min(axis=1) > _MARGIN * size
+        return codes[labels], gap.min(axis=1) > _DECISION_MARGIN * size
 
     def _uses_are_certain(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
         """Whether no coefficient of a mask could be zero or rounding: bool (n,)."""
         squares = np.diag(system.gram)
         effect = self._sizes(solutions) * np.sqrt(squares)
-        least = _MARGIN_OF_USE * np.maximum(effect.max(axis=1), system.length)
+        least = _USE_MARGIN * np.maximum(effect.max(axis=1), system.length)
         zero = (squares == 0) & self._rule.ignores_zeros
         is_certain = np.empty(len(solutions), dtype=bool)
         for m in range(len(solutions)):
@@ -213,7 +213,7 @@ def path_of(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:
     if weight is not None and not all(weight[train].any() for train, _ in problem.folds):
         return None, "all training rows of a fold have weight 0"
     size = 8 * problem.space.n_columns**2 * problem.n_folds
-    if not reason and size > _MOST_BYTES:
+    if not reason and size > _MOST_SYSTEM_BYTES:
         reason = f"needs {size / 2**20:.0f} MiB for the matrices of all folds"
     if reason:
         return None, f"{name} {reason}"
@@ -248,7 +248,11 @@ def _least_squares(problem: Problem, model: Any, table: FoldTable, train: Int) -
         if getattr(model, "alpha", 0.0) > 0 and not svd:
             whole = (rows == rows[:, :1]).all(axis=1) & (squares == 0)
             first = rows[:, 0]
-            safe = (first == np.round(first)) & (np.abs(first) < _LARGEST) & (weight is None)
+            safe = (
+                (first == np.round(first))
+                & (np.abs(first) < _LARGEST_EXACT_MEAN)
+                & (weight is None)
+            )
             far &= ~(whole & (safe | (first == 0)))
     if svd:
         far |= squares <= _SHORTEST

@@ -31,7 +31,7 @@ from swarm.problem.problem import Problem
 # If two classes are closer than this share of their log-likelihood, the sums are computed again in
 # the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is
 # far from zero.
-_MARGIN = 1e-7
+_LIKELIHOOD_MARGIN = 1e-7
 # Elements of a chunk, 64 MiB, and of each of the two caches, 128 MiB.
 _CHUNK = 1 << 23
 # Elements of a chunk of probabilities, which stay in the cache of a core.
@@ -255,7 +255,7 @@ def _labels(
         labels[of_label > best] = label
         np.maximum(best, of_label, out=best)
     with np.errstate(invalid="ignore"):
-        unsure = best - second <= _MARGIN * (1.0 + np.abs(best))
+        unsure = best - second <= _LIKELIHOOD_MARGIN * (1.0 + np.abs(best))
     unsure |= ~np.isfinite(best)
     unsure &= block.truth[:, None] >= 0
     doubtful = unsure.any(axis=2)

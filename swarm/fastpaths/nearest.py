@@ -36,11 +36,11 @@ from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
 # Highest relative error of a squared distance that is used as a weight.
-_MARGIN = 1e-9
+_DISTANCE_MARGIN = 1e-9
 # The largest number of columns for which ``algorithm="auto"`` builds a tree.
-_MOST_COLUMNS = 15
+_MOST_TREE_COLUMNS = 15
 # Elements of a chunk of distances, 8 MiB.
-_CHUNK = 1 << 20
+_CHUNK_DISTANCES = 1 << 20
 
 
 class NearestPath:
@@ -175,14 +175,14 @@ class NearestPath:
             columns = chosen.of(m)
             if not self._queries_tree(fold, columns):
                 tolerance = rounding_of(self._rows[fold].largest, columns)
-                is_certain[m] = tolerance < _MARGIN * float(distances[m].min()) ** 2
+                is_certain[m] = tolerance < _DISTANCE_MARGIN * float(distances[m].min()) ** 2
         return is_certain
 
     def _queries_tree(self, fold: int, columns: Int) -> bool:
         """Whether the estimator builds a tree; otherwise it uses brute force."""
         if self._model.algorithm == "auto":
             n_rows = self._tables[fold].train.shape[1]
-            return len(columns) <= _MOST_COLUMNS and self._k < n_rows // 2
+            return len(columns) <= _MOST_TREE_COLUMNS and self._k < n_rows // 2
         return bool(self._model.algorithm != "brute")
 
     def _settled(self, fold: int, columns: Int, rows: Int) -> tuple[Int, Float | None] | None:
@@ -234,7 +234,7 @@ class NearestPath:
         queries = np.ones((len(rows), len(columns) + 1))
         queries[:, :-1] = self._tables[fold].test[np.ix_(columns, rows)].T
         neighbours = np.empty((len(rows), self._k), dtype=np.int64)
-        step = max(1, _CHUNK // factors.shape[1])
+        step = max(1, _CHUNK_DISTANCES // factors.shape[1])
         for start in range(0, len(rows), step):
             distances = queries[start : start + step] @ factors
             part = neighbours[start : start + step]

@@ -23,13 +23,13 @@ from swarm.threads import one_thread
 # Rows whose distances are computed together.
 _ROWS = 64
 # Block size of the search for small values.
-_BLOCK = 16
+_VALUES_PER_BLOCK = 16
 # Arrays of :func:`_smallest`.
 _Scratch = tuple[Float, Int, Int]
 # A tolerance below every difference of distances.
 _NO_DOUBT = -1.0
 # Integers up to this limit are exact in float64.
-_EXACT = 2.0**53
+_LARGEST_EXACT = 2.0**53
 # Rows that fitted models have to confirm before a rule is trusted.
 _ENOUGH = 64
 
@@ -63,7 +63,7 @@ def whole_columns(*tables: Float) -> Bool:
 def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
     """Whether squared distances over `columns` are exact in any order of summation."""
     # No term of |x|^2 - 2xy + |y|^2 or of (x - y)^2 exceeds twice the sum of the norms.
-    return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _EXACT
+    return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _LARGEST_EXACT
 
 
 @dataclass
@@ -223,8 +223,12 @@ def _are_alike(
 @njit(nogil=True, cache=True)
 def _scratch_for(n: int) -> _Scratch:  # pragma: no cover
     """Allocate what `_smallest` needs for `n` values: an allocation takes as long as a row."""
-    n_blocks = (n + _BLOCK - 1) // _BLOCK
-    return np.empty(n_blocks), np.empty(n_blocks + 1, np.int64), np.empty(_BLOCK + 1, np.int64)
+    n_blocks = (n + _VALUES_PER_BLOCK - 1) // _VALUES_PER_BLOCK
+    return (
+        np.empty(n_blocks),
+        np.empty(n_blocks + 1, np.int64),
+        np.empty(_VALUES_PER_BLOCK + 1, np.int64),
+    )
 
 
 @njit(nogil=True, cache=True)
@@ -236,7 +240,7 @@ def _smallest(
     lows, blocks, places = scratch
     n, n_blocks, k = len(values), len(lows), len(least) - 1
     for b in range(n_blocks):
-        lows[b] = _minimum(values[b * _BLOCK : (b + 1) * _BLOCK])
+        lows[b] = _minimum(values[b * _VALUES_PER_BLOCK : (b + 1) * _VALUES_PER_BLOCK])
     # Each of the k + 1 blocks with the lowest minima has a value up to the highest of these
     # minima. With this bound, most blocks are skipped.
     least[:] = np.inf
@@ -254,8 +258,8 @@ def _smallest(
     least[:] = np.inf
     order[:] = -1
     for b in blocks[:n_searched]:
-        start, count = b * _BLOCK, 0
-        for i in range(start, min(start + _BLOCK, n)):
+        start, count = b * _VALUES_PER_BLOCK, 0
+        for i in range(start, min(start + _VALUES_PER_BLOCK, n)):
             places[count] = i
             count += values[i] <= bound
         for i in places[:count]:

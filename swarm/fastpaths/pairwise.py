@@ -8,7 +8,7 @@ from numba import njit
 from swarm.arrays import Float
 
 # Longer sums are split in two.
-_BLOCK = 128
+_PAIRWISE_BLOCK = 128
 # Splits of the longest array in memory.
 _DEEPEST = 64
 
@@ -16,7 +16,7 @@ _DEEPEST = 64
 @njit(nogil=True, cache=True)
 def pairwise_sum(values: Float, n: int) -> float:  # pragma: no cover
     """Sum the first `n` values as :func:`numpy.sum` does; recursive code could not be cached."""
-    if n <= _BLOCK:
+    if n <= _PAIRWISE_BLOCK:
         return _block_sum(values, 0, n)
     # Parts that are left to sum, the next one last: start, length and number of splits.
     left = np.empty((_DEEPEST, 3), np.int64)
@@ -26,7 +26,7 @@ def pairwise_sum(values: Float, n: int) -> float:  # pragma: no cover
     while n_left > 0:
         n_left -= 1
         start, size, depth = left[n_left, 0], left[n_left, 1], left[n_left, 2]
-        if size > _BLOCK:
+        if size > _PAIRWISE_BLOCK:
             half = size // 2
             half -= half % 8
             left[n_left, 0], left[n_left, 1] = start + half, size - half

@@ -33,7 +33,7 @@ def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
 def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
     """Scores (n,) of confusion matrices (n, n_classes, n_classes); None if not supported."""
     # NaN where scikit-learn has to be called: it warns (first mask only), raises, or is undefined.
-    made = _OF_CLASSES.get(metric.name)
+    made = _SCORES_OF_CLASSES.get(metric.name)
     if made is None or not set(metric.kwargs) <= made[1]:
         return None
     return made[0](counts, classes, metric)
@@ -145,7 +145,7 @@ def _first_left(values: Float, warned: Bool) -> Float:
 
 _OF_SETS = {"average", "pos_label", "labels", "zero_division"}
 # Functions, and the parameters that they support.
-_OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
+_SCORES_OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
     "balanced_accuracy_score": (_balanced, {"adjusted"}),
     "matthews_corrcoef": (_correlation, set()),
     "cohen_kappa_score": (_agreement, {"weights", "replace_undefined_by"}),

@@ -19,8 +19,8 @@ _FEWEST_ROWS = 50
 # Rows that are looked at before all are.
 _HEAD = 1000
 # Columns, and cells, that are converted at once.
-_BLOCK = 256
-_CELLS = 1 << 22
+_COLUMNS_PER_BLOCK = 256
+_CELLS_PER_BLOCK = 1 << 22
 _SHARE_DISTINCT = 0.95
 _LONGEST_QUANTITY = 2**53
 _FEWEST_OTHERS = 20
@@ -308,7 +308,7 @@ def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]
         if _is_plain(dtype):
             by_kind.setdefault(dtype.str, []).append(at)
     for places in by_kind.values():
-        width = max(1, min(_BLOCK, _CELLS // max(1, len(frame))))
+        width = max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, len(frame))))
         for start in range(0, len(places), width):
             block = places[start : start + width]
             yield block, frame.iloc[:, block].to_numpy()

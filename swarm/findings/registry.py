@@ -15,7 +15,7 @@ from typing import Any, Literal
 from swarm.errors import ConfigError, nearest
 
 # Columns that a finding names one by one.
-_MOST_COLUMNS = 100
+_MOST_COLUMNS_NAMED = 100
 
 Severity = Literal["error", "warning", "note"]
 
@@ -362,7 +362,7 @@ def make_finding(
 ) -> Finding:
     """Return a finding of a kind; `remedy` overrides that of the kind."""
     kind = KINDS[code]
-    named = tuple(map(str, columns[:_MOST_COLUMNS]))
+    named = tuple(map(str, columns[:_MOST_COLUMNS_NAMED]))
     return Finding(
         code=code,
         title=kind.title,

@@ -28,7 +28,7 @@ from swarm.problem.scoring import default_positive
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
 _RARE = 0.1
 # Share of the rows.
-_COPIES = 0.01
+_LEAST_COPIES = 0.01
 # Pairs of classes of which the second is positive by convention.
 _PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True), ("0", "1"))
 
@@ -71,7 +71,7 @@ def column_findings(
             make_finding("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal])
         )
     copies = 0 if grouped else int(repeated_rows(features.drop(columns=ids), target).sum())
-    if copies and copies >= _COPIES * n_rows:
+    if copies and copies >= _LEAST_COPIES * n_rows:
         text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
         findings.append(make_finding("SWM118", text))
     for leak in leak_columns(features, target, task):

@@ -20,7 +20,7 @@ from swarm.problem.time_folds import (
 )
 
 Fold = tuple[Int, Int]
-_KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "column")
+_FOLD_KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "column")
 
 
 def make_folds(
@@ -46,7 +46,7 @@ def make_folds(
 ) -> list[Fold]:
     """Split rows into folds: row positions, ascending except for ``time`` and ``purged``."""
     # Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
-    check_known("kind of folds", kind, _KINDS)
+    check_known("kind of folds", kind, _FOLD_KINDS)
     windows = windows or TimeWindows()
     misfit = windows.misfit(kind)
     if misfit is not None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from swarm.report.comparison import ComparisonData
 
-_WIDTH = 800
+_COMPARISON_WIDTH = 800
 _COLUMNS = 4
 # Share of the budget to skip: the first costs are far off, and would flatten the rest.
 _SKIPPED = 0.25
@@ -69,7 +69,7 @@ def critical_difference_diagram(average: pd.Series, difference: float | None) ->
     # One unit of the vertical axis is a line of text; the axis of ranks is at 0.
     below = 0.5 + 0.4 * len(bars)
     above, bottom = (2.4 if difference is not None else 0.4), below + left
-    figure = empty_figure(22 * (above + bottom + 1.5), _WIDTH)
+    figure = empty_figure(22 * (above + bottom + 1.5), _COMPARISON_WIDTH)
     axes = figure.subplots()
     axes.set(xlim=(1, max(n, 2)), ylim=(bottom, -above), yticks=[], xticks=range(1, n + 1))
     axes.xaxis.tick_top()
@@ -152,7 +152,7 @@ def convergence_bands(
     bands = {name: band(each, budget) for name, each in histories.items()}
     columns = min(_COLUMNS, len(bands))
     rows = -(-len(bands) // columns)
-    figure = empty_figure(156 * rows + 56, _WIDTH)
+    figure = empty_figure(156 * rows + 56, _COMPARISON_WIDTH)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     grid[0, 0].set(xlim=(0, budget), ylim=_cost_limits(bands.values(), everything))
     plain_ticks(grid[0, 0].yaxis, count=4)

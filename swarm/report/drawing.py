@@ -101,7 +101,7 @@ DOTTED: Any = (0, (2, 2.5))
 DOT: Any = {"linestyle": "none", "marker": "o"}
 ABOVE: Any = {"loc": "outside upper left"}
 NAME_LENGTH = 19
-_WIDTH = 400
+_FIGURE_WIDTH = 400
 _COLOUR = re.compile("|".join(LIGHT.values()))
 _TAG = re.compile(r"<[^>]*>")
 _GROUP = re.compile(r'<g id="[^"]*"')
@@ -146,7 +146,7 @@ def styled() -> Iterator[None]:
         yield
 
 
-def empty_figure(height: float, width: float = _WIDTH) -> Figure:
+def empty_figure(height: float, width: float = _FIGURE_WIDTH) -> Figure:
     """Return an empty figure of the given size in px."""
     from matplotlib.figure import Figure
 

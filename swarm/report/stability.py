@@ -11,7 +11,7 @@ from swarm.report.formatting import shortened
 from swarm.validation.stability import Frequencies
 
 # Further units are only in the table.
-_MOST_ROWS = 40
+_MOST_ROWS_SHOWN = 40
 _COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}
 
 
@@ -23,7 +23,7 @@ def stability_files(
     thresholds: tuple[float, float],
 ) -> dict[str, bytes]:
     """Draw the selection frequencies of units as ``figures/stability.svg`` and ``.png``."""
-    order = np.argsort(-frequencies.share, kind="stable")[:_MOST_ROWS].tolist()
+    order = np.argsort(-frequencies.share, kind="stable")[:_MOST_ROWS_SHOWN].tolist()
     with styled():
         figure = empty_figure(17 * len(order) + 84, 560)
         axes = figure.subplots()

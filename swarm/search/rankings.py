@@ -26,7 +26,7 @@ from swarm.statistics.information import target_information
 _N_SIZES = 10
 _N_TREES = 200
 # The order of the units needs no more rows, and the trees take time.
-_MOST_ROWS = 10_000
+_MOST_RANKING_ROWS = 10_000
 
 
 def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
@@ -89,8 +89,8 @@ def _importances(problem: Problem, allowed: Bool, seed: int) -> dict[str, Float]
     if problem.task == "unsupervised":
         return {}
     rows = np.arange(len(problem.target))
-    if len(rows) > _MOST_ROWS:
-        drawn = np.random.default_rng(seed).choice(rows, _MOST_ROWS, replace=False)
+    if len(rows) > _MOST_RANKING_ROWS:
+        drawn = np.random.default_rng(seed).choice(rows, _MOST_RANKING_ROWS, replace=False)
         rows = np.sort(drawn)
     positions = problem.space.positions(allowed)
     features = problem.features.iloc[rows, positions]

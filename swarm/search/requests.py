@@ -16,7 +16,7 @@ from swarm.storage.records import Record
 
 # Per lookup: records take much more memory than what is kept of them.
 _MOST_MASKS = 500
-_MOST_BYTES = 1 << 26
+_MOST_RECORD_BYTES = 1 << 26
 
 
 def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
@@ -47,7 +47,7 @@ def read_records(masks: Bool, evaluations: KnownEvaluations) -> Iterator[tuple[B
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
     blank = evaluations.blank
     record_bytes = blank.importances.nbytes + blank.used.nbytes
-    step = max(1, min(_MOST_MASKS, _MOST_BYTES // record_bytes))
+    step = max(1, min(_MOST_MASKS, _MOST_RECORD_BYTES // record_bytes))
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
         yield from zip(chunk, evaluations.lookup(chunk), strict=True)

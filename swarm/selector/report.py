@@ -32,7 +32,7 @@ from swarm.validation.sentences import positive_class as positive_sentence
 from swarm.validation.verdict import Headline, headline
 
 # Share of test rows that may equal rows of the fit: tables have copies of rows.
-_COPIES = 0.1
+_MOST_COPIES = 0.1
 
 
 def headline_of(
@@ -188,7 +188,7 @@ def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame
         # Rows of a few categories are equal by chance, but not whole tables.
         return len(rows) if rows.equals(fitted) else 0
     seen = int(np.isin(hashes[1], fitted_rows).sum())
-    return seen if seen > _COPIES * len(rows) else 0
+    return seen if seen > _MOST_COPIES * len(rows) else 0
 
 
 def _target(values: Any) -> pd.Series | pd.DataFrame:

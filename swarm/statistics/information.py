@@ -16,7 +16,7 @@ from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, columns_of_units, is_nominal
 
 # Intervals of equal width into which numbers are divided.
-_BINS = 10
+_EQUAL_BINS = 10
 # Columns with more codes are counted by sorting, because their indicators would fill memory.
 _MOST_CODES = 256
 # Memory for the indicators and the counts of one block.
@@ -27,7 +27,7 @@ _MOST_INDICATORS = 2048
 # Integers up to this limit are exact in float32, which is twice as fast.
 _EXACT_FLOAT32 = 2**24
 # Integers with at most as many distinct values are discrete to the nearest neighbours.
-_FEW = 20
+_FEW_VALUES = 20
 
 
 def mutual_information(
@@ -95,7 +95,8 @@ def neighbour_information(
         median = np.nanquantile(values, 0.5, axis=0, method="lower")
     values = np.where(np.isnan(values), np.nan_to_num(median), values)
     discrete = [
-        is_nominal(dtype) or (types.is_integer_dtype(dtype) and len(np.unique(column)) <= _FEW)
+        is_nominal(dtype)
+        or (types.is_integer_dtype(dtype) and len(np.unique(column)) <= _FEW_VALUES)
         for dtype, column in zip(features.dtypes, values.T, strict=True)
     ]
     estimate = mutual_info_regression if task == "regression" else mutual_info_classif
@@ -145,7 +146,7 @@ def _codes(table: pd.DataFrame, by_value: bool = False) -> Int:
     steps[1:] = ranked[1:] > ranked[:-1]
     distinct = np.cumsum(steps, axis=0)
     nominal = np.array([by_value or is_nominal(dtype) for dtype in table.dtypes], dtype=bool)
-    few = nominal | (distinct[-1] < _BINS)
+    few = nominal | (distinct[-1] < _EQUAL_BINS)
     codes = np.empty(values.shape, dtype=np.int64)
     np.put_along_axis(codes, order, distinct, axis=0)
     # Columns without any value are among the few.
@@ -153,8 +154,8 @@ def _codes(table: pd.DataFrame, by_value: bool = False) -> Int:
     low, high = np.nanmin(values[:, many], axis=0), np.nanmax(values[:, many], axis=0)
     # Halved, because the range of a column may exceed the largest float.
     place = (values[:, many] / 2 - low / 2) / (high / 2 - low / 2)
-    cut = np.floor(np.where(missing[:, many], 0.0, place) * _BINS)
-    codes[:, many] = np.minimum(cut, _BINS - 1).astype(np.int64)
+    cut = np.floor(np.where(missing[:, many], 0.0, place) * _EQUAL_BINS)
+    codes[:, many] = np.minimum(cut, _EQUAL_BINS - 1).astype(np.int64)
     return np.where(missing, codes.max(axis=0, initial=0, where=~missing) + 1, codes)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
 _FORMAT = "swarm-archive-2"
-_CHUNK = 400
+_KEYS_PER_QUERY = 400
 # Bytes of the in-memory cache of final records.
 _RECALLED = 1 << 26
 # First half of the key of an advisory lock on PostgreSQL; the second is the problem.
@@ -357,8 +357,8 @@ class KnownEvaluations:
         records: dict[bytes, Record] = {}
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._connected("read") as connection:
-            for start in range(0, len(keys), _CHUNK):
-                chunk = keys[start : start + _CHUNK]
+            for start in range(0, len(keys), _KEYS_PER_QUERY):
+                chunk = keys[start : start + _KEYS_PER_QUERY]
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):

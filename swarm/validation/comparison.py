@@ -26,7 +26,7 @@ from swarm.validation.stability import nogueira
 
 # Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
-_AVERAGED = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
+_AVERAGED_COLUMNS = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _summary(
             row["mean_test_cost"] = _mean(group["test_cost"])
         if judged_by == "test_cost":
             row["stability"] = _stability(group, full_size)
-        row |= {name: _mean(group[name]) for name in _AVERAGED if name in group}
+        row |= {name: _mean(group[name]) for name in _AVERAGED_COLUMNS if name in group}
         rows.append(row)
     summary = pd.DataFrame(rows)
     ranks = summary.groupby("dataset")[f"mean_{judged_by}"].rank()

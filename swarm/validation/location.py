@@ -18,7 +18,7 @@ import numpy as np
 from swarm.arrays import Float, Int
 
 # Above this many values the normal approximation is used.
-_EXACT = 60
+_MOST_EXACT = 60
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
     first, second = np.triu_indices(n)
     walsh = np.sort((values[first] + values[second]) / 2)
     untied = 2 * np.arange(1, n + 1)
-    if len(nonzero) <= _EXACT:
+    if len(nonzero) <= _MOST_EXACT:
         p = _two_sided(_signed_rank_distribution(weights), int(weights[nonzero > 0].sum()))
     else:
         p = _normal_p(
@@ -53,7 +53,7 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
             float(weights.sum()) / 4,
             math.sqrt(float((weights**2).sum()) / 16),
         )
-    if n <= _EXACT:
+    if n <= _MOST_EXACT:
         rank = _rank_within(_signed_rank_distribution(untied)[::2], level)
     else:
         rank = _normal_rank(
@@ -71,7 +71,7 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
     between = np.sort((left[:, None] - right[None, :]).ravel())
     untied = 2 * np.arange(1, n_x + n_y + 1)
     observed = int(weights[:n_x].sum())
-    if n_x + n_y <= _EXACT:
+    if n_x + n_y <= _MOST_EXACT:
         p = _two_sided(_rank_sum_distribution(weights, n_x), observed)
         # Distribution of the Mann-Whitney statistic: rank sums start at n_x (n_x + 1) / 2.
         rank = _rank_within(_rank_sum_distribution(untied, n_x)[n_x * (n_x + 1) :: 2], level)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from swarm.validation.verdict import Headline, Verdict
 
 # Columns of the subset that another goal would keep.
-_MOST_NAMED = 4
+_MOST_NAMED_IN_SENTENCE = 4
 
 
 def number(value: float) -> str:
@@ -98,7 +98,7 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
         f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on fresh folds "
-        f"where these {n_chosen:,} have {chosen_score}: {listed(names, _MOST_NAMED)}."
+        f"where these {n_chosen:,} have {chosen_score}: {listed(names, _MOST_NAMED_IN_SENTENCE)}."
     )
 
 
