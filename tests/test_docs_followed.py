@@ -46,8 +46,8 @@ def test_the_first_page_leads_from_a_table_to_a_report(tmp_path: Path) -> None:
         given = [run_id if word == "RUN_ID" else word for word in words]
         said = do(["-m", "flows.cli", *given], tmp_path)
         if words[0] == "select":
-            run_id = re.search(r"^run +([0-9a-f]{32}) ", said, flags=re.MULTILINE)[1]  # type: ignore[index]
-            answer = re.search(r"of 24 features(?: do)?\n  (.*)\n", said)[1]  # type: ignore[index]
+            run_id = re.search(r"swarm features ([0-9a-f]{8})", said)[1]  # type: ignore[index]
+            answer = re.search(r"of 24 columns.*\n  (.*)\n", said)[1]  # type: ignore[index]
             for deciding in ("signal_00", "signal_01", "age", "plan"):
                 assert deciding in answer
     assert (tmp_path / "report.html").read_text(encoding="utf-8").count("<svg") > 2
