@@ -78,8 +78,8 @@ def select(command: list[str], folder: Path, environment: Environment) -> str:
     done = run([*command, "select", "default", *OPTIONS], folder, environment)
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
-    assert "of 30 features" in done.stdout
-    run_id: str = re.search(r"(?m)^run +(\w{32})", done.stdout)[1]
+    assert "of 30 columns" in done.stdout
+    run_id: str = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
     return run_id
 
 
