@@ -171,16 +171,18 @@ class ReportData:
 def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | None:
     """Return the scores on fresh folds of all confirmed subsets, and of all features.
 
-    One row each, in the metric of the scorer: ``size``, ``score``, its interval from ``low`` to
-    ``high``, and ``kind``, which is ``"chosen"``, ``"all"``, or else where the subset comes from:
-    ``"search"`` or ``"ranking"``. None without a confirmation.
+    One row each: ``size`` in columns, ``score`` in the metric of the scorer, its interval from
+    ``low`` to ``high``, and ``kind``, which is ``"chosen"``, ``"all"``, or else where the subset
+    comes from: ``"search"`` or ``"ranking"``. None without a confirmation.
     """
     confirmation = result.confirmation
     if confirmation is None:
         return None
-    table, n_units = confirmation.candidates, int((~result.space.forbidden).sum())
+    table, space = confirmation.candidates, result.space
+    fresh = np.vstack([table.fresh, confirmation.baseline])
+    masks = np.vstack([table.masks, ~space.forbidden])
     rows = []
-    for row, costs in enumerate([*table.fresh, confirmation.baseline]):
+    for row, (mask, costs) in enumerate(zip(masks, fresh, strict=True)):
         if not np.isfinite(costs).all() or len(costs) < 2:
             continue
         test = corrected_t(costs, confirmation.n_train, confirmation.n_test)
@@ -189,7 +191,7 @@ def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | N
         other = "search" if is_all or table.origin[row] == "search" else "ranking"
         rows.append(
             {
-                "size": n_units if is_all else int(table.sizes[row]),
+                "size": len(space.subset(mask)),
                 "score": scoring.natural(test.mean),
                 "low": low,
                 "high": high,
