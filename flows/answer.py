@@ -46,7 +46,7 @@ _RANDOM_SUBSETS = 5
 _EXAMPLE_ROWS = 50
 # Columns in the description of the run, and findings on the terminal.
 _MOST_COLUMNS, _MOST_FINDINGS = 40, 3
-# What a headline says that claims no gain.
+# Findings that repeat a headline without a gain.
 _ON_GAINS = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
@@ -75,9 +75,7 @@ class Outcome:
         score = f"{display_name(metric)} {number(value)} on the unseen rows"
         needs = f"needs {len(self.model_inputs)} columns"
         ensemble = f"Ensemble of {models} models: {score}, {needs}." if models > 1 else ""
-        # The first sentence supports the headline; the report has the others.
-        evidence = self.headline.sentences()[:1]
-        return [*evidence, *filter(None, (self.headline.alternative, ensemble))]
+        return [*self.headline.answer(), *([ensemble] if ensemble else [])]
 
     @property
     def doubts(self) -> list[str]:

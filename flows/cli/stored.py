@@ -212,7 +212,7 @@ def report(
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
 
-    page = _page_of(*run_of(run_id, tracking_uri))
+    page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
     # Permissions of a new file.
     mask = os.umask(0)
     os.umask(mask)
@@ -235,7 +235,7 @@ def _page_of(tracking: Tracking, run_id: str) -> str:
     run = tracking.run(run_id)
     for page in ("report.html", "comparison.html"):
         if tracking.find_artifact(run.info.run_id, page):
-            return tracking.download(run.info.run_id, page).read_text(encoding="utf-8")
+            return artifact_of(tracking, run.info.run_id, page)
     start = f"the run {run.info.run_id} has no report"
     resume = f"`swarm resume {run.info.run_id}{tracking.option}`"
     parent, kind = run.data.tags.get("mlflow.parentRunId"), run.data.tags.get("kind")

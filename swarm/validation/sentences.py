@@ -47,23 +47,22 @@ def unseen_rows(n_rows: int, n_groups: int | None) -> str:
 def title(head: Headline) -> str:
     """Return the recommendation, no stronger than its evidence."""
     few, everything = f"{head.n_features:,}", f"{head.n_available:,}"
-    noun = "column" if head.n_available == 1 else "columns"
     if not head.beats_guessing:
         return "Any model guesses: no columns beat ignoring them"
     if head.n_features == head.n_available:
         return f"Keep all {everything} columns" if head.n_available > 1 else "Keep the only column"
     if head.verdict == "worse":
         verb = "is" if head.n_features == 1 else "are"
-        return f"Keep all {everything} {noun}: the best {few} {verb} worse"
+        return f"Keep all {everything} columns: the best {few} {verb} worse"
     if head.verdict == "better":
-        return f"Keep {few} of {everything} {noun}: better than all"
+        return f"Keep {few} of {everything} columns: better than all"
     if not head.evidence:
-        return f"{few} of {everything} {noun} selected, not compared with all"
+        return f"{few} of {everything} columns selected, not compared with all"
     if not head.tested:
-        return f"{few} of {everything} {noun} selected, not tested on unseen rows"
+        return f"{few} of {everything} columns selected, not tested on unseen rows"
     if math.isnan(head.evidence[0].low):
-        return f"{few} of {everything} {noun} selected, with too few unseen rows to compare"
-    return f"Keep {few} of {everything} {noun}: no measurable loss"
+        return f"{few} of {everything} columns selected, with too few unseen rows to compare"
+    return f"Keep {few} of {everything} columns: no measurable loss"
 
 
 def evidence(verdict: Verdict, n_features: int) -> str:

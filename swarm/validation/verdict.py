@@ -109,6 +109,10 @@ class Headline:
         """Whether the chosen columns belong behind the title."""
         return self.verdict != "worse" and self.n_features < self.n_available
 
+    def answer(self) -> list[str]:
+        """Return the sentences under the title: the first of the evidence, and the alternative."""
+        return [*self.sentences()[:1], *([self.alternative] if self.alternative else [])]
+
     def sentences(self) -> list[str]:
         """Return the evidence, a sentence each."""
         return [sentences.evidence(verdict, self.n_features) for verdict in self.evidence]

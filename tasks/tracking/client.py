@@ -277,11 +277,12 @@ class Tracking:
         if len(runs) == 1:
             return runs[0]
         named = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
-        begun = f"the ids of several runs begin with {start!r}" if runs else f"no run {start!r}"
-        verb = "" if runs else "there is "
-        raise InputError(
-            f"{verb}{begun} in {self.label}; `swarm runs{named}{self.option}` lists them"
+        what = (
+            f"the ids of several runs begin with {start!r}"
+            if runs
+            else f"there is no run {start!r}"
         )
+        raise InputError(f"{what} in {self.label}; `swarm runs{named}{self.option}` lists them")
 
     def runs(self, filter_string: str, doing: str = "search the runs") -> Iterator[Any]:
         """Yield the runs of the experiment that match the filter, the latest first."""
