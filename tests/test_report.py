@@ -270,3 +270,18 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     assert (scores["score"] < scores["high"]).all()
     result.confirmation = None
     assert confirmed_scores(result, scoring) is None
+
+
+def test_a_group_counts_as_its_columns_in_the_picture_of_confirmed_scores() -> None:
+    scoring = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
+    space = SearchSpace.build(["a", "b", "c"], groups={"pair": ["a", "b"]})
+    wave = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
+    pair = np.array([[name == "pair" for name in space.names]])
+    table = Candidates.build(pair, np.full(1, 0.2), fresh=0.2 + wave[None, :])
+    confirmation = SimpleNamespace(
+        candidates=table, baseline=0.4 + wave, chosen=0, n_train=80.0, n_test=20.0
+    )
+    result: Any = SimpleNamespace(confirmation=confirmation, space=space)
+    scores = confirmed_scores(result, scoring)
+    assert scores is not None
+    assert scores["size"].tolist() == [2, 3]
