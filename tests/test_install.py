@@ -121,7 +121,7 @@ def test_the_workflow_selects_features_in_an_empty_folder(workflow):
     options = [part for each in SMALL for part in ("--set", each)]
     done = workflow.run(workflow.bin / "swarm", "select", "default", *options)
     assert done.returncode == 0, done.stderr
-    assert "30 features" in done.stdout
+    assert "of 30 columns" in done.stdout
     assert sorted(path.name for path in workflow.folder.iterdir()) == ["home", "mlruns"]
 
 

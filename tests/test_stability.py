@@ -156,7 +156,8 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
 
     before = bench.paid_for()
     swarm("stability", planted, *TINY, "-q")
-    assert all(name in " ".join(narrow()) for name in PLANTED)
+    lines = narrow()
+    assert all(name in " ".join(lines) for name in PLANTED)
     assert bench.paid_for() == before
 
 
