@@ -62,13 +62,28 @@ def told(
     [
         (unseen(0.01, 0.05), 0.1, "Keep 4 of 6 columns: better than all", "90 unseen rows"),
         (unseen(-0.01, 0.05), 0.1, "Keep 4 of 6 columns: no measurable loss", "90 unseen rows"),
-        (None, 0.1, "4 of 6 columns selected, not tested on unseen rows", "10 fresh folds"),
-        (None, 0.0, "4 of 6 columns selected, not tested on unseen rows", "10 fresh folds"),
+        (
+            None,
+            0.1,
+            "4 of 6 columns selected, not tested on unseen rows",
+            "10 new folds of the same rows",
+        ),
+        (
+            None,
+            0.0,
+            "4 of 6 columns selected, not tested on unseen rows",
+            "10 new folds of the same rows",
+        ),
         (unseen(-0.01, 0.05), 0.0, "Keep 4 of 6 columns: no measurable loss", "90 unseen rows"),
         (unseen(-0.23, -0.07), 0.1, "Keep all 6 columns: the best 4 are worse", "90 unseen rows"),
-        (unseen(-0.01, 0.05), -0.1, "Keep all 6 columns: the best 4 are worse", "10 fresh folds"),
+        (
+            unseen(-0.01, 0.05),
+            -0.1,
+            "Keep all 6 columns: the best 4 are worse",
+            "10 new folds of the same rows",
+        ),
         (unseen(0.01, 0.05), None, "Keep 4 of 6 columns: better than all", "90 unseen rows"),
-        (None, -0.1, "Keep all 6 columns: the best 4 are worse", "10 fresh folds"),
+        (None, -0.1, "Keep all 6 columns: the best 4 are worse", "10 new folds of the same rows"),
         (
             unseen(math.nan, math.nan),
             None,
@@ -114,13 +129,16 @@ def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> Non
     (fresh,) = told(AUC, None, 0.1).evidence
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))
     assert fresh.low < 0.1 < fresh.high
-    said = "ROC AUC on 10 fresh folds: 0.800 with 4, 0.700 with all; +0.100 (+"
+    said = "ROC AUC on 10 new folds of the same rows: 0.800 with 4, 0.700 with all; +0.100 (+"
     assert sentence(fresh, 4).startswith(said)
     (error,) = told(RMSE, None, 0.1).evidence
     assert (error.chosen, error.everything) == pytest.approx((0.2, 0.3))
     assert error.low < -0.1 < error.high < 0
     assert error.outcome == "better"
-    assert "RMSE on 10 fresh folds: 0.200 with 4, 0.300 with all; -0.100 (-" in sentence(error, 4)
+    assert (
+        "RMSE on 10 new folds of the same rows: 0.200 with 4, 0.300 with all; -0.100 (-"
+        in sentence(error, 4)
+    )
     assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
     assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
     assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
@@ -161,7 +179,7 @@ def test_the_subset_of_another_goal_is_named_unless_it_is_the_answer(
     if kept is None:
         assert told_of == ""
     else:
-        assert f"keeps {kept} columns, ROC AUC 0.799 on fresh folds" in told_of
+        assert f"keeps {kept} columns, ROC AUC 0.799 on new folds" in told_of
         assert f"these {sizes[0]} have 0.800: x0, x1." in told_of
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -64,12 +66,35 @@ def test_a_plot_that_cannot_be_drawn_is_refused_in_a_sentence(
 # ---------------------------------------------------------------- text
 
 
-def test_the_cost_and_the_features_are_in_the_summary_and_the_cost_in_the_result(
-    fitted: SubsetSelector,
-) -> None:
-    assert f"{fitted.cost_:.4g}" in str(fitted.result_)
-    shown = fitted.summary().splitlines()[0].split(": ")[1].split(" and ")[0].split(", ")
-    assert set(shown) <= set(fitted.subset_)
+def test_the_summary_has_the_columns_and_the_score_in_the_metric_of_the_search() -> None:
+    def summary_of(scoring: str) -> tuple[SubsetSelector, str]:
+        selector = SubsetSelector(GaussianNB(), scoring=scoring, size=(None, 8), **BRIEF)
+        selector.fit(*ROWS)
+        return selector, selector.summary()
+
+    selector, text = summary_of("accuracy")
+    assert f"accuracy {1 - selector.cost_:.3f}" in text
+    shown = text.splitlines()[1].split(" and ")[0].strip().split(", ")
+    assert set(shown) <= set(selector.subset_)
+    selector, text = summary_of("neg_log_loss")
+    assert f"log loss {selector.cost_:.3f}" in text
+    for word in ("cost", "epoch", "fresh", "hint"):
+        assert word not in text
+
+
+def test_the_summary_fits_a_screen_whatever_the_names_and_findings() -> None:
+    rng = np.random.default_rng(0)
+    target = rng.integers(0, 2, 90)
+    table = rng.normal(size=(90, 60)) + target[:, None] * (np.arange(60) % 7 == 0)
+    names = [f"{i}_{'a very long name of a column' * 4}" for i in range(60)]
+    frame = pd.DataFrame(table, columns=names).assign(constant=1.0, leak=target)
+    with warnings.catch_warnings(action="ignore"):
+        selector = SubsetSelector(GaussianNB(), budget=4, confirm=True, size=(8, None))
+        selector.fit(frame, target)
+    for rule in ("best", "knee"):
+        lines = selector.repick(rule).summary().splitlines()
+        assert len(lines) <= 12
+        assert max(map(len, lines)) <= 80
 
 
 # ---------------------------------------------------------------- report

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
 from swarm.report.formatting import shortened
-from swarm.search.result import aligned, counts_of, listed
+from swarm.search.result import SearchResult, listed
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _MOST_BARS = 20
 _NAME_LENGTH = 40
+# Of the summary: characters of a line, and findings that it names.
+_WIDTH, _MOST_FINDINGS = 80, 3
 
 
 class SelectionDisplay:
@@ -186,15 +189,16 @@ class SelectionDisplay:
         return headline_of(self, X, y, test, params)
 
     def summary(self) -> str:
-        """Summarise the selection in about ten lines of text.
+        """Summarise the selection in at most twelve lines of 80 characters.
 
         Returns
         -------
         str
-            Names on the left, one fact a line: ``print(selector.summary())``.
+            The answer and its scores in the metric of the search, then what to look at and to do:
+            ``print(selector.summary())``.
         """
         check_is_fitted(self, "subset_")
-        return aligned(_rows(self))
+        return "\n".join(_lines(self))
 
 
 # ---------------------------------------------------------------- plots
@@ -266,31 +270,52 @@ _PLOTS: dict[str, Callable[[Any, Any], None]] = {
 # ---------------------------------------------------------------- text
 
 
-def _rows(selector: Any) -> list[tuple[str, str]]:
-    """Return the lines of the summary: name and text."""
+def _lines(selector: Any) -> Iterator[str]:
+    """Yield the lines of the summary, at most 12."""
     result, scoring = selector.result_, selector._evaluated.scoring
-    head, metric = headline_of_pick(selector), display_name(scoring.metric)
-    names = _by_importance(selector)
-    score = f"{metric} {number(scoring.natural(selector.cost_))}"
-    work = f"{name_of(selector.strategy)}, seed {selector.random_state}, {counts_of(result)}"
-    codes = "; ".join(f"{each.code} {each.title}" for each in selector.findings_)
-    confirmed = head.sentences()
+    head, names = headline_of_pick(selector), _by_importance(selector)
+    metric = shortened(display_name(scoring.metric), _NAME_LENGTH)
+    yield f"{head.title}."
+    if len(names) < head.n_available:
+        yield f"  {_on_a_line(names, '' if head.names_features else f'The best {len(names)}: ')}"
+    yield f"  Score in the search: {metric} {number(scoring.natural(selector.cost_))}."
     if selector.confirmation_ is None:
-        confirmed = [*confirmed, "none; confirm=True evaluates the best subsets on them"]
-    return [
-        ("features", f"{len(names):,} of {result.space.n_columns:,}: {listed(names)}"),
-        ("verdict", head.title),
-        ("score", f"{score} in the search (cost {selector.cost_:.4g})"),
-        *(("fresh folds", sentence) for sentence in confirmed),
-        *(
-            ("repick", f"{rule}, {size} features, {metric} {number(scoring.natural(cost))}")
-            for rule, size, cost in _smaller_picks(selector)
-        ),
-        *result.outcomes,
-        ("search", f"{work}; ended by {result.reason}"),
-        ("findings", codes or "none"),
-        ("next", "transform(X), plot(), report('report.html'), judge(X, y, test=(X_test, y_test))"),
-    ]
+        yield "  confirm=True scores the best subsets again, on new folds of the same rows."
+    for sentence in head.sentences():
+        yield from _wrapped(f"  {sentence}", indent=4)
+    for rule, size, cost in _smaller_picks(selector):
+        columns = f"{size:,} column{'s' * (size != 1)}"
+        score = f"{metric} {number(scoring.natural(cost))} in the search"
+        yield from _wrapped(f"Smaller  repick({rule!r}) keeps {columns}: {score}")
+    yield from _wrapped(f"Search   {_search(selector, result)}")
+    grave = [each for each in selector.findings_ if each.severity != "note"]
+    if grave:
+        titles = [f"{each.code} {each.title}" for each in grave]
+        yield from _wrapped(f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_")
+    yield "Next     judge(X, y, test=(X_test, y_test)), plot(), report('report.html')"
+
+
+def _search(selector: Any, result: SearchResult) -> str:
+    """Describe the search, and that it was interrupted if it was."""
+    counts = result.state.counts
+    work = f"{counts.distinct:,} subsets, {counts.fits:,} models"
+    ended = "; interrupted" if result.interrupted else ""
+    return f"{name_of(selector.strategy)}, seed {selector.random_state}: {work}{ended}"
+
+
+def _on_a_line(names: Sequence[str], start: str) -> str:
+    """List as many names as a line of the summary has room for, and count the others."""
+    short = [shortened(name, _NAME_LENGTH) for name in names]
+    for most in range(len(names), 1, -1):
+        text = f"{start}{listed(short, most)}"
+        if len(text) <= _WIDTH - 2:
+            return text
+    return f"{start}{listed(short, 1)}"
+
+
+def _wrapped(text: str, indent: int = 9) -> list[str]:
+    """Wrap a sentence of the summary."""
+    return textwrap.wrap(text, _WIDTH, subsequent_indent=" " * indent)
 
 
 def _smaller_picks(selector: Any) -> Iterator[tuple[str, int, float]]:

@@ -164,7 +164,7 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Verdict:
     # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
     return Verdict(
-        rows=f"{confirmation.n_folds} fresh folds",
+        rows=f"{confirmation.n_folds} new folds of the same rows",
         metric=scoring.metric,
         chosen=scoring.natural(confirmation.cost),
         everything=scoring.natural(confirmation.baseline_cost),
