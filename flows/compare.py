@@ -27,6 +27,7 @@ from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, war
 from flows.tracking import describe_run, logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
+from swarm.problem.scoring import Scoring
 from swarm.report.comparison import ComparisonData, sentences
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import Comparison
@@ -71,6 +72,7 @@ class ComparisonRun:
     everything: Mapping[str, tuple[float, int]]
     read_back: int  # searches that were already finished
     findings: Findings  # by data set
+    scorings: Mapping[str, Scoring]  # scorers of the searches, by data set
     # Cost of all features on the test rows, by data set; empty if nothing is judged on them.
     test_everything: Mapping[str, float] = field(default_factory=dict)
 
@@ -336,5 +338,6 @@ def _conclude(
         everything=everything,
         read_back=read_back,
         findings=findings,
+        scorings=scorings,
         test_everything=test_everything,
     )

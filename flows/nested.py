@@ -131,6 +131,20 @@ class NestedRun:
             f"difference {with_interval(*self.difference('ensemble'))}.{blind}"
         )
 
+    def optimism(self) -> str:
+        """State by how much the best subset scores worse than in the search, and than confirmed."""
+        worse = "higher" if self.scoring.lower_is_better else "lower"
+        metric, confirmed = display_name(self.scoring.metric), self.estimate.optimism_confirmed
+
+        def shift(test: CorrectedTTest) -> str:
+            other = "lower" if worse == "higher" else "higher"
+            return f"{number(abs(test.mean))} {worse if test.mean >= 0 else other}"
+
+        text = f"is {shift(self.estimate.optimism)} on the test rows than in the search"
+        if confirmed is not None:
+            text += f", and {shift(confirmed)} than on new folds of the rows of the search"
+        return f"The {metric} of the best subset {text}."
+
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
         estimate = self.estimate

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.terminal import echo, pages_of, store_option
-from swarm.report.comparison import columns_of, formatted, judged_cost, sentences
+from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed
 from swarm.validation.metrics import display_name
 from swarm.validation.records import judgement_record
@@ -57,6 +57,12 @@ _LEFT_OUT = (
 )
 # Spaces between two columns, and on both sides of all of them.
 _GAP, _EDGES = 3, 2
+# Of costs, which are shown as scores.
+_SCORES = {
+    "mean_cost": ("mean score", "{:.4f}"),
+    "best_cost": ("best", "{:.4f}"),
+    "mean_test_cost": ("test score", "{:.4f}"),
+}
 _TIMES = {"seconds_algorithm": ("T1 s", "{:.2f}"), "seconds_evaluation": ("T2 s", "{:.1f}")}
 # Rows of a table of features.
 _MOST_ROWS = 30
@@ -190,15 +196,17 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     """Print a table for each data set, the ranks, the test results, and where to find more."""
     console = result_console(_WIDE_COMPARISON)
     comparison = compared.comparison
-    columns = {**columns_of(comparison), **_TIMES}
-    columns = _columns_that_fit(columns, comparison.summary, console.width)
+    columns = {**columns_of(comparison), **_SCORES, **_TIMES}
+    summary = _in_metrics(compared)
+    columns = _columns_that_fit(columns, summary, console.width)
     for dataset in comparison.datasets:
-        rows = comparison.summary[comparison.summary["dataset"] == dataset]
+        rows, scoring = summary[summary["dataset"] == dataset], compared.scorings[dataset]
         cost, size = compared.everything[dataset]
         test = compared.test_everything.get(dataset)
-        on_test = "" if test is None else f", {test:.5f} on the test rows"
+        on_test = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
+        scores = f"{scoring.natural(cost):.4f} with all {size} features{on_test}"
         table = Table(
-            title=f"[bold]{dataset}[/bold]: all {size} features cost {cost:.5f}{on_test}",
+            title=f"[bold]{dataset}[/bold]: {display_name(scoring.metric)} {scores}",
             title_justify="left",
             title_style="",
             box=SIMPLE,
@@ -214,6 +222,16 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
         console.print(text)
     look = _look(config, "comparison.html among its artifacts")
     _print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
+
+
+def _in_metrics(compared: ComparisonRun) -> pd.DataFrame:
+    """Return the summary with scores in the metric of each data set instead of costs."""
+    summary = compared.comparison.summary.copy()
+    for dataset, scoring in compared.scorings.items():
+        rows = summary["dataset"] == dataset
+        for name in _SCORES.keys() & summary:
+            summary.loc[rows, name] = summary.loc[rows, name].map(scoring.natural)
+    return summary
 
 
 def _columns_that_fit(
@@ -233,7 +251,7 @@ def _columns_that_fit(
 
 def _ranks(compared: ComparisonRun) -> Table:
     ranks = compared.comparison.ranks
-    title = f"Ranks by mean {judged_cost(compared.comparison)}"
+    title = f"Ranks by mean {judged_score(compared.comparison)}"
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE)
     table.add_column("strategy", no_wrap=True)
     table.add_column("average", justify="right")
@@ -272,12 +290,7 @@ def print_nested(run: NestedRun, config: SelectConfig) -> None:
         table.add_row(_MEANING[name], score, difference, f"{row['n_features']:.1f}")
     console.print(table)
     console.print(run.sentence(), markup=False)
-    optimism, confirmed = run.estimate.optimism, run.estimate.optimism_confirmed
-    text = f"The best subset costs {optimism.mean:+z.4f} more on the test rows than in the search"
-    text += (
-        "" if confirmed is None else f", and {confirmed.mean:+z.4f} more than its confirmed cost"
-    )
-    console.print(f"{text}.", markup=False)
+    console.print(run.optimism(), markup=False)
     index = run.stability.by_rows
     assert index is not None
     console.print(describe_index(index, "outer folds, which share rows"), markup=False)

@@ -118,9 +118,13 @@ def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, b
     rows = narrow()
     assert all(name in " ".join(rows) for name in STRATEGIES)
     said = " ".join(" ".join(rows).split())
+    cost, size = compared.everything["wine"]
+    assert f"wine: accuracy {1 - cost:.4f} with all {size} features" in said
+    means = compared.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
+    assert f"random {1 - means['wine', 'random']:.4f}" in said
     assert "no difference, however clear, can be significant" in said
     [*header] = (row.split() for row in rows if row.split()[:1] == ["strategy"])
-    assert all(names[1:3] == ["mean", "cost"] and names[-1] == "rank" for names in header[:-1])
+    assert all(names[1:3] == ["mean", "score"] and names[-1] == "rank" for names in header[:-1])
 
 
 def test_a_search_finds_the_same_again_and_whatever_its_rivals(first, bench, undrawn):
@@ -327,6 +331,6 @@ def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
     summary = compared.comparison.summary.set_index("strategy")
     assert summary["rank"].tolist() == summary["mean_test_cost"].rank().tolist()
     page = page_of(bench, compared)
-    assert all(word in page for word in (*strategies, "stability", "mean test cost", "t-tests"))
+    assert all(word in page for word in (*strategies, "stability", "mean test score", "t-tests"))
     print_comparison(compared, config)
     assert "on the test rows" in capsys.readouterr().out

@@ -249,6 +249,8 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     low, high = (told["gains"][0][bound] for bound in ("low", "high"))
     assert f"difference {gain:+.3f} [{low:+.3f}, {high:+.3f}]" in said
     assert "no clear gain" in said
+    lower = f"accuracy of the best subset is {told['optimism']['mean']:.3f} lower on the test rows"
+    assert lower in said
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_the_page_of_a_comparison_is_self_contained() -> None:
     assert page.tags.count("svg") == 3
     assert len(html) < 400_000
     text = " ".join(" ".join(page.texts).split())
-    assert text.index("lowest average rank by mean cost: multiswarm") < text.index("Friedman")
+    assert text.index("lowest average rank by mean score: multiswarm") < text.index("Friedman")
     assert "<script>wine" in text
     first = data.comparison.summary.iloc[0]
     assert f"{first['mean_cost']:.5f} {first['sd_cost']:.5f}" in text

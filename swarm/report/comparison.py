@@ -84,11 +84,11 @@ class ComparisonData:
 
 def sentences(comparison: Comparison) -> list[str]:
     """Return a sentence or two for each test: its result, or why it cannot be significant."""
-    cost = judged_cost(comparison)
-    across = f"Wilcoxon's signed-rank tests of the mean {cost}s over the data sets"
-    within = f"Wilcoxon's rank-sum tests of the {cost}s over the seeds"
+    score = judged_score(comparison)
+    across = f"Wilcoxon's signed-rank tests of the mean {score}s over the data sets"
+    within = f"Wilcoxon's rank-sum tests of the {score}s over the seeds"
     if comparison.is_resampled:
-        within = f"Corrected resampled t-tests of the {cost}s over the seeds"
+        within = f"Corrected resampled t-tests of the {score}s over the seeds"
     return [
         _best_rank(comparison),
         *_on_test_rows(comparison),
@@ -103,10 +103,15 @@ def judged_cost(comparison: Comparison) -> str:
     return "test cost" if comparison.judged_by == "test_cost" else "cost"
 
 
+def judged_score(comparison: Comparison) -> str:
+    """Return the name of the score that ranks and tests are about."""
+    return judged_cost(comparison).replace("cost", "score")
+
+
 def _best_rank(comparison: Comparison) -> str:
     ranks = comparison.ranks["average"]
     names = ", ".join(str(name) for name in ranks[ranks == ranks.min()].index)
-    rank = f"average rank by mean {judged_cost(comparison)}: {names}, {ranks.min():.2f}"
+    rank = f"average rank by mean {judged_score(comparison)}: {names}, {ranks.min():.2f}"
     among = f"among {len(ranks)} strategies over {counted(len(comparison.datasets), 'data set')}"
     if comparison.friedman is None:
         return f"Lowest {rank} {among}."
@@ -116,7 +121,7 @@ def _best_rank(comparison: Comparison) -> str:
 
 
 def _on_test_rows(comparison: Comparison) -> list[str]:
-    """State which strategy costs least on rows that no search saw, or that there are none."""
+    """State which strategy scores best on rows that no search saw, or that there are none."""
     summary = comparison.summary
     if "mean_test_cost" not in summary:
         return [
@@ -130,8 +135,8 @@ def _on_test_rows(comparison: Comparison) -> list[str]:
         if len(rows):
             lowest = rows["mean_test_cost"].min()
             names = rows.loc[rows["mean_test_cost"] == lowest, "strategy"]
-            best.append(f"{', '.join(map(str, names))} on {dataset} ({lowest:.5f})")
-    return [f"Lowest mean cost on test rows that no search saw: {'; '.join(best)}."]
+            best.append(f"{', '.join(map(str, names))} on {dataset}")
+    return [f"Best mean score on test rows that no search saw: {'; '.join(best)}."]
 
 
 def _friedman(comparison: Comparison) -> str:
@@ -140,7 +145,7 @@ def _friedman(comparison: Comparison) -> str:
         return f"No test over all strategies: {comparison.silent['friedman']}."
     verdict = "the strategies differ" if test.p <= alpha else f"not significant at {alpha:g}"
     return (
-        f"Friedman's test on the mean {judged_cost(comparison)}s, with the data sets as blocks: "
+        f"Friedman's test on the mean {judged_score(comparison)}s, with the data sets as blocks: "
         f"chi2 {test.chi2:.2f}, "
         f"p {_p_value(test.p)} ({verdict}); Iman and Davenport's F {test.f:.2f}, "
         f"p {_p_value(test.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
@@ -160,13 +165,13 @@ def _pairwise(name: str, table: pd.DataFrame, reason: str | None, alpha: float) 
 
 
 def _difference(row: pd.Series) -> str:
-    """State which of two strategies costs less, and by how much."""
+    """State which of two strategies scores better, and by how much."""
     better, worse = row["first"], row["second"]
     if row["shift"] > 0:
         better, worse = worse, better
     place = f"on {row['dataset']} " if "dataset" in row else ""
     p = _p_value(row["p_holm"])
-    return f"{place}{better} below {worse} by {abs(row['shift']):.4g} (p {p})"
+    return f"{place}{better} ahead of {worse} by {abs(row['shift']):.4g} (p {p})"
 
 
 def _p_value(p: float) -> str:
@@ -317,7 +322,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
         tests=list(_tests(comparison)),
         tests_legend=_tests_legend(comparison),
         pairs_shown=_PAIRS_SHOWN,
-        cost=judged_cost(comparison),
+        score=judged_score(comparison),
         test_legend=_TEST_LEGEND if comparison.judged_by == "test_cost" else None,
         f=formatting,
     )
