@@ -1,8 +1,8 @@
 """Scaling with rows, columns, particles, workers, archived evaluations and epochs.
 
-Prints the tables of docs/scaling.md, with the exponent of the growth where it has several sizes,
-and the limit that is hard to beat beside it. All but the table of workers runs on one thread.
-`--long` adds the largest sizes: a million evaluations, 2,000 epochs.
+Prints the figures on scaling of docs/performance.md, with the exponent of the growth where it has
+several sizes, and the limit that is hard to beat beside it. All but the table of workers runs on
+one thread. `--long` adds the largest sizes: a million evaluations, 2,000 epochs.
 """
 
 from __future__ import annotations

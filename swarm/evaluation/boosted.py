@@ -3,6 +3,10 @@
 The models are identical to those of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``. The bins of a
 column depend only on the rows and on that column, so each is binned once per fold, and the Dataset
 of a subset is assembled from these, unless feature bundling could lose values.
+
+Tried without success: one Dataset of all columns with `feature_contri` or `interaction_constraints`
+computes the histograms of all columns, and `reference=` to it copies them; row subsets of one
+Dataset bin by the test rows; without the text form of a booster, split gains have other digits.
 """
 
 from __future__ import annotations
