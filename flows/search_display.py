@@ -100,7 +100,7 @@ class SearchDisplay:
             if each.fits_models:
                 fits += [int((~record.has_cost).sum()) for record in each.evaluations.lookup(masks)]
         several = "s" * (len(masks) != 2)
-        text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} fresh folds"
+        text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} new folds"
         return self.stage(text, int(fits.sum()))
 
     def log_proxy(self, result: SearchResult) -> None:
@@ -144,4 +144,4 @@ class SearchDisplay:
         self.log.metrics({0: metrics})
         self.log.tag({"confirmed": confirmation.verdict, "origin": confirmation.origin})
         subsets = f"{len(confirmation.candidates)} subsets"
-        self.say(f"confirmed: {subsets} on {confirmation.n_folds} fresh folds")
+        self.say(f"confirmed: {subsets} on {confirmation.n_folds} new folds")

@@ -246,8 +246,8 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     shown = [words[0] for words in lines if words and words[0] in short.values()]
     assert shown == [short["all"], short["wine failed"], short["wine nb"]]
     text = " ".join(" ".join(words) for words in lines)
-    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.875 on its folds" in text
-    assert "wine failed failed, ROC AUC 0.875 on its folds" in text
+    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.875 in the search" in text
+    assert "wine failed failed, ROC AUC 0.875 in the search" in text
     assert all(len(line) <= 80 for line in told.out.splitlines())
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert short["all, cell 1"] in searches
@@ -257,7 +257,7 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     tracking = open_tracking(bench.uri, bench.experiment)
     tracking.client.log_metric(ids["wine nb"], "fresh/roc_auc", 0.8512345)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
-    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.8512 on fresh folds" in text
+    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.8512 on new folds" in text
 
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):

@@ -136,9 +136,12 @@ def _score(run: Any) -> str:
     from tasks.tracking.curves import best_score, fresh_score
 
     scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics
-    for name, rows in ((fresh_score(scorer), "fresh folds"), (best_score(scorer), "its folds")):
+    for name, where in (
+        (fresh_score(scorer), "on new folds"),
+        (best_score(scorer), "in the search"),
+    ):
         if name in metrics:
-            return f", {display_name(natural_name(scorer))} {metrics[name]:.4g} on {rows}"
+            return f", {display_name(natural_name(scorer))} {metrics[name]:.4g} {where}"
     return ""
 
 
