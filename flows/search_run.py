@@ -22,7 +22,7 @@ from flows.tracking import (
 from swarm.errors import ConfigError
 from swarm.findings import Finding
 from swarm.search.search import Search
-from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.archive import Archive, ProblemEvaluations
 from tasks.models.files import TRUSTED_PACKAGES, is_storable
 from tasks.refresh.lock import run_lock
 from tasks.search_cell import Cell
@@ -52,7 +52,7 @@ class SearchRun:
         return f"swarm resume {self.log.run_id}{self.log.tracking.option}"
 
     @cached_property
-    def evaluations(self) -> KnownEvaluations:
+    def evaluations(self) -> ProblemEvaluations:
         """What the archive has of the problem."""
         return self.archive.open_problem(self.search.problem)
 

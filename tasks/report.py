@@ -21,7 +21,7 @@ from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import MANY_COLUMNS, Cut
 from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
-from swarm.storage.archive import KnownEvaluations
+from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses, Unseen, feature_losses
 from swarm.validation.records import headline_record, judgement_record
@@ -37,7 +37,7 @@ Finished = tuple[NDArray[np.bool_], float, bool]
 
 def answer_files(
     result: SearchResult,
-    evaluations: KnownEvaluations,
+    evaluations: ProblemEvaluations,
     n_models: int,
     union_at_most: int | float | None = None,
 ) -> dict[str, bytes]:
@@ -127,7 +127,7 @@ def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
     return table.to_csv(index=False).encode()
 
 
-def _evaluation_table(result: SearchResult, evaluations: KnownEvaluations) -> pd.DataFrame:
+def _evaluation_table(result: SearchResult, evaluations: ProblemEvaluations) -> pd.DataFrame:
     """Return a row per distinct mask of the search, without a cost if pruning skipped folds."""
     rows = [
         {
@@ -222,7 +222,7 @@ def losses_on_test(
 
 def report_data(
     result: SearchResult,
-    evaluations: KnownEvaluations,
+    evaluations: ProblemEvaluations,
     judgement: Judgement,
     hints: Hints,
     *,
@@ -273,7 +273,7 @@ def report_data(
 
 
 def _importances(
-    result: SearchResult, finished: Sequence[Finished], evaluations: KnownEvaluations
+    result: SearchResult, finished: Sequence[Finished], evaluations: ProblemEvaluations
 ) -> pd.Series | None:
     """Return the importances of the best subset from its evaluation, None if unknown.
 

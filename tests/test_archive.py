@@ -26,7 +26,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import StoreError
 from swarm.problem.problem import Problem
-from swarm.storage.archive import Archive, KnownEvaluations
+from swarm.storage.archive import Archive, ProblemEvaluations
 from swarm.storage.records import Recall, Record, costs_of
 from tests.fakes import calm
 
@@ -63,7 +63,7 @@ def problem_of(n_units: int = N_UNITS, importance: str = "none", **options: Any)
 
 def open_part(
     archive: Archive, n_units: int = N_UNITS, importance: str = "none"
-) -> KnownEvaluations:
+) -> ProblemEvaluations:
     return archive.open_problem(problem_of(n_units, importance))
 
 
@@ -172,7 +172,7 @@ def test_a_record_is_read_once_unless_another_process_may_add_to_it(
 ) -> None:
     archive = Archive()
     number = open_part(archive)._number
-    part = KnownEvaluations(archive, number, N_FOLDS, N_UNITS, late_importances=late)
+    part = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS, late_importances=late)
     mask, shape = np.arange(N_UNITS) < 3, (N_FOLDS, N_UNITS)
     used = mask & ~np.isnan(costs)[:, None]
     part.add([(mask, Record(np.array(costs), np.full(shape, importances), used))])
@@ -399,7 +399,7 @@ def test_an_archive_of_another_version_is_refused_by_its_format(url: str) -> Non
 
 
 def test_a_mask_of_a_hundred_thousand_units_is_a_key(url: str) -> None:
-    part = KnownEvaluations(Archive(url), open_part(Archive(url))._number, N_FOLDS, 100_000)
+    part = ProblemEvaluations(Archive(url), open_part(Archive(url))._number, N_FOLDS, 100_000)
     masks = np.random.default_rng(0).random((2, 100_000)) < 0.5
     record = Record.unknown(N_FOLDS, 100_000)
     record.fold_costs[0] = 0.5

@@ -63,7 +63,7 @@ class CrossValidation:
 
     Attributes
     ----------
-    evaluations : KnownEvaluations
+    evaluations : ProblemEvaluations
         The evaluations of this problem in the archive.
     method : str
         Whether models are fitted, and why.

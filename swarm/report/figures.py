@@ -117,7 +117,7 @@ def _convergence(data: ReportData) -> Figure:
         axes.grid(axis="y")
         plain_ticks(axes.xaxis, whole=True)
     _costs(upper, history, epochs, data.regroup_every)
-    upper.set_title(shortened(data.cost_label, 40))
+    upper.set_title(shortened(data.cost_label))
     for axes in lower:
         _sizes(axes, history, epochs)
         axes.set_title("features")
@@ -225,7 +225,7 @@ def _confirmed(table: pd.DataFrame, metric: str) -> Figure:
         axes.plot(rows["size"], rows["score"], **mark, zorder=3, label=labels.get(kind, kind))
     axes.grid()
     axes.set_xlabel("columns in the subset")
-    axes.set_title(shortened(metric_name(metric), 40))
+    axes.set_title(shortened(metric_name(metric)))
     plain_ticks(axes.yaxis)
     figure.legend(**ABOVE, ncols=2)
     return figure
@@ -254,7 +254,7 @@ def _tradeoff(data: ReportData) -> Figure:
         axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
     axes.grid()
     axes.set_xlabel("features in the subset")
-    axes.set_title(shortened(data.cost_label, 40))
+    axes.set_title(shortened(data.cost_label))
     plain_ticks(axes.yaxis)
     if above := int((value > top).sum()):
         note = f"{counted(above, 'subset')} above the frame"

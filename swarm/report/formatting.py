@@ -24,7 +24,7 @@ def sentence(text: object) -> str:
     return f"{line[:1].upper()}{line[1:].rstrip('.')}."
 
 
-def shortened(text: object, length: int) -> str:
+def shortened(text: object, length: int = 40) -> str:
     """Shorten text to `length` characters in the middle, as names differ most at both ends."""
     line = plain(text)
     if len(line) <= length:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 _ROWS_SHOWN = 20
 _ROWS_MOST = 300
 _NAMED_IN_ANSWER = 8
-_NAME_LENGTH = 40
 _CELLS = 16
 # Facts that are shown in the section on work.
 _WORK = ("archive_hits", "fallbacks", "seconds_training", "seconds_elsewhere")
@@ -123,7 +122,7 @@ def _names(data: ReportData) -> str:
     """List the features to keep, by importance; empty where all are to be kept."""
     if not data.headline.names_features:
         return ""
-    names = [shortened(name, _NAME_LENGTH) for name in data.ranked()]
+    names = [shortened(name) for name in data.ranked()]
     if len(names) > _NAMED_IN_ANSWER:
         return listed(names, _NAMED_IN_ANSWER)
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)

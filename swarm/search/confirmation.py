@@ -14,11 +14,8 @@ from swarm.errors import check_known
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
 from swarm.search.candidates import GOALS, Candidates, Goal, pick, smallest
-from swarm.statistics.resampled import CorrectedTTest, corrected_t
+from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
-
-# Level of the interval of the gain.
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +131,7 @@ class Confirmation:
         differences = difference(self.baseline, self.candidates.fresh[self.chosen])
         if not np.isfinite(differences).all():
             return None
-        return corrected_t(differences, self.n_train, self.n_test, _CONFIDENCE)
+        return corrected_t(differences, self.n_train, self.n_test)
 
     @property
     def verdict(self) -> Literal["better", "no clear difference", "worse"]:
@@ -177,7 +174,7 @@ class Confirmation:
             "gain": None if gain is None else gain.mean,
             "gain_low": None if gain is None else gain.low,
             "gain_high": None if gain is None else gain.high,
-            "confidence": _CONFIDENCE,
+            "confidence": CONFIDENCE,
             "n_folds": self.n_folds,
             "n_subsets": len(self.candidates),
             "verdict": self.verdict,

@@ -11,7 +11,7 @@ from swarm.arrays import Bool
 from swarm.search.candidates import Candidates
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
-from swarm.storage.archive import KnownEvaluations
+from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record
 
 # Per lookup: records take much more memory than what is kept of them.
@@ -43,7 +43,7 @@ def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:
     return np.vstack([masks, also]), np.vstack([needed, every])
 
 
-def read_records(masks: Bool, evaluations: KnownEvaluations) -> Iterator[tuple[Bool, Record]]:
+def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple[Bool, Record]]:
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
     blank = evaluations.blank
     record_bytes = blank.importances.nbytes + blank.used.nbytes
@@ -54,7 +54,7 @@ def read_records(masks: Bool, evaluations: KnownEvaluations) -> Iterator[tuple[B
 
 
 def requested_evaluations(
-    result: SearchResult, evaluations: KnownEvaluations
+    result: SearchResult, evaluations: ProblemEvaluations
 ) -> Iterator[tuple[Bool, Record]]:
     """Yield the masks that a search requested, in order, and their records.
 
@@ -70,7 +70,7 @@ def requested_evaluations(
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))
 
 
-def training_seconds(requests: Mapping[bytes, int], evaluations: KnownEvaluations) -> float:
+def training_seconds(requests: Mapping[bytes, int], evaluations: ProblemEvaluations) -> float:
     """Sum the seconds of the folds that a search needed, whichever search trained them."""
     masks = unpack_masks(requests, evaluations.blank.used.shape[1])
     total = 0.0

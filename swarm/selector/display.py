@@ -23,6 +23,7 @@ from swarm.selector.results import (
     headline_of_pick,
     with_interval,
 )
+from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
 from swarm.validation.metrics import cost_label, display_name
 from swarm.validation.sentences import number
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _MOST_BARS = 20
-_NAME_LENGTH = 40
 # Of the summary: characters of a line, and findings that it names.
 _WIDTH, _MOST_FINDINGS = 80, 3
 
@@ -79,7 +79,7 @@ class SelectionDisplay:
         _PLOTS[kind](self, axes)
         return axes
 
-    def metric_table(self, confidence: float = 0.95) -> pd.DataFrame:
+    def metric_table(self, confidence: float = CONFIDENCE) -> pd.DataFrame:
         """Return the best measured subset of each size, without any evaluation.
 
         Parameters
@@ -254,7 +254,7 @@ def _importances(selector: Any, axes: Axes) -> None:
             "there are no importances to plot; fit the selector with importance='permutation'"
         )
     bars = values.head(_MOST_BARS)[::-1]
-    axes.barh([shortened(str(name), _NAME_LENGTH) for name in bars.index], bars.to_numpy())
+    axes.barh([shortened(str(name)) for name in bars.index], bars.to_numpy())
     axes.set_xlabel("importance")
     if len(bars) < len(values):
         axes.set_title(f"{len(bars)} most important of {len(values):,} features")
@@ -274,7 +274,7 @@ def _lines(selector: Any) -> Iterator[str]:
     """Yield the lines of the summary, at most 12."""
     result, scoring = selector.result_, selector._evaluated.scoring
     head, names = headline_of_pick(selector), _by_importance(selector)
-    metric = shortened(display_name(scoring.metric), _NAME_LENGTH)
+    metric = shortened(display_name(scoring.metric))
     yield f"{head.title}."
     if len(names) < head.n_available:
         yield f"  {_on_a_line(names, '' if head.names_features else f'The best {len(names)}: ')}"
@@ -305,7 +305,7 @@ def _search(selector: Any, result: SearchResult) -> str:
 
 def _on_a_line(names: Sequence[str], start: str) -> str:
     """List as many names as a line of the summary has room for, and count the others."""
-    short = [shortened(name, _NAME_LENGTH) for name in names]
+    short = [shortened(name) for name in names]
     for most in range(len(names), 1, -1):
         text = f"{start}{listed(short, most)}"
         if len(text) <= _WIDTH - 2:

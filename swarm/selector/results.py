@@ -20,13 +20,12 @@ from swarm.search.packing import first_of_equal
 from swarm.search.requests import read_records, requested_masks
 from swarm.search.result import SearchResult
 from swarm.search.state import SearchState
-from swarm.storage.archive import KnownEvaluations
+from swarm.statistics.resampled import CONFIDENCE
+from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record, costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 from swarm.validation.verdict import Headline, headline
-
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class EvaluatedSubsets:
         cls,
         result: SearchResult,
         problem: Problem,
-        evaluations: KnownEvaluations,
+        evaluations: ProblemEvaluations,
         bounds: tuple[int, int],
     ) -> EvaluatedSubsets:
         """Read the requested subsets of the search from the archive.
@@ -119,7 +118,7 @@ class EvaluatedSubsets:
         return series.sort_values(ascending=False, kind="stable")
 
     def _read_importances(
-        self, problem: Problem, evaluations: KnownEvaluations
+        self, problem: Problem, evaluations: ProblemEvaluations
     ) -> dict[int, Float]:
         answer = self.answer
         rows = [*self.front.tolist(), *([] if answer is None else [answer])]
@@ -186,7 +185,7 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     return costed.drop_duplicates("size").set_index("size")
 
 
-def _costs(masks: Bool, needed: Bool, evaluations: KnownEvaluations) -> tuple[Float, Bool]:
+def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[Float, Bool]:
     """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
     for row, (mask, record) in enumerate(read_records(masks, evaluations)):
@@ -212,4 +211,4 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
         "ci_high": np.nan,
     }
     columns |= {f"fold_{fold}": fold_costs[:, fold] for fold in range(n_folds)}
-    return with_interval(pd.DataFrame(columns), n_folds, _CONFIDENCE)
+    return with_interval(pd.DataFrame(columns), n_folds, CONFIDENCE)

@@ -16,6 +16,9 @@ import numpy as np
 from swarm.arrays import Float
 from swarm.rounding import rounding_error
 
+# Level of the intervals that answers show.
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class CorrectedTTest:
@@ -30,7 +33,7 @@ class CorrectedTTest:
 
 
 def corrected_t(
-    differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = 0.95
+    differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = CONFIDENCE
 ) -> CorrectedTTest:
     """Test paired differences of J resamples (J,) by the corrected resampled t-test."""
     # The variance of the mean is (1 / J + n_test / n_train) s**2, with J - 1 degrees of freedom. If

@@ -135,7 +135,7 @@ class Archive:
             self.close()
             raise
 
-    def open_problem(self, problem: Problem) -> KnownEvaluations:
+    def open_problem(self, problem: Problem) -> ProblemEvaluations:
         """Return the known evaluations of `problem`; a new problem is added to the archive."""
         about = {
             "rows": len(problem.target),
@@ -155,7 +155,7 @@ class Archive:
             connection.execute(self._insert(_PROBLEMS), row)
             query = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(query).scalar_one()
-        return KnownEvaluations(
+        return ProblemEvaluations(
             self,
             number,
             problem.n_folds,
@@ -319,7 +319,7 @@ class Archive:
         return insert(table).on_conflict_do_nothing()
 
 
-class KnownEvaluations:
+class ProblemEvaluations:
     """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`."""
 
     def __init__(
