@@ -166,6 +166,8 @@ def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
         # The result has the lowest cost: the smallest subset that is not worse than all features.
         (0.0, (4, 2), 2),
         (0.0, (2, 4), None),
+        # Hardly smaller.
+        (0.0, (5, 4), None),
         # Nor are all features, which are not worse than themselves.
         (0.0, (4, 6), None),
         (-0.3, (4, 2), None),

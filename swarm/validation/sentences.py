@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 # Columns of the subset that another goal would keep.
 _MOST_NAMED_IN_SENTENCE = 4
+# A smaller subset is worth a line from this share of the columns downwards.
+_SMALLER = 0.75
 
 
 def number(value: float) -> str:
@@ -81,7 +83,7 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     """Name the confirmed subset that another goal would keep, with its score on fresh folds.
 
     It is the one with the lowest cost, or if that is the result, the smallest that is not worse
-    than all features; empty if that is the result too, or all features.
+    than all features; empty if that is the result too, or all features, or hardly smaller.
     """
     confirmation = result.confirmation
     if confirmation is None:
@@ -91,6 +93,8 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
         return ""
     names, n_chosen = result.space.subset(table.masks[row]), len(result.features)
+    if goal == "size" and len(names) > _SMALLER * n_chosen:
+        return ""
     score, chosen_score = (
         number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
     )
