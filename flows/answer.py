@@ -84,7 +84,9 @@ class Outcome:
         grave = [
             each for each in self.findings if each.severity != "note" and each.code not in claimed
         ]
-        return [f"{each.code}: {each.text}" for each in grave[:_MOST_FINDINGS]]
+        # The answer has twelve lines, of which the subset of another goal is one.
+        most = _MOST_FINDINGS - bool(self.headline.alternative)
+        return [f"{each.code}: {each.text}" for each in grave[:most]]
 
     @property
     def model_inputs(self) -> list[str]:

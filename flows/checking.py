@@ -289,13 +289,13 @@ def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
     timeout = None if small else _PROBE_SECONDS
     with CrossValidation(problem, timeout=timeout) as evaluator:
         if not evaluator.fits_models:
-            return "search: costs are computed without fitting models"
+            return "search: scores are computed without fitting models"
         failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
         seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
     if failed.any():
         return f"search: one fit takes more than {_PROBE_SECONDS:.0f} s"
     fits = _most_fits(config, hints, evaluator)
-    measured = f"one fit of half of the units takes {seconds:.2g} s"
+    measured = f"one fit of half of the columns takes {seconds:.2g} s"
     if fits is None:
         return f"search: {measured}, and budget.seconds ends it"
     ahead = timedelta(seconds=math.ceil(fits * seconds / n_workers))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import echo, pages_of, store_option
+from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed
 from swarm.validation.metrics import display_name
@@ -125,11 +126,12 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
         best = "" if head.names_features else f"The best {head.n_features}: "
-        echo(f"  {best}{listed(result.features, _MOST_NAMES)}", indent=2)
-    for line in outcome.lines:
-        echo(f"  {line}", indent=4)
+        echo_row(_fitting(f"  {best}", result.features))
+    for row, line in enumerate(outcome.lines):
+        # The score is not cut off.
+        echo_row(f"  {line}") if row else echo(f"  {line}", indent=4)
     for row, line in enumerate(outcome.doubts):
-        echo(f"{'' if row else 'Look at':<9}{line}", indent=9)
+        echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
         console.print(f"[yellow]{outcome.unsent}[/yellow]")
     run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
@@ -140,6 +142,14 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         f"Next     swarm features {run}{option} > columns.txt",
         indent=9,
     )
+
+
+def _fitting(start: str, names: Sequence[str]) -> str:
+    """List as many names as a row of the terminal has, at least one."""
+    width, most = terminal_width() or math.inf, _MOST_NAMES
+    while most > 1 and len(f"{start}{listed(names, most)}") > width:
+        most -= 1
+    return f"{start}{listed(names, most)}"
 
 
 def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:

@@ -57,21 +57,36 @@ _plainly = warnings.showwarning
 
 def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
     """Print lines; a terminal shows long ones on several indented rows, broken between words."""
-    stream = sys.stderr if err else sys.stdout
-    if stream.isatty():
-        width = shutil.get_terminal_size().columns
-        lines = tuple(
-            textwrap.fill(
-                line,
-                width,
-                subsequent_indent=" " * indent,
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            for line in lines
-        )
+    width = terminal_width(err)
     for line in lines:
-        typer.echo(line, err=err)
+        rows = [line] if width is None else _rows(line, width, indent)
+        for row in rows:
+            typer.echo(row, err=err)
+
+
+def echo_row(line: str) -> None:
+    """Print a line; a terminal shows as many words of it as one row has."""
+    width = terminal_width()
+    if width is not None and len(line) > width:
+        line = f"{_rows(line, width - 1)[0]}…"
+    typer.echo(line)
+
+
+def terminal_width(err: bool = False) -> int | None:
+    """Return the columns of the terminal that shows the output; None if it is no terminal."""
+    stream = sys.stderr if err else sys.stdout
+    return shutil.get_terminal_size().columns if stream.isatty() else None
+
+
+def _rows(line: str, width: int, indent: int = 0) -> list[str]:
+    """Break a line between words."""
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 def store_option(uri: str) -> str:

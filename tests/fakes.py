@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 from hypothesis import settings
 from sklearn.naive_bayes import GaussianNB
@@ -10,6 +12,13 @@ from swarm.testing.planted import Planted, plain_space, planted
 
 # For hypothesis: how long an example takes says nothing on a busy machine.
 calm = settings(deadline=None)
+
+
+class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 class OwnBayes(GaussianNB):

@@ -182,7 +182,7 @@ def test_the_subset_of_another_goal_is_named_unless_it_is_the_answer(
         assert told_of == ""
     else:
         assert f"keeps {kept} columns, ROC AUC 0.799 on new folds" in told_of
-        assert f"these {sizes[0]} have 0.800: x0, x1." in told_of
+        assert f"(these {sizes[0]}: 0.800): x0, x1." in told_of
 
 
 def test_a_result_that_has_not_the_lowest_cost_is_told_with_the_one_that_has() -> None:

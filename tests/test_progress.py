@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 import sys
@@ -26,6 +25,7 @@ from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
 from swarm.storage.records import Record
 from tasks.search_cell import Cell, CellResult
+from tests.fakes import Terminal
 
 
 def record(epoch: int, hits: int = 1, size: int = 4, fits: int = 30) -> EpochRecord:
@@ -143,11 +143,6 @@ def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
             assert "3/4 wine-bpso-1 failed: the [disk] is gone" in lines
             assert lines[-1].startswith("4/4 wine-bpso-2: cost 0.12500 with 1 feature, 16 distinct")
         assert len(lines) >= expected
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
 
 
 def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import socket
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,10 @@ from flows.flow_runs import mark_run
 from flows.select import select
 from flows.summary import print_summary
 from flows.terminal import store_option
+from swarm.findings import make_finding
 from swarm.validation.contenders import CONTENDERS
 from tasks.tracking.writes import accepted_key
+from tests.fakes import Terminal
 from tests.servers import happens
 from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
@@ -410,6 +413,22 @@ def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):
     assert outcome.model_uri.startswith("models:/m-")
     assert "stored with the run" in " ".join(capsys.readouterr().out.split())
     assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
+
+
+def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(bounded, monkeypatch):
+    config, outcome = bounded
+    doubts = [make_finding("SWM112", "word " * 40)] * 5
+    full = replace(outcome, findings=tuple(doubts))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdout", screen := Terminal())
+    # As in the folder of the default store; the address of another is not cut off.
+    monkeypatch.setattr("flows.summary.store_option", lambda _: "")
+    monkeypatch.setattr("flows.summary.pages_of", lambda _: "swarm up")
+    print_summary(full, config)
+    rows = screen.getvalue().strip().splitlines()
+    assert len(rows) <= 12
+    assert max(map(len, rows)) <= 80
+    assert sum(row.endswith("…") for row in rows) >= 2
 
 
 @pytest.mark.usefixtures("plain")

@@ -101,7 +101,7 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
         f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on new folds "
-        f"where these {n_chosen:,} have {chosen_score}: {listed(names, _MOST_NAMED_IN_SENTENCE)}."
+        f"(these {n_chosen:,}: {chosen_score}): {listed(names, _MOST_NAMED_IN_SENTENCE)}."
     )
 
 
