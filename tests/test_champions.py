@@ -143,11 +143,8 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
     before, now = registry.roll_back()
     assert (before, now) == (second, champions.require(name))
     assert (now.version, now.instead_of, now.pending) == ("1", "2", ROLLED_BACK)
-    assert (now.since, now.why, now.restored) == (
-        HISTORY["since"],
-        HISTORY["why"],
-        "2026-02-01T00:00:00",
-    )
+    assert (now.since, now.why) == (HISTORY["since"], HISTORY["why"])
+    assert now.restored == "2026-02-01T00:00:00"
     assert registry.aliases == {ALIAS: "1"}
     # As if the process had died before it published.
     for to in (None, "1"):
@@ -331,11 +328,8 @@ def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> N
     assert [run.info.run_id for run in champions.runs_of("mine", "FAILED")] == mine[:1]
     champions.finish_run(Champion("mine", "1", mine[1], why="so", pending="first"))
     run = tracking.run(mine[1])
-    assert (run.info.status, run.data.tags["decision"], run.data.tags["why"]) == (
-        "FINISHED",
-        "first",
-        "so",
-    )
+    assert run.info.status == "FINISHED"
+    assert {"decision": "first", "why": "so"}.items() <= run.data.tags.items()
 
 
 def test_the_files_of_the_run_of_a_champion_are_read(registry: Registry) -> None:
