@@ -128,8 +128,10 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         best = "" if head.names_features else f"The best {head.n_features}: "
         echo_row(_fitting(f"  {best}", result.features))
     for row, line in enumerate(outcome.lines):
-        # The score is not cut off.
-        echo_row(f"  {line}") if row else echo(f"  {line}", indent=4)
+        if row:
+            echo_row(f"  {line}")
+        else:  # the score is not cut off
+            echo(f"  {line}", indent=4)
     for row, line in enumerate(outcome.doubts):
         echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
