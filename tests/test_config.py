@@ -103,16 +103,20 @@ REFUSED = {
     "a: 1\nb: [": ["conf/x.yaml, line 2"],
     "name: a": ["'data'"],
     "name: a b\ndata: {source: bundled, name: wine}": ["name", "'a b'"],
+    "name: 3\ndata: {source: bundled, name: wine}": ["name", "got 3"],
     "name: a\ndata: {source: fil}": ["data.source", "'fil'", "'file'?"],
     "name: a\ndata: {source: uci}": ["'uci'", "data.id", "data.name"],
     "name: a\ndata: {source: bundled, name: wine, csv: {decimal: ','}}": ["data.csv", "'bundled'"],
     "name: a\ndata: {source: file, path: t, target: 3}": ["data.target", "got 3", "[3]"],
     "name: a\ndata: {source: sql, url: 'postgresql://u:pw@h/d', query: q, target: t}": ["data.url"],
     "name: a\ndata: {source: file, path: t, target: y, group: y}": ["data.group", "'y'", "target"],
+    "name: a\ndata: {source: file, path: t, target: y, drop: [y]}": ["data.drop", "'y'", "target"],
     WINE + "data: {source: uci}": ["'data'", "line 3"],
     WINE + "epochs: 3": ["'epochs'", "'budget.epochs'?"],
     WINE + "prepare: {zzz: 1}": ["'prepare.zzz'", "n_clusters"],
     WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": ["'a'", "description"],
+    WINE + "1: 2": ["'1'"],
+    WINE + "budget: {epochs: null}": ["budget.epochs", "null"],
     WINE + "budget: {seconds: .inf}": ["budget.seconds", "inf"],
     WINE + "split: 3": ["split", "got 3", "test_size"],
     WINE + "evaluation: {n_jobs: 0}": ["evaluation.n_jobs", "-1", "got 0"],
@@ -122,14 +126,32 @@ REFUSED = {
     WINE + "folds: {kind: column}": ["'column'", "folds.column"],
     WINE + "split: {kind: group}": ["'group'", "data.group"],
     WINE + "model: {estimator: sklearn.nope.X}": ["'sklearn.nope.X'"],
+    WINE + "model: {estimator: sklearn.decomposition.PCA}": ["PCA", "predict"],
     WINE + "model: {estimator: sklearn.cluster.KMeans}": ["KMeans", "classifier"],
     WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": ["SVC", "'hard'"],
+    WINE + "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": [
+        "'any'",
+        "LGBMRegressor",
+    ],
     WINE + "ensemble: {vote: mean}": ["ensemble.vote", "'mean'", "LGBMClassifier"],
     WINE + "mute: [SWM117]": ["SWM117"],
-    WINE + "evaluation: {timeout_seconds: 5, backend: threading}": ["timeout_seconds 5"],
+    WINE + "evaluation: {timeout_seconds: 5, backend: threading}": [
+        "timeout_seconds 5",
+        "'threading'",
+    ],
     WINE + "evaluation: {address: 'tcp://h:1'}": ["evaluation.address", "'tcp://h:1'", "'loky'"],
-    WINE + "strategy: {params: {velocity_bound: -1.0}}": ["velocity_bound", "-1.0"],
+    WINE + "strategy: {params: {velocity_bound: -1.0}}": [
+        "'multiswarm'",
+        "velocity_bound",
+        "-1.0",
+    ],
+    WINE + "scoring: zzz": ["scoring", "'zzz'"],
     WINE + "model: {params: {zzz: 4}}": ["model.params.zzz"],
+    WINE
+    + "model: {estimator: sklearn.neighbors.KNeighborsClassifier, params: {n_neighbors: -3}}": [
+        "model.params.n_neighbors",
+        "got -3",
+    ],
     WINE + "proxy: {params: {n: 2}}\nmodel: {estimator: sklearn.naive_bayes.GaussianNB}": [
         "'proxy.params.n'",
         "var_smoothing",
@@ -143,6 +165,8 @@ REFUSED = {
     "--set name.x=1": ["--set name.x", "'name'", "'a'"],
     "--set seed=null": ["--set seed", "null"],
     "--set split=null": ["--set split", "null"],
+    "--set budget=null": ["--set budget", "null"],
+    "--set folds=null": ["--set folds", "null"],
     "--set budget.epochs=many": ["budget.epochs", "'many' in --set budget.epochs"],
     "--set budget.epoch=1": ["--set budget.epoch;", "'budget.epochs'?"],
     "--set union_at_most=1": ["'ensemble.union_at_most'?"],
@@ -287,7 +311,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     params=st.dictionaries(texts, values, max_size=4),
     drop=st.lists(st.text(min_size=1, max_size=10), max_size=3),
