@@ -133,12 +133,11 @@ class NestedRun:
 
     def optimism(self) -> str:
         """State by how much the best subset scores worse than in the search, and than confirmed."""
-        worse = "higher" if self.scoring.lower_is_better else "lower"
+        worse, better = ("higher", "lower") if self.scoring.lower_is_better else ("lower", "higher")
         metric, confirmed = display_name(self.scoring.metric), self.estimate.optimism_confirmed
 
         def shift(test: CorrectedTTest) -> str:
-            other = "lower" if worse == "higher" else "higher"
-            return f"{number(abs(test.mean))} {worse if test.mean >= 0 else other}"
+            return f"{number(abs(test.mean))} {worse if test.mean >= 0 else better}"
 
         text = f"is {shift(self.estimate.optimism)} on the test rows than in the search"
         if confirmed is not None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -16,7 +15,7 @@ from rich.table import Table
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
-from swarm.search.result import listed
+from swarm.search.result import listed, listed_within
 from swarm.validation.metrics import display_name
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import number, signed
@@ -126,7 +125,11 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     console.print(f"\n[bold]{escape(head.title)}[/bold]")
     if head.n_features < head.n_available:
         best = "" if head.names_features else f"The best {head.n_features}: "
-        echo_row(_fitting(f"  {best}", result.features))
+        start, names, width = f"  {best}", result.features, terminal_width()
+        if width is None:
+            echo(f"{start}{listed(names, _MOST_NAMES)}")
+        else:
+            echo_row(listed_within(width, start, names, _MOST_NAMES))
     for row, line in enumerate(outcome.lines):
         if row:
             echo_row(f"  {line}")
@@ -144,14 +147,6 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         f"Next     swarm features {run}{option} > columns.txt",
         indent=9,
     )
-
-
-def _fitting(start: str, names: Sequence[str]) -> str:
-    """List as many names as a row of the terminal has, at least one."""
-    width, most = terminal_width() or math.inf, _MOST_NAMES
-    while most > 1 and len(f"{start}{listed(names, most)}") > width:
-        most -= 1
-    return f"{start}{listed(names, most)}"
 
 
 def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:

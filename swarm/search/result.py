@@ -221,6 +221,17 @@ def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:
     return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
+def listed_within(width: int, start: str, names: Sequence[str], most: int | None = None) -> str:
+    """List after `start` the first names that `width` characters have room for, at least one."""
+    # A name and its comma take three characters or more.
+    room = min(width // 3 + 1, len(names) if most is None else most)
+    for count in range(room, 1, -1):
+        text = f"{start}{listed(names, count)}"
+        if len(text) <= width:
+            return text
+    return f"{start}{listed(names, 1)}"
+
+
 def counts_of(result: SearchResult) -> str:
     """Return how many epochs, subsets and models a search took."""
     counts = result.state.counts

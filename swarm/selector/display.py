@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
 from swarm.report.formatting import shortened
-from swarm.search.result import SearchResult, listed
+from swarm.search.result import SearchResult, listed, listed_within
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
@@ -277,7 +277,8 @@ def _lines(selector: Any) -> Iterator[str]:
     metric = shortened(display_name(scoring.metric))
     yield f"{head.title}."
     if len(names) < head.n_available:
-        yield f"  {_on_a_line(names, '' if head.names_features else f'The best {len(names)}: ')}"
+        best = "" if head.names_features else f"The best {len(names)}: "
+        yield listed_within(_WIDTH, f"  {best}", [shortened(name) for name in names])
     yield f"  Score in the search: {metric} {number(scoring.natural(selector.cost_))}."
     if selector.confirmation_ is None:
         yield "  confirm=True scores the best subsets again, on new folds of the same rows."
@@ -301,16 +302,6 @@ def _search(selector: Any, result: SearchResult) -> str:
     work = f"{counts.distinct:,} subsets, {counts.fits:,} models"
     ended = "; interrupted" if result.interrupted else ""
     return f"{name_of(selector.strategy)}, seed {selector.random_state}: {work}{ended}"
-
-
-def _on_a_line(names: Sequence[str], start: str) -> str:
-    """List as many names as a line of the summary has room for, and count the others."""
-    short = [shortened(name) for name in names]
-    for most in range(len(names), 1, -1):
-        text = f"{start}{listed(short, most)}"
-        if len(text) <= _WIDTH - 2:
-            return text
-    return f"{start}{listed(short, 1)}"
 
 
 def _wrapped(text: str, indent: int = 9) -> list[str]:
