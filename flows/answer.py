@@ -16,12 +16,13 @@ from flows.terminal import show_stage, tell, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
+from swarm.metric_names import display_name
 from swarm.report.data import confirmed_scores
 from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult, listed
 from swarm.search.search import Search
 from swarm.validation import Judgement
-from swarm.validation.metrics import cost_label, display_name
+from swarm.validation.metrics import cost_label
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline, headline
 from tasks.flow_run import log_line

@@ -30,9 +30,10 @@ from flows.terminal import tell
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
+from swarm.metric_names import natural_name
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
-from swarm.validation.metrics import METRICS, default_metrics, judged_metrics, natural_name
+from swarm.validation.metrics import METRICS, default_metrics, judged_metrics
 from tasks.files import parquet
 from tasks.refresh.champion import CHALLENGER, Champion, Champions
 from tasks.refresh.decision import (

@@ -25,10 +25,11 @@ from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
 from flows.tracking import describe_run, start_repeated
 from swarm.errors import ConfigError
+from swarm.metric_names import display_name
 from swarm.problem.scoring import Scoring
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.metrics import display_name, value_range
+from swarm.validation.metrics import value_range
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.sentences import number, with_interval
 from swarm.validation.stability import CORE, NOISE

@@ -10,13 +10,13 @@ import numpy as np
 from flows.search_run import SearchRun
 from flows.terminal import display, say, show_stage
 from swarm.arrays import Bool
+from swarm.metric_names import display_name, natural_name
 from swarm.search.fresh_folds import candidates
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
-from swarm.validation.metrics import display_name, natural_name
 from swarm.validation.sentences import number
 from tasks.tracking.curves import fresh_score
 

@@ -14,9 +14,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
+from swarm.metric_names import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed, listed_within
-from swarm.validation.metrics import display_name
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import number, signed
 from tasks.tracking.client import SHORT_ID

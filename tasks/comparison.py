@@ -9,11 +9,11 @@ from typing import TypeVar
 
 import pandas as pd
 
+from swarm.metric_names import natural_name
 from swarm.problem.scoring import Scoring
 from swarm.report.comparison import ComparisonData, render_comparison
 from swarm.report.comparison_figures import draw_comparison
 from swarm.validation.comparison import Comparison
-from swarm.validation.metrics import natural_name
 from tasks.search_cell import Cell, CellResult
 from tasks.step import step
 from tasks.tracking import Tracking

@@ -132,7 +132,7 @@ def _print(matches: list[Any]) -> None:
 
 def _score(run: Any) -> str:
     """State the score on fresh folds: the best one of the search may be another subset's."""
-    from swarm.validation.metrics import display_name, natural_name
+    from swarm.metric_names import display_name, natural_name
     from tasks.tracking.curves import best_score, fresh_score
 
     scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics

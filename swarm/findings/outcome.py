@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.findings.registry import Finding, make_finding
+from swarm.metric_names import display_name
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.validation.judgement import Judgement
-from swarm.validation.metrics import display_name
 from swarm.validation.sentences import number
 from swarm.validation.stability import interpret_index, nogueira
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from swarm.validation.metrics import display_name
+from swarm.metric_names import display_name
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(

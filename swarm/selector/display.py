@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
+from swarm.metric_names import display_name
 from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult, listed, listed_within
 from swarm.selector.report import headline_of, page_of
@@ -25,7 +26,7 @@ from swarm.selector.results import (
 )
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
-from swarm.validation.metrics import cost_label, display_name
+from swarm.validation.metrics import cost_label
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
+from swarm.metric_names import display_name, natural_name, tested_metric
 from swarm.problem.scoring import Scoring, scorer_names
 from swarm.statistics.metrics import fraction, matthews, set_terms
 
@@ -52,42 +53,6 @@ _SHARES = frozenset(
         "top_k_accuracy",
     }
 )
-
-
-def natural_name(scorer: str) -> str:
-    """Return the name of the metric of a scorer."""
-    return scorer.removeprefix("neg_")
-
-
-def tested_metric(metric: str, task: str) -> str:
-    """Return the metric on test rows of that of a scorer.
-
-    Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
-    """
-    return "subset_accuracy" if (task, metric) == ("multilabel", "accuracy") else metric
-
-
-_DISPLAY = {
-    "f1": "F1",
-    "f1_macro": "macro F1",
-    "f1_micro": "micro F1",
-    "f1_samples": "samples F1",
-    "f1_weighted": "weighted F1",
-    "matthews_corrcoef": "MCC",
-    "mean_absolute_error": "MAE",
-    "mean_absolute_percentage_error": "MAPE",
-    "mean_squared_error": "MSE",
-    "r2": "R2",
-    "root_mean_squared_error": "RMSE",
-    "roc_auc": "ROC AUC",
-    "roc_auc_ovo": "ROC AUC (one vs. one)",
-    "roc_auc_ovr": "ROC AUC (one vs. rest)",
-}
-
-
-def display_name(metric: str) -> str:
-    """Return the name of a metric in sentences and tables: ``RMSE``, ``balanced accuracy``."""
-    return _DISPLAY.get(metric, metric.replace("_", " "))
 
 
 def value_range(metric: str) -> tuple[float, float]:

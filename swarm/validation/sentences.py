@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from swarm.metric_names import display_name
 from swarm.problem.scoring import Scoring
 from swarm.search.result import SearchResult, listed
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.metrics import display_name
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement

@@ -8,9 +8,12 @@ search come first. Scores have the sign and the unit of the metric of the config
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from swarm.problem.scoring import Scoring
-from swarm.validation.metrics import natural_name
+from swarm.metric_names import natural_name
+
+if TYPE_CHECKING:
+    from swarm.problem.scoring import Scoring
 
 _COUNTS = {
     "best_size": "epoch/n_features",
