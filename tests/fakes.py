@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import numpy as np
 from hypothesis import settings
 from sklearn.naive_bayes import GaussianNB
 
+from swarm.arrays import Bool
+from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Evaluations
+from swarm.problem.problem import Problem
 from swarm.testing.planted import Planted, plain_space, planted
 
 # For hypothesis: how long an example takes says nothing on a busy machine.
@@ -32,3 +37,16 @@ def noisy(n_units: int = 20, seed: int = 3, n_folds: int = 12) -> Planted:
     evaluator.weights += noise
     evaluator.base[:] = 0.1 - np.minimum(evaluator.weights, 0).sum(axis=1).min()
     return evaluator
+
+
+def evaluated(
+    problem: Problem,
+    masks: Bool,
+    incumbents: Any = np.inf,
+    archive: Any = None,
+    **options: Any,
+) -> Evaluations:
+    """Return the evaluations of masks on every fold, in the order of the folds."""
+    limits = np.broadcast_to(np.asarray(incumbents, dtype=float), len(masks)).copy()
+    with CrossValidation(problem, archive, **options) as evaluator:
+        return evaluator.evaluate(masks, limits, np.arange(problem.n_folds))

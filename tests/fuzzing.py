@@ -1,11 +1,11 @@
-"""How many random cases the fuzz tests try: 200 by default, others by SWARM_FUZZ_CASES."""
+"""How many random cases the fuzz tests try: 128 by default, others by SWARM_FUZZ_CASES."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
 
-CASES = int(os.environ.get("SWARM_FUZZ_CASES", "200"))
+CASES = int(os.environ.get("SWARM_FUZZ_CASES", "128"))
 
 
 def failures(seeds: Sequence[int], differences: Callable[[int], list[str]]) -> list[str]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -19,49 +20,38 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
+from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.types import Evaluations
 from swarm.fastpaths import evaluate_masks, exact_path
+from swarm.fastpaths.bayes_sums import exact_sums
+from swarm.fastpaths.naive_bayes import moments_are_exact
 from swarm.fastpaths.neighbours import sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
+from tests.fakes import evaluated
 
 
-def table(seed: int, n_rows: int = 48, n_columns: int = 7) -> tuple[pd.DataFrame, np.ndarray]:
-    """Rows that make ties: repeated ones, whole numbers, a constant and a rare column."""
+def masks_of(seed: int, n_columns: int) -> Bool:
+    """All columns, the first half of them, some, and each alone, where most ties are."""
     rng = np.random.default_rng(seed)
-    values = rng.normal(size=(n_rows, n_columns)) * 10.0 ** rng.integers(-3, 4, n_columns)
-    values[:, 0] = rng.integers(0, 3, n_rows)
-    values[:, 1] = np.round(values[:, 1], 1)
-    values[:, 2] = 4.2
-    values[:, 3] = rng.random(n_rows) < 0.1
-    values[: n_rows // 6] = values[n_rows // 2 : n_rows // 2 + n_rows // 6]
-    names = [f"x{i}" for i in range(n_columns)]
-    return pd.DataFrame(values, columns=names), rng.integers(0, 3, n_rows)
+    masks = rng.random((6, n_columns)) < rng.uniform(0.2, 0.8, (6, 1))
+    half = np.arange(n_columns) < max(2, n_columns // 2)
+    masks = np.vstack([np.ones(n_columns, dtype=bool), half, masks, np.eye(n_columns, dtype=bool)])
+    return masks[masks.any(axis=1)]
 
 
-def both_ways(problem: Problem, masks: np.ndarray) -> tuple[Any, Any]:
-    limits, order = np.full(len(masks), np.inf), np.arange(problem.n_folds)
-    with CrossValidation(problem) as short, CrossValidation(problem, exact=False) as long:
-        return short.evaluate(masks, limits, order), long.evaluate(masks, limits, order)
+def fast_and_fitted(problem: Problem, masks: Bool) -> list[Evaluations]:
+    return [evaluated(problem, masks, exact=exact) for exact in (True, False)]
 
 
-def some_masks(problem: Problem, seed: int) -> np.ndarray:
-    masks = np.random.default_rng(seed).random((6, problem.space.n_units)) < 0.5
-    # One feature alone, for every feature: where ties are most likely.
-    return np.vstack([masks[masks.any(axis=1)], np.eye(problem.space.n_units, dtype=bool)])
-
-
-def assert_same_costs(problem: Problem, masks: np.ndarray) -> None:
-    short, long = both_ways(problem, masks)
+def assert_same_costs(problem: Problem, masks: Bool) -> None:
+    fast, fitted = (each.fold_costs for each in fast_and_fitted(problem, masks))
     if problem.task == "regression":
         # Distances that are summed in another order weigh differently in the last digits.
-        assert np.allclose(short.fold_costs, long.fold_costs, rtol=1e-9, atol=0)
+        assert np.allclose(fast, fitted, rtol=1e-9, atol=0)
     else:
-        assert np.array_equal(short.fold_costs, long.fold_costs)
-
-
-def fold_costs(path: Any, masks: np.ndarray, n_threads: int = 1) -> np.ndarray:
-    return evaluate_masks(path, masks, n_threads).costs
+        assert np.array_equal(fast, fitted)
 
 
 def path_of(problem: Problem) -> Any:
@@ -70,79 +60,35 @@ def path_of(problem: Problem) -> Any:
     return path
 
 
-def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
-    features = pd.DataFrame({"x": [0.0, 1.0, 2.0] * 20, "z": np.arange(60.0) ** 2})
-    # As many of each class at each value: the weight is zero, and so is every decision.
-    target = np.repeat([0, 1], 30)
-    folds = [(np.r_[0:15, 30:45], np.r_[15:30, 45:60]), (np.r_[15:30, 45:60], np.r_[0:15, 30:45])]
-    model = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01))
-    problem = Problem.build(features, target, model, folds=folds)
-    masks = np.array([[True, False], [False, True]])
-    left = np.isnan(fold_costs(path_of(problem), masks))
-    assert left.all(axis=1).tolist() == [True, False]
-    assert_same_costs(problem, masks)
+def fold_costs(path: Any, masks: Bool, n_threads: int = 1) -> Any:
+    """Costs (n, n_folds), NaN where a path leaves the answer to a model."""
+    return evaluate_masks(path, masks, n_threads).costs
+
+
+def left_to_models(problem: Problem, masks: Bool) -> Any:
+    """Whether the path of a problem leaves any fold of each mask to a model."""
+    return np.isnan(fold_costs(path_of(problem), masks)).any(axis=1)
 
 
 def test_costs_depend_neither_on_the_other_masks_of_a_batch_nor_on_threads() -> None:
-    features, classes = table(11, n_rows=90, n_columns=12)
-    numbers = features["x4"] - features["x1"]
+    rng = np.random.default_rng(11)
+    features = pd.DataFrame(rng.normal(size=(60, 10)).round(1)).add_prefix("x")
+    numbers, classes = features["x4"] - features["x1"], rng.integers(0, 3, 60)
     for model, target in (
         (Ridge(), numbers),
         (KNeighborsRegressor(3, weights="distance"), numbers),
         (KNeighborsClassifier(3), classes),
     ):
-        problem = Problem.build(features, target, model)
-        path, masks = path_of(problem), some_masks(problem, 11)
+        path, masks = path_of(Problem.build(features, target, model)), masks_of(11, 10)
         alone = np.vstack([fold_costs(path, mask[None]) for mask in masks])
         for n_threads in (1, 2):
             assert np.array_equal(fold_costs(path, masks, n_threads), alone, equal_nan=True)
 
 
-TIES = {
-    "by tree": KNeighborsClassifier(5),
-    "by ball tree": KNeighborsClassifier(4, algorithm="ball_tree", leaf_size=3),
-    "by all distances": KNeighborsClassifier(5, algorithm="brute"),
-    "weighted": KNeighborsClassifier(6, weights="distance"),
-    "numbers": KNeighborsRegressor(5),
-    "weighted numbers": KNeighborsRegressor(5, weights="distance"),
-}
-
-
-@pytest.mark.parametrize("name", TIES)
-def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name: str) -> None:
-    rng = np.random.default_rng(4)
-    # Tenths, whose sums round; below and above the 16 columns where trees are no longer used.
-    whole = rng.integers(0, 3, (120, 20))
-    features = pd.DataFrame(whole * 0.1, columns=[f"x{i}" for i in range(20)])
-    target = pd.Series((whole[:, 0] + whole[:, 1] + rng.integers(0, 2, 120)) % 3)
-    model = TIES[name]
-    numbers = isinstance(model, KNeighborsRegressor)
-    scoring = "neg_mean_squared_error" if numbers else "accuracy"
-    problem = Problem.build(features, target.to_numpy(), model, folds=4, scoring=scoring)
-    widths = np.r_[np.arange(1, 21), np.full(4, 15), np.full(4, 16)]
-    masks = np.argsort(rng.random((len(widths), 20)), axis=1) < widths[:, None]
-    doubtful = np.isnan(fold_costs(path_of(problem), masks)).any(axis=1)
-    asks_a_tree = {"auto": widths <= 15, "brute": widths < 0}.get(model.algorithm, widths > 0)
-    assert not doubtful[asks_a_tree].any()
-    assert asks_a_tree.all() or doubtful[~asks_a_tree].any()
-    assert_same_costs(problem, masks)
-
-
-def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
-    # Each column is as often 0 as 1 in either half of the target: coefficients of zero, but for
-    # rounding.
-    column = np.tile([0.0, 1.0, 0.0, 1.0], 20)
-    target = np.tile([0.1, 0.1, 0.7, 0.7], 20)
-    features = pd.DataFrame({"a": column, "b": 0.3 * column + 0.7, "c": target + column})
-    folds = [(np.arange(40), np.arange(40, 80)), (np.arange(40, 80), np.arange(40))]
-    masks = np.array([[True, False, False], [False, True, False], [True, False, True]])
-    for model in (Ridge(), Ridge(solver="svd"), LinearRegression()):
-        fast, fitted = both_ways(Problem.build(features, target, model, folds=folds), masks)
-        assert np.array_equal(fast.used, fitted.used)
-
-
 def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_others() -> None:
-    features, target = table(9)
+    rng = np.random.default_rng(9)
+    features = pd.DataFrame(rng.normal(size=(48, 3)).round(1)).add_prefix("x")
+    target = rng.integers(0, 3, 48)
     near, bayes, discriminant = KNeighborsClassifier, GaussianNB, LinearDiscriminantAnalysis
     expanded, typed = PolynomialFeatures(1, include_bias=False), features.astype
     probabilities = {"scoring": "roc_auc_ovr"}
@@ -183,76 +129,121 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
                 assert reason in evaluator.method
 
 
-# ---------------------------------------------------------------- neighbours among whole numbers
+# ---------------------------------------------------------------- linear models
+
+
+def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
+    features = pd.DataFrame({"x": [0.0, 1.0, 2.0] * 20, "z": np.arange(60.0) ** 2})
+    # As many of each class at each value: the weight is zero, and so is every decision.
+    target = np.repeat([0, 1], 30)
+    folds = [(np.r_[0:15, 30:45], np.r_[15:30, 45:60]), (np.r_[15:30, 45:60], np.r_[0:15, 30:45])]
+    model = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01))
+    problem = Problem.build(features, target, model, folds=folds)
+    masks = np.array([[True, False], [False, True]])
+    left = np.isnan(fold_costs(path_of(problem), masks))
+    assert left.all(axis=1).tolist() == [True, False]
+    assert_same_costs(problem, masks)
+
+
+def test_ridge_uses_a_column_or_not_as_its_fitted_model_says() -> None:
+    # Each column is as often 0 as 1 in either half of the target: coefficients of zero, but for
+    # rounding.
+    column = np.tile([0.0, 1.0, 0.0, 1.0], 20)
+    target = np.tile([0.1, 0.1, 0.7, 0.7], 20)
+    features = pd.DataFrame({"a": column, "b": 0.3 * column + 0.7, "c": target + column})
+    folds = [(np.arange(40), np.arange(40, 80)), (np.arange(40, 80), np.arange(40))]
+    masks = np.array([[True, False, False], [False, True, False], [True, False, True]])
+    for model in (Ridge(), Ridge(solver="svd"), LinearRegression()):
+        problem = Problem.build(features, target, model, folds=folds)
+        fast, fitted = fast_and_fitted(problem, masks)
+        assert np.array_equal(fast.used, fitted.used)
+
+
+# ---------------------------------------------------------------- nearest neighbours
 
 N_COLUMNS = 20
 
 
-def whole_table(seed: int, n_rows: int, values: int, kind: Any = np.float64) -> pd.DataFrame:
+def whole_table(seed: int, n_rows: int, values: int = 2) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
-    numbers = rng.integers(0, values, (n_rows, N_COLUMNS))
-    return pd.DataFrame(numbers.astype(kind), columns=[f"x{i}" for i in range(N_COLUMNS)])
+    return pd.DataFrame(rng.integers(0, values, (n_rows, N_COLUMNS)).astype(float)).add_prefix("x")
 
 
-def wide_masks(seed: int, count: int = 4, least: int = 16) -> np.ndarray:
+def wide_masks(seed: int, count: int, least: int = 16) -> Bool:
     """Masks of at least so many columns; beyond 15 scikit-learn uses no trees."""
     rng = np.random.default_rng(seed)
     widths = rng.integers(least, N_COLUMNS + 1, count)
     return np.argsort(rng.random((count, N_COLUMNS)), axis=1) < widths[:, None]
 
 
-def labels(seed: int, n_rows: int, count: int = 3) -> np.ndarray:
-    drawn = np.random.default_rng(seed).integers(0, 2, (n_rows, count))
-    drawn[:2] = [[0], [1]]
-    return drawn
+def near(features: pd.DataFrame, several: int, folds: Any) -> Problem:
+    """Neighbours that vote on so many labels, or on a class."""
+    target = np.random.default_rng(6).integers(0, 2, (len(features), max(1, several)))
+    target[:2] = [[0], [1]]
+    if several:
+        given = (target, MLkNN(4))
+        return Problem.build(features, *given, folds=folds, scoring="neg_hamming_loss")
+    return Problem.build(features, target[:, 0], KNeighborsClassifier(4), folds=folds)
 
 
-def same_and_sure(problem: Problem, masks: np.ndarray) -> None:
-    """Nothing is left to a model, and nothing differs from what models cost."""
-    assert not np.isnan(fold_costs(path_of(problem), masks)).any()
+TIES = {
+    "by tree": KNeighborsClassifier(5),
+    "by ball tree": KNeighborsClassifier(4, algorithm="ball_tree", leaf_size=3),
+    "by all distances": KNeighborsClassifier(5, algorithm="brute"),
+    "weighted": KNeighborsClassifier(6, weights="distance"),
+    "numbers": KNeighborsRegressor(5),
+    "weighted numbers": KNeighborsRegressor(5, weights="distance"),
+}
+
+
+@pytest.mark.parametrize("name", TIES)
+def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name: str) -> None:
+    # Tenths, whose sums round; below and above the 16 columns where trees are no longer used.
+    rng, features = np.random.default_rng(4), whole_table(4, 80, 3)
+    target = (features["x0"] + features["x1"] + rng.integers(0, 2, 80)) % 3
+    model = TIES[name]
+    numbers = isinstance(model, KNeighborsRegressor)
+    scoring = "neg_mean_squared_error" if numbers else "accuracy"
+    problem = Problem.build(0.1 * features, target, model, folds=2, scoring=scoring)
+    widths = np.array([1, 2, 4, 8, 14, 15, 15, 16, 16, 17, 20])
+    masks = np.argsort(rng.random((len(widths), N_COLUMNS)), axis=1) < widths[:, None]
+    doubtful = left_to_models(problem, masks)
+    asks_a_tree = {"auto": widths <= 15, "brute": widths < 0}.get(model.algorithm, widths > 0)
+    assert not doubtful[asks_a_tree].any()
+    assert asks_a_tree.all() or doubtful[~asks_a_tree].any()
     assert_same_costs(problem, masks)
 
 
-@pytest.mark.parametrize("kind", [np.float64, np.int64])
-@pytest.mark.parametrize("n_rows", [700, 2100])
-def test_classes_are_those_of_models_beyond_one_chunk_of_rows(n_rows: int, kind: Any) -> None:
-    features = whole_table(n_rows, n_rows, 2, kind)
-    target = np.random.default_rng(5).integers(0, 2, n_rows)
+@pytest.mark.parametrize(
+    ("n_rows", "several", "least"),
+    # Beyond one chunk of rows, of either side; more labels than fit into one word of counts.
+    [(700, 0, 16), (2100, 0, 16), (400, 9, 4)],
+)
+def test_ties_of_whole_numbers_need_no_models_however_many_rows(
+    n_rows: int, several: int, least: int
+) -> None:
     # More and fewer rows to train on than to ask: scikit-learn goes along the longer side.
     for cut in (n_rows // 4, n_rows // 2 + 40):
         parts = (np.arange(cut), np.arange(cut, n_rows))
-        problem = Problem.build(
-            features, target, KNeighborsClassifier(7), folds=[parts, parts[::-1]]
-        )
-        same_and_sure(problem, wide_masks(n_rows, 2))
+        problem = near(whole_table(n_rows, n_rows), several, [parts, parts[::-1]])
+        masks = wide_masks(n_rows, 2, least)
+        assert not left_to_models(problem, masks).any()
+        assert_same_costs(problem, masks)
 
 
-def test_several_labels_are_those_of_models_for_many_rows() -> None:
-    features = whole_table(1, 1300, 2)
-    target = labels(2, 1300, 9)  # more than fit into one word of counts
-    folds = [(np.arange(700), np.arange(700, 1300)), (np.arange(100, 1300), np.arange(100))]
-    problem = Problem.build(features, target, MLkNN(5), folds=folds, scoring="neg_hamming_loss")
-    same_and_sure(problem, wide_masks(3, 3, least=4))
-
-
-@pytest.mark.parametrize("several", [False, True])
-def test_a_fraction_among_whole_numbers_leaves_ties_to_models(several: bool) -> None:
-    features = whole_table(4, 90, 2)
+@pytest.mark.parametrize("several", [0, 3])
+def test_a_fraction_among_whole_numbers_leaves_ties_to_models(several: int) -> None:
+    features = whole_table(4, 90)
     features["x0"] += 0.1
-    target = labels(4, 90) if several else labels(4, 90)[:, 0]
-    scoring = "subset_accuracy" if several else "accuracy"
-    model = MLkNN(4) if several else KNeighborsClassifier(4)
-    problem = Problem.build(features, target, model, folds=3, scoring=scoring)
+    problem = near(features, several, 3)
     masks = wide_masks(4, 8)
     masks[:4, 0], masks[4:, 0] = True, False
     masks[4:, 1:18] = True
-    doubtful = np.isnan(fold_costs(path_of(problem), masks)).any(axis=1)
-    assert doubtful[:4].all()
-    assert not doubtful[4:].any()
+    assert left_to_models(problem, masks).tolist() == [True] * 4 + [False] * 4
     assert_same_costs(problem, masks)
 
 
-def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
+def last_ones(distance: Any, who: Any) -> None:
     """Keep the last of rows that tie."""
     n = distance.shape[1]
     backwards = np.argsort(distance[:, ::-1], axis=1, kind="stable")
@@ -262,7 +253,7 @@ def last_ones(distance: np.ndarray, who: np.ndarray) -> None:
 class LastRows:
     """A tree that takes the last of 60 rows for the nearest."""
 
-    def query(self, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    def query(self, rows: Any, k: int) -> Any:
         return np.ones((len(rows), k)), np.tile(np.arange(60 - k, 60), (len(rows), 1))
 
 
@@ -277,17 +268,13 @@ class LastRows:
 def test_a_rule_that_models_do_not_follow_is_used_no_more(
     broken: str, of: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    several, target = not broken, labels(6, 90)
-    model = MLkNN(4) if several else KNeighborsClassifier(4)
-    scoring = "subset_accuracy" if several else "accuracy"
-    features, given = whole_table(6, 90, 2), target if several else target[:, 0]
-    problem = Problem.build(features, given, model, folds=3, scoring=scoring)
+    problem = near(whole_table(6, 90), 0 if broken else 3, 3)
     path, masks = path_of(problem), wide_masks(6, 8)
     if broken == "tree":
         masks = masks & (np.arange(N_COLUMNS) < 4) | (np.arange(N_COLUMNS) == 0)
     monkeypatch.setattr(of, wrong)
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
-    trust = {"": path.trust} if several else path.trust
+    trust = path.trust if broken else {"": path.trust}
     assert [way for way in trust if trust[way].broken] == [broken]
     monkeypatch.undo()
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
@@ -302,3 +289,79 @@ def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:
     assert sums_are_exact(whole, largest, np.array([0, 2]))
     assert not sums_are_exact(whole, largest, np.array([0, 1]))
     assert not sums_are_exact(whole, largest, np.array([0, 3]))
+
+
+# ---------------------------------------------------------------- naive Bayes
+
+
+def bayes(kind: str, n_columns: int, n_rows: int = 60, **options: Any) -> Problem:
+    """Three classes in a table that lies in memory as pandas reads it and a split picks rows."""
+    rng = np.random.default_rng(n_columns)
+    values = rng.normal(size=(n_rows, n_columns)) * 10.0 ** rng.integers(-3, 4, n_columns)
+    whole = rng.integers(0, 2, (n_rows, n_columns))
+    is_whole = {"whole": 1.0, "real": 0.0, "mixed": 0.5}[kind] > rng.random(n_columns)
+    columns = {f"x{j}": (whole if is_whole[j] else values)[:, j] for j in range(n_columns)}
+    frame = pd.DataFrame(columns).iloc[rng.permutation(n_rows)].reset_index(drop=True)
+    given = {"folds": 3, "importance": "none", **options}
+    return Problem.build(frame, np.arange(n_rows) % 3, GaussianNB(), **given)
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_columns"),
+    # NumPy sums more than 8 numbers, and more than 128, in an order of its own.
+    [("whole", 2), ("real", 9), ("real", 17), ("mixed", 140), ("mixed", 300)],
+)
+def test_log_likelihoods_are_those_of_models_to_the_last_bit(kind: str, n_columns: int) -> None:
+    problem = bayes(kind, n_columns)
+    assert moments_are_exact(problem)
+    path = path_of(problem)
+    (block,) = path.blocks
+    for mask in masks_of(n_columns, n_columns)[:8]:
+        columns = np.flatnonzero(mask)
+        if len(columns) < 2:
+            continue
+        made = block.smoothed(path.smoothing(mask[None], block)[0])
+        joint = exact_sums(block.log_prior, block.squares(), made, columns)
+        for fold, (train, test) in enumerate(problem.folds):
+            some = problem.features.iloc[:, columns.tolist()]
+            model = clone(problem.estimator).fit(some.iloc[train], problem.target[train])
+            expected = model.predict_joint_log_proba(some.iloc[test])
+            assert np.array_equal(joint[fold, :, : len(test)].T, expected), columns
+
+
+@pytest.mark.parametrize("spread", [1, 5])
+def test_yes_and_no_features_are_settled_without_models(spread: int) -> None:
+    rng = np.random.default_rng(spread)
+    columns = {f"x{j}": rng.integers(0, 2, 80) * (j % spread + 1) for j in range(9)}
+    features = pd.DataFrame(columns).iloc[np.arange(80)]
+    target = (features["x0"] > 0) + (features["x1"] > 0).astype(int) * rng.integers(0, 2, 80)
+    # Columns that never vary within a class are what makes likelihoods huge.
+    features["x2"] = (target == 1).astype(int)
+    problem = Problem.build(features, target, GaussianNB(), folds=4, importance="none")
+    masks = masks_of(spread, 9)
+    masks = masks[masks.sum(axis=1) >= 2]
+    assert not left_to_models(problem, masks).any()
+    assert_same_costs(problem, masks)
+
+
+def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
+    rows = np.asfortranarray(np.random.default_rng(0).normal(size=(4, 30))).T
+    real = bayes("real", 4, 30)
+    for features, model in (
+        (pd.DataFrame(rows, columns=list("abcd"), copy=False), GaussianNB()),
+        (real.features.astype(np.float32), GaussianNB()),
+        (pd.DataFrame({"a": np.full(30, 2**52), "b": np.arange(30)}), GaussianNB()),
+        (real.features, make_pipeline(StandardScaler(), GaussianNB())),
+    ):
+        assert not moments_are_exact(Problem.build(features, real.target, model, folds=3))
+
+
+def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, masks = bayes("mixed", 9, folds=4, scoring="f1_macro"), masks_of(2, 9)[:8]
+    together = path_of(problem)
+    monkeypatch.setattr("swarm.fastpaths.naive_bayes._KEPT", 50)
+    alone = path_of(problem)
+    assert len(alone.blocks) == 4
+    assert all(block._squares is None for block in alone.blocks)
+    assert np.array_equal(fold_costs(alone, masks), fold_costs(together, masks), equal_nan=True)
+    assert_same_costs(problem, masks)

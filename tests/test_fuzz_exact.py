@@ -16,10 +16,7 @@ from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
-from sklearn.metrics import (
-    get_scorer,
-    get_scorer_names,
-)
+from sklearn.metrics import get_scorer, get_scorer_names
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit, StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -95,16 +92,17 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
             pos_label=positive,
             folds=_folds(rng, target, n),
             weight=weight,
+            weights_in_score=weight is not None and rng.random() < 0.5,
             space=space,
             importance="fold" if "linear" in kind else "none",
         )
     except SwarmError:
         return None
     n_units = problem.space.n_units
-    masks = rng.random((3, n_units)) < rng.choice([0.3, 0.5, 0.8], (3, 1))
+    masks = rng.random((2, n_units)) < rng.choice([0.3, 0.5, 0.8], (2, 1))
     # One unit alone ties most, all of them are the most likely to be singular.
     masks[0] = rng.random() < 0.3
-    masks[np.arange(3), rng.integers(0, n_units, 3)] = True
+    masks[np.arange(2), rng.integers(0, n_units, 2)] = True
     return problem, np.unique(masks, axis=0)
 
 
@@ -224,7 +222,7 @@ _MODELS: dict[str, Callable[[Rng], Any]] = {
     "nearest": lambda rng: KNeighborsClassifier(**_neighbours(rng)),
     "nearest numbers": lambda rng: KNeighborsRegressor(**_neighbours(rng)),
     "ML-kNN": lambda rng: MLkNN(int(rng.integers(1, 8)), float(rng.choice([1.0, 0.5]))),
-    "naive Bayes": lambda rng: GaussianNB(var_smoothing=float(rng.choice([1e-9, 1e-3, 0.5]))),
+    "naive Bayes": lambda rng: GaussianNB(var_smoothing=float(rng.choice([0.0, 1e-9, 1e-3, 0.5]))),
     "linear discriminant": lambda rng: LinearDiscriminantAnalysis(**_discriminant(rng)),
     "linear classes": lambda rng: RidgeClassifier(**_ridge(rng)),
     "linear ridge": lambda rng: Ridge(**_ridge(rng)),

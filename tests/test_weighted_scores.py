@@ -8,76 +8,68 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import get_scorer
 from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import DataError, InputError
-from swarm.evaluation.crossval import CrossValidation
-from swarm.fastpaths import exact_path
 from swarm.problem.problem import Problem
 from swarm.validation.answers import Answers
 from tasks.refresh.decision import measure
 from tasks.search_cell import cost_on_test_rows
 from tasks.table import Table
+from tests.fakes import evaluated
 
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(90, 4)), columns=list("abcd"))
 CLASSES = (X["a"] + RNG.normal(size=90) > 0).astype(int).to_numpy()
-NUMBERS = (X["a"] + RNG.normal(size=90)).to_numpy()
 WEIGHT = np.round(RNG.exponential(size=90), 2)
 MASKS = np.array([[True, True, False, False], [False, True, True, True]])
 
 
-def weighted(model: Any, scoring: Any, target: Any = CLASSES, **options: Any) -> Problem:
+def weighted(model: Any, scoring: Any, **options: Any) -> Problem:
     given = {"folds": 3, "weight": WEIGHT, "weights_in_score": True, **options}
-    return Problem.build(X, target, model, scoring=scoring, **given)
+    return Problem.build(X, CLASSES, model, scoring=scoring, **given)
 
 
-def costs(problem: Problem, exact: bool = True) -> Any:
-    limits = np.full(len(MASKS), np.inf)
-    with CrossValidation(problem, exact=exact) as evaluator:
-        return evaluator.evaluate(MASKS, limits, np.arange(problem.n_folds)).fold_costs
+def costs(problem: Problem) -> Any:
+    return evaluated(problem, MASKS).fold_costs
 
 
-@pytest.mark.parametrize("scoring", ["accuracy", "f1_macro", "roc_auc", "neg_log_loss"])
-@pytest.mark.parametrize("model", [GaussianNB(), LogisticRegression()])
-def test_fold_costs_are_those_of_the_weighted_metric(model: Any, scoring: str) -> None:
-    problem = weighted(model, scoring)
-    found = costs(problem)
-    for row, mask in enumerate(MASKS):
-        for fold, (train, test) in enumerate(problem.folds):
-            some = X.loc[:, mask]
-            fitted = clone(model).fit(some.iloc[train], CLASSES[train], sample_weight=WEIGHT[train])
-            score = get_scorer(scoring)(
-                fitted, some.iloc[test], CLASSES[test], sample_weight=WEIGHT[test]
-            )
-            assert found[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
-    assert not np.allclose(found, costs(weighted(model, scoring, weights_in_score=False)))
+STEPS = make_pipeline(StandardScaler(), LogisticRegression())
 
 
+@pytest.mark.parametrize("scored", [True, False])
 @pytest.mark.parametrize(
     ("model", "scoring"),
     [
-        (Ridge(), "r2"),
-        (Ridge(), "neg_mean_squared_error"),
-        (Ridge(), "neg_root_mean_squared_error"),
-        (Ridge(), "neg_mean_absolute_error"),
-        (Ridge(), "neg_median_absolute_error"),
-        (Ridge(), "explained_variance"),
-        (Ridge(), "neg_mean_absolute_percentage_error"),
-        (RidgeClassifier(), "accuracy"),
-        (RidgeClassifier(), "balanced_accuracy"),
-        (RidgeClassifier(), "matthews_corrcoef"),
+        (GaussianNB(), "f1_macro"),
+        (GaussianNB(), "roc_auc"),
+        (LogisticRegression(), "accuracy"),
+        (STEPS, "neg_log_loss"),
     ],
 )
-def test_fast_paths_weight_scores_as_fitted_models_do(model: Any, scoring: str) -> None:
-    problem = weighted(model, scoring, NUMBERS if isinstance(model, Ridge) else CLASSES)
-    assert exact_path(problem)[0] is not None
-    fast, fitted = costs(problem), costs(problem, exact=False)
-    assert np.allclose(fast, fitted, rtol=1e-10, atol=0)
+def test_weights_reach_the_fit_and_the_metric_if_asked(
+    model: Any, scoring: str, scored: bool
+) -> None:
+    problem = weighted(model, scoring, weights_in_score=scored)
+    found = costs(problem)
+    fits = "logisticregression__sample_weight" if model is STEPS else "sample_weight"
+    for row, mask in enumerate(MASKS):
+        for fold, (train, test) in enumerate(problem.folds):
+            some = X.loc[:, mask]
+            fitted = clone(model).fit(some.iloc[train], CLASSES[train], **{fits: WEIGHT[train]})
+            weight = WEIGHT[test] if scored else None
+            score = get_scorer(scoring)(
+                fitted, some.iloc[test], CLASSES[test], sample_weight=weight
+            )
+            assert found[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
+    unweighted = Problem.build(X, CLASSES, model, scoring=scoring, folds=problem.folds)
+    assert not np.allclose(found, costs(unweighted))
 
 
 def test_weights_of_one_change_no_cost() -> None:
