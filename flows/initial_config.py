@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -43,17 +44,20 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     if is_local_csv:
         notes = cell_notes(table, style)
         marks = _marks_of_missing(raw.frame)
-        for name, (value, share) in marks.items():
+        for name, value in marks.items():
             note = (
-                f"{value:.12g} ({share:.1%} of the rows, unlike all other values) is read as "
-                "missing; if it was measured, remove it from data.csv.na_values"
+                f"{value:.12g}, unlike all other values, is read as missing; if it was measured, "
+                "remove it from data.csv.na_values"
             )
             notes[name] = f"{notes[name]}; {note}" if name in notes else note
         if marks:
-            values = dict.fromkeys(f"{value:.12g}" for value, _ in marks.values())
+            values = dict.fromkeys(f"{value:.12g}" for value in marks.values())
             style = replace(style, na_values=(*style.na_values, *values))
             raw = read_raw("file", path=table, csv=vars(style))
-    profile = replace(profile_of(raw, target), notes=notes)
+    columns_by_note = defaultdict[str, list[str]](list)
+    for name, note in notes.items():
+        columns_by_note[note].append(name)
+    profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
     columns = set(map(str, raw.frame.columns))
 
     def check_plan(
@@ -83,13 +87,15 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     return profile, text, findings
 
 
-def _marks_of_missing(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
-    """Return the columns with a value that stands for missing ones wherever it occurs."""
+def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
+    """Return the value of each column that stands for missing ones wherever it occurs."""
     marks = sentinels(frame)
     numbers = frame.select_dtypes("number")
     elsewhere = numbers[[name for name in numbers.columns if str(name) not in marks]]
     return {
-        name: mark for name, mark in marks.items() if not (elsewhere == mark[0]).to_numpy().any()
+        name: value
+        for name, (value, _) in marks.items()
+        if not (elsewhere == value).to_numpy().any()
     }
 
 

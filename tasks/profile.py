@@ -51,8 +51,8 @@ class Profile:
     n_unlabelled: int = 0  # further rows, which have no target
     # categories that are numbers with signs, and a value of each
     numbers: dict[str, str] = field(default_factory=dict)
-    # what the cells of a column are read as, where it is not as they are written
-    notes: dict[str, str] = field(default_factory=dict)
+    # what cells are read as, where it is not as they are written, with their columns
+    notes: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def is_rare(self) -> bool:

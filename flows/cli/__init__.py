@@ -81,6 +81,7 @@ def init(
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
     from flows.initial_config import first_without_errors
+    from swarm.search.result import listed
 
     profile, text, findings = first_without_errors(table, target[0])
     try:
@@ -94,7 +95,8 @@ def init(
     if profile.n_date_parts:
         echo(f"{profile.n_date_parts:,} of them are parts of dates", indent=8)
     dropped = [f"dropped {name}: {why}" for name, why in profile.dropped.items()]
-    for lines in (dropped, [f"read {name}: {note}" for name, note in profile.notes.items()]):
+    read = [f"read {listed(names)}: {note}" for note, names in profile.notes.items()]
+    for lines in (dropped, read):
         echo(*lines[:_MOST_LINES], indent=8)
         if len(lines) > _MOST_LINES:
             echo(f"and {len(lines) - _MOST_LINES:,} more in {file}")

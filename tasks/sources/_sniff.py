@@ -80,20 +80,19 @@ def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
 
 def _note(cells: list[str], style: CsvStyle) -> str:
     """Say what is read as something else, and what to do if that is wrong."""
-    counts = Counter(cells)
-    marks = {mark: counts[mark] for mark in (*style.na_values, *_KNOWN) if mark and counts[mark]}
+    distinct = set(cells)
+    marks = [mark for mark in dict.fromkeys((*style.na_values, *_KNOWN)) if mark in distinct - {""}]
     values = [cell for cell in cells if cell and cell not in marks]
     if not values:
         return ""
     notes = []
     # Among numbers, the usual marks are no words.
     if all(map(_NUMBER.fullmatch, values)):
-        marks = {mark: n for mark, n in marks.items() if mark in style.na_values}
-    for mark, n in marks.items():
+        marks = [mark for mark in marks if mark in style.na_values]
+    for mark in marks:
         is_key = mark in style.na_values
         remedy = "remove it from data.csv.na_values" if is_key else "rename it in the table"
-        share = f"{n / len(cells):.1%} of the rows"
-        notes.append(f"{mark!r} ({share}) is read as missing; if it is a value, {remedy}")
+        notes.append(f"{mark!r} is read as missing; if it is a value, {remedy}")
     zero = next((cell for cell in values if len(cell) > 1 and cell[0] == "0"), None)
     if zero is not None and all(map(str.isdecimal, values)):
         notes.append(
