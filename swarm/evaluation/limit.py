@@ -6,6 +6,8 @@ folds, trained in order, stop to matter once they put its mean above the limit, 
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
@@ -47,8 +49,16 @@ def needed_folds(fold_costs: Float, fold_order: Int, limits: Float) -> tuple[Boo
 
 def next_fold(fold_costs: Float, fold_order: Int, limit: float) -> int | None:
     """Return the fold of a mask to train next, or None if its known costs decide."""
-    _, following = needed_folds(fold_costs[None], fold_order, np.array([limit]))
-    return None if following[0] < 0 else int(following[0])
+    # That of `needed_folds` for one mask, without its arrays: workers call it before every fit.
+    total = 0.0
+    for fold in fold_order.tolist():
+        if total / len(fold_costs) > limit or math.isinf(total):
+            return None
+        cost = float(fold_costs[fold])
+        if math.isnan(cost):
+            return int(fold)
+        total += cost
+    return None
 
 
 def is_within(record: Record, limit: float) -> bool:

@@ -103,12 +103,15 @@ class Planted:
         failed = (np.isinf(fold_costs) & reached).any(axis=1)
         censored = ~failed & ~(needed.all(axis=1) & (cost <= bounds))
         is_exact = np.isfinite(cost) & ~failed & ~censored
-        exact = is_exact[:, None]
+        importances, used = np.zeros(masks.shape), masks.copy()
+        for i in np.flatnonzero(is_exact).tolist():
+            importances[i] = rows[i].importances.sum(axis=0) / self.n_folds
+            used[i] &= rows[i].used.any(axis=0)
         return Evaluations(
             costs=np.where(is_exact, cost, np.inf),
-            fold_costs=np.where(exact, fold_costs, np.nan),
-            importances=np.where(exact, [row.importance for row in rows], 0.0),
-            used=np.where(exact, masks & [row.used.any(axis=0) for row in rows], masks),
+            fold_costs=np.where(is_exact[:, None], fold_costs, np.nan),
+            importances=importances,
+            used=used,
             censored=censored,
             failed=failed,
             needed=needed,
@@ -119,33 +122,34 @@ class Planted:
 
     def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: float) -> bool:
         """Train the folds that the mask needs, in order; return whether there were any."""
-        trained = False
-        blank = Record.unknown(self.n_folds, len(mask))
-        record = self.records.setdefault(key, blank)
+        record = self.records.get(key)
+        if record is None:
+            record = self.records[key] = Record.unknown(self.n_folds, len(mask))
+        before = self.fits
         while (fold := next_fold(record.fold_costs, fold_order, limit)) is not None:
             if self.fits == self.interrupt_after:
                 raise KeyboardInterrupt
             self.fits += 1
-            trained = True
-            record = self.records[key] = record.merge(self._fit(mask, fold))
-        return trained
+            self._fit(mask, fold, key)
+        return self.fits > before
 
-    def _fit(self, mask: Bool, fold: int) -> Record:
-        piece = Record.unknown(self.n_folds, len(mask))
-        last = fold == self.n_folds - 1
+    def _fit(self, mask: Bool, fold: int, key: bytes) -> None:
+        """Write the results of a fold into the record of the mask."""
+        record, last = self.records[key], fold == self.n_folds - 1
         if last and self.undefined(mask):
             names = ", ".join(self.space.subset(mask))
             raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}")
         if last and self.fails(mask):
-            piece.fold_costs[fold] = np.inf
-            piece.used[fold] = mask
+            record.fold_costs[fold] = np.inf
+            record.used[fold] = mask
             bits = "".join("01"[bit] for bit in mask.astype(int))
-            return replace(piece, error=f"ValueError: cannot fit {bits}\nTraceback (planted)")
-        piece.fold_costs[fold] = self.fold_cost(mask, fold)
-        piece.used[fold] = mask & (np.abs(self.weights[fold]) > self.unused_below)
-        if self.importances:
-            piece.importances[fold] = np.abs(self.weights[fold]) * mask
-        return piece
+            error = f"ValueError: cannot fit {bits}\nTraceback (planted)"
+            self.records[key] = replace(record, error=error)
+            return
+        weights = self.weights[fold]
+        record.fold_costs[fold] = self.fold_cost(mask, fold)
+        record.used[fold] = mask & (np.abs(weights) > self.unused_below)
+        record.importances[fold] = np.abs(weights) * mask if self.importances else 0.0
 
 
 def planted(
