@@ -22,7 +22,6 @@ from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult, listed
 from swarm.search.search import Search
 from swarm.validation import Judgement
-from swarm.validation.metrics import cost_label
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline, headline
 from tasks.flow_run import log_line
@@ -196,8 +195,7 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
         outcome.judgement,
         search.hints,
         members=run.members,
-        cost_label=cost_label(problem.scoring),
-        metric=problem.scoring.metric,
+        scoring=problem.scoring,
         confirmed=confirmed_scores(result, problem.scoring),
         title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
         headline=outcome.headline,

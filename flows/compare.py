@@ -32,7 +32,6 @@ from swarm.report.comparison import ComparisonData, sentences
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
-from swarm.validation.metrics import cost_label
 from tasks.comparison import (
     SearchRuns,
     by_strategy,
@@ -308,7 +307,7 @@ def _conclude(
         facts=facts,
         comparison=comparison,
         everything=everything,
-        cost_labels={name: cost_label(scoring) for name, scoring in scorings.items()},
+        scorings=scorings,
         histories=by_strategy(results, lambda result: result.history),
         versions=package_versions(),
         test_everything=test_everything,

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.contenders import paired_differences
 from swarm.report.data import confirmed_scores
-from swarm.report.drawing import Drawing
+from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.verdict import Headline
@@ -71,6 +72,9 @@ def judged() -> pd.DataFrame:
     return table.assign(difference=gap, difference_low=gap - 0.02, difference_high=gap + 0.02)
 
 
+F1 = resolve_scoring("f1", None, np.array([0, 1]), "binary")
+
+
 def report(names: list[str], n_chosen: int = 3) -> ReportData:
     rng = np.random.default_rng(0)
     distance = 1.0 - np.abs(np.corrcoef(rng.normal(size=(len(names), 40))).reshape(len(names), -1))
@@ -86,6 +90,7 @@ def report(names: list[str], n_chosen: int = 3) -> ReportData:
         subsets=subsets,
         history=history(),
         evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
+        scoring=F1,
         figures=judged(),
         importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
         distance=pd.DataFrame(distance, index=names, columns=names),
@@ -149,6 +154,7 @@ CASES = {
         subsets=[],
         history=pd.DataFrame(),
         evaluations=pd.DataFrame(),
+        scoring=F1,
         figures=pd.DataFrame(),
     ),
 }
@@ -285,3 +291,16 @@ def test_a_group_counts_as_its_columns_in_the_picture_of_confirmed_scores() -> N
     scores = confirmed_scores(result, scoring)
     assert scores is not None
     assert scores["size"].tolist() == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("scorer", "label", "inverted"), [("f1", "0.9", True), ("neg_log_loss", "0.1", False)]
+)
+def test_an_axis_shows_scores_with_better_ones_on_top(
+    scorer: str, label: str, inverted: bool
+) -> None:
+    axes = Figure().subplots()
+    axes.set_ylim(0.05, 0.3)
+    scores_for_costs(axes, resolve_scoring(scorer, None, np.array([0, 1]), "binary"))
+    assert axes.yaxis.get_major_formatter()(0.1, 0) == label
+    assert axes.yaxis_inverted() == inverted

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from swarm.problem.scoring import Scoring
 from swarm.report import formatting
-from swarm.report.formatting import counted, plain, signed
+from swarm.report.formatting import counted, metric_name, plain, signed
 from swarm.validation.comparison import Comparison
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class ComparisonData:
     facts: Mapping[str, object]  # settings of the comparison, one line each
     comparison: Comparison
     everything: Mapping[str, tuple[float, int]]  # cost and number of all features of each data set
-    cost_labels: Mapping[str, str]  # by data set
+    scorings: Mapping[str, Scoring]  # by data set
     # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
     versions: Mapping[str, str] = field(default_factory=dict)  # of packages
@@ -72,11 +73,12 @@ class ComparisonData:
     # positive class of the data sets with two classes
     positive: Mapping[str, str] = field(default_factory=dict)
 
-    def cost_of_all(self, dataset: str) -> str:
-        """Return the costs of all features in words."""
-        test = self.test_everything.get(dataset)
-        more = "" if test is None else f", {test:.5f} on the test rows"
-        return f"{self.everything[dataset][0]:.5f}{more}"
+    def score_of_all(self, dataset: str) -> str:
+        """Return the scores of all features in words."""
+        scoring, test = self.scorings[dataset], self.test_everything.get(dataset)
+        more = "" if test is None else f", {scoring.natural(test):.5f} on the test rows"
+        score = scoring.natural(self.everything[dataset][0])
+        return f"{metric_name(scoring.metric)} {score:.5f}{more}"
 
 
 # ---------------------------------------------------------------- sentences
@@ -329,10 +331,10 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
 
 
 def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dict[str, Any]:
-    size, cost = data.everything[name][1], data.cost_of_all(name)
+    size = data.everything[name][1]
     return {
         "name": name,
-        "all": f"All {counted(size, 'feature')} cost {cost} ({plain(data.cost_labels[name])})."
+        "all": f"With all {counted(size, 'feature')}: {data.score_of_all(name)}."
         + _positive(data, name),
         "table": _summary(data.comparison, name),
         "chosen": _chosen(data, name),

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Float
+from swarm.problem.scoring import Scoring
 from swarm.report.drawing import (
     DASHED,
     LIGHT,
@@ -18,9 +19,10 @@ from swarm.report.drawing import (
     empty_figure,
     limits,
     plain_ticks,
+    scores_for_costs,
     styled,
 )
-from swarm.report.formatting import shortened
+from swarm.report.formatting import metric_name, shortened
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,9 +48,9 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
             histories = {str(name): data.histories[dataset][str(name)] for name in order}
-            name, label = f"convergence_{dataset}", data.cost_labels[dataset]
-            figure = convergence_bands(histories, data.everything[dataset][0], label)
-            label = f"Best cost against distinct evaluations on {dataset}."
+            name, scoring = f"convergence_{dataset}", data.scorings[dataset]
+            figure = convergence_bands(histories, data.everything[dataset][0], scoring)
+            label = f"Best score against distinct evaluations on {dataset}."
             drawings[name] = draw(name, label, figure)
     return drawings
 
@@ -143,9 +145,9 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
 
 
 def convergence_bands(
-    histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, cost_label: str = "cost"
+    histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, scoring: Scoring
 ) -> Figure:
-    """Draw mean and range over the seeds, a panel per strategy, and the cost of all features."""
+    """Draw mean and range over the seeds, a panel per strategy, and the score of all features."""
     budget = max(
         float(h["distinct_evaluations"].iloc[-1]) for each in histories.values() for h in each
     )
@@ -156,6 +158,7 @@ def convergence_bands(
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     grid[0, 0].set(xlim=(0, budget), ylim=_cost_limits(bands.values(), everything))
     plain_ticks(grid[0, 0].yaxis, count=4)
+    scores_for_costs(grid[0, 0], scoring)
     plain_ticks(grid[0, 0].xaxis, whole=True, count=3)
     for axes in grid.flat[len(bands) :]:
         axes.set_visible(False)
@@ -167,7 +170,7 @@ def convergence_bands(
         others = [each for each in bands.values() if each is not current]
         _panel(axes, current, others, everything)
     figure.supxlabel("distinct evaluations", color=LIGHT["muted"], fontsize=12)
-    figure.supylabel(shortened(cost_label, 24), color=LIGHT["muted"], fontsize=12)
+    figure.supylabel(shortened(metric_name(scoring.metric), 24), color=LIGHT["muted"], fontsize=12)
     _legend(figure)
     return figure
 
@@ -204,7 +207,7 @@ def _legend(figure: Figure) -> None:
     dashed: Any = {"color": LIGHT["muted"], "linewidth": 1, "linestyle": DASHED}
     handles = [
         Line2D([], [], color=LIGHT["accent"], linewidth=2, label="mean of the seeds"),
-        Patch(color=LIGHT["accent"], alpha=0.22, linewidth=0, label="lowest to highest seed"),
+        Patch(color=LIGHT["accent"], alpha=0.22, linewidth=0, label="worst to best seed"),
         Line2D([], [], color=LIGHT["faint"], linewidth=1, label="other strategies"),
         Line2D([], [], **dashed, label="all features"),
     ]

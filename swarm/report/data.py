@@ -43,6 +43,8 @@ class ReportData:
         ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
+    scoring : Scoring
+        The scorer of the search.
     figures : DataFrame
         ``Judgement.table``. A missing `low` means no interval.
     importances : Series, optional
@@ -51,10 +53,6 @@ class ReportData:
         ``1 - |Spearman correlation|`` by feature name.
     cv_cost, test_cost : float, optional
         Cost of the best subset in cross-validation, and on the test rows.
-    cost_label : str
-        Name of the cost, for example ``1 − F1``.
-    metric : str
-        Natural name of the metric of the search.
     level : float
         Confidence level of the intervals.
     regroup_every : int, optional
@@ -83,13 +81,12 @@ class ReportData:
     subsets: Sequence[tuple[Sequence[str], float]]
     history: pd.DataFrame
     evaluations: pd.DataFrame
+    scoring: Scoring
     figures: pd.DataFrame
     importances: pd.Series | None = None
     distance: pd.DataFrame | None = None
     cv_cost: float | None = None
     test_cost: float | None = None
-    cost_label: str = "cost"
-    metric: str = "score"
     level: float = 0.95
     regroup_every: int | None = None
     findings: Sequence[Mapping[str, Any]] = ()

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float
 from swarm.checks import require_package
+from swarm.problem.scoring import Scoring
 from swarm.report.formatting import plain
 
 if TYPE_CHECKING:
@@ -209,6 +210,13 @@ def plain_ticks(axis: Axis, whole: bool = False, count: int = 5) -> None:
         axis.set_major_formatter(formatter)
     else:
         axis.set_major_formatter(lambda value, _: f"{value:.3g}")
+
+
+def scores_for_costs(axes: Axes, scoring: Scoring) -> None:
+    """Label the axis of costs by scores of the metric, better ones further up."""
+    axes.yaxis.set_major_formatter(lambda cost, _: f"{scoring.natural(cost):.4g}")
+    if not scoring.lower_is_better:
+        axes.invert_yaxis()
 
 
 def blank(axes: Axes, text: str) -> None:

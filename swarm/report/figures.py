@@ -26,9 +26,10 @@ from swarm.report.drawing import (
     named_rows,
     one_panel,
     plain_ticks,
+    scores_for_costs,
     styled,
 )
-from swarm.report.formatting import cost, counted, metric_name, shortened
+from swarm.report.formatting import counted, metric_name, shortened
 from swarm.search.candidates import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
 
@@ -76,10 +77,11 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     """Yield name, text alternative and figure; not every run has all figures."""
     epochs = counted(len(data.history), "epoch")
     last = float(data.history["best_cost"].iloc[-1]) if len(data.history) else None
-    label = f"Cost over {epochs}, the best at {cost(last)}."
+    best = "none" if last is None else f"{data.scoring.natural(last):.4g}"
+    label = f"{metric_name(data.scoring.metric)} over {epochs}, the best {best}."
     yield "convergence", label, _convergence(data)
     label = (
-        f"Cost against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
+        f"Score against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
         "front and the chosen subsets."
     )
     yield "tradeoff", label, _tradeoff(data)
@@ -88,7 +90,7 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
             f"Score against size of {counted(len(data.confirmed), 'subset')} on fresh folds, the "
             "chosen one and all features marked."
         )
-        yield "confirmed", label, _confirmed(data.confirmed, data.metric)
+        yield "confirmed", label, _confirmed(data.confirmed, data.scoring.metric)
     names = data.shown_features()
     if len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
@@ -99,7 +101,7 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
 
 
 def _convergence(data: ReportData) -> Figure:
-    """Draw best, mean and subswarm cost above the sizes, with regroupings marked."""
+    """Draw best, mean and subswarm score above the sizes, with regroupings marked."""
     history = data.history
     figure = empty_figure(440)
     if not len(history):
@@ -117,7 +119,8 @@ def _convergence(data: ReportData) -> Figure:
         axes.grid(axis="y")
         plain_ticks(axes.xaxis, whole=True)
     _costs(upper, history, epochs, data.regroup_every)
-    upper.set_title(shortened(data.cost_label))
+    upper.set_title(shortened(metric_name(data.scoring.metric)))
+    scores_for_costs(upper, data.scoring)
     for axes in lower:
         _sizes(axes, history, epochs)
         axes.set_title("features")
@@ -232,7 +235,7 @@ def _confirmed(table: pd.DataFrame, metric: str) -> Figure:
 
 
 def _tradeoff(data: ReportData) -> Figure:
-    """Draw cost against size of all evaluations, the Pareto front and the chosen subsets."""
+    """Draw score against size of all evaluations, the Pareto front and the chosen subsets."""
     figure, axes = one_panel(440)
     size, value = _evaluated(data)
     if not size.size:
@@ -254,10 +257,11 @@ def _tradeoff(data: ReportData) -> Figure:
         axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
     axes.grid()
     axes.set_xlabel("features in the subset")
-    axes.set_title(shortened(data.cost_label))
+    axes.set_title(shortened(metric_name(data.scoring.metric)))
     plain_ticks(axes.yaxis)
-    if above := int((value > top).sum()):
-        note = f"{counted(above, 'subset')} above the frame"
+    scores_for_costs(axes, data.scoring)
+    if outside := int((value > top).sum()):
+        note = f"{counted(outside, 'subset')} outside the frame"
         axes.set_title(note, loc="right", fontsize=11)
     figure.legend(**ABOVE, ncols=2)
     return figure

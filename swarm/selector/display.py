@@ -26,7 +26,6 @@ from swarm.selector.results import (
 )
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
-from swarm.validation.metrics import cost_label
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline
 
@@ -210,20 +209,21 @@ def _label(selector: Any, axes: Axes, x: str) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(x)
-    axes.set_ylabel(f"cost ({cost_label(selector._evaluated.scoring)})")
+    axes.set_ylabel(display_name(selector._evaluated.scoring.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
 
 def _convergence(selector: Any, axes: Axes) -> None:
-    """Draw the lowest cost by epoch, and the cost on fresh folds."""
+    """Draw the best score by epoch, and the score on fresh folds."""
     history, confirmation = selector.history_, selector.confirmation_
-    costs = history["best_cost"].where(np.isfinite(history["best_cost"]))
+    natural = selector._evaluated.scoring.natural
+    scores = natural(history["best_cost"].where(np.isfinite(history["best_cost"])))
     marker = "o" if len(history) == 1 else None
-    axes.plot(history["epoch"], costs, drawstyle="steps-post", marker=marker, label="best so far")
+    axes.plot(history["epoch"], scores, drawstyle="steps-post", marker=marker, label="best so far")
     if confirmation is not None:
         label = f"confirmed, on {confirmation.n_folds} fresh folds"
-        axes.axhline(confirmation.cost, linestyle=":", label=label)
+        axes.axhline(natural(confirmation.cost), linestyle=":", label=label)
     _label(selector, axes, "epoch")
 
 
@@ -231,19 +231,19 @@ def _size(selector: Any, axes: Axes) -> None:
     """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
     table, best, front = selector.results_, selector.metric_table(), selector.pareto_
     table, best = (each[np.isfinite(each["cost"])] for each in (table, best))
-    error = best["se"].fillna(0.0)
+    natural, error = selector._evaluated.scoring.natural, best["se"].fillna(0.0)
+    scores, best_scores = natural(table["cost"]), natural(best["cost"])
     label = "± standard error of the best of each size"
-    axes.plot(table["size"], table["cost"], ".", color="0.6", alpha=0.5, label="measured subset")
-    axes.fill_between(
-        best.index, best["cost"] - error, best["cost"] + error, alpha=0.15, label=label
-    )
-    axes.step(front["size"], front["cost"], ".-", where="post", label="Pareto front")
+    axes.plot(table["size"], scores, ".", color="0.6", alpha=0.5, label="measured subset")
+    axes.fill_between(best.index, best_scores - error, best_scores + error, alpha=0.15, label=label)
+    axes.step(front["size"], natural(front["cost"]), ".-", where="post", label="Pareto front")
     n_units = len(selector.importances_)
-    axes.plot([n_units], [selector.cost_], "*", markersize=14, label="selected")
+    axes.plot([n_units], [natural(selector.cost_)], "*", markersize=14, label="selected")
     # A few bad subsets would flatten the good ones.
-    low, high = table["cost"].min(), max(table["cost"].quantile(0.95), best["cost"].max())
-    margin = 0.1 * (high - low or 1.0)
-    axes.set_ylim(low - margin, high + margin)
+    costs = table["cost"]
+    ends = natural(costs.min()), natural(max(costs.quantile(0.95), best["cost"].max()))
+    margin = 0.1 * (max(ends) - min(ends) or 1.0)
+    axes.set_ylim(min(ends) - margin, max(ends) + margin)
     _label(selector, axes, "features")
 
 

@@ -27,7 +27,6 @@ from swarm.selector.results import headline_of_pick
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import Unseen, feature_losses
-from swarm.validation.metrics import cost_label
 from swarm.validation.sentences import positive_class as positive_sentence
 from swarm.validation.verdict import Headline, headline
 
@@ -104,8 +103,7 @@ def _search_data(selector: Any) -> ReportData:
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),
         headline=headline_of_pick(selector),
-        cost_label=cost_label(scoring),
-        metric=scoring.metric,
+        scoring=scoring,
         confirmed=confirmed_scores(result, scoring) if selector.picked_ == "best" else None,
         findings=[each.as_dict() for each in selector.findings_],
         config_yaml=repr(selector),

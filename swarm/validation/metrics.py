@@ -16,7 +16,7 @@ import numpy as np
 
 from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import InputError, nearest
-from swarm.metric_names import display_name, natural_name, tested_metric
+from swarm.metric_names import natural_name, tested_metric
 from swarm.problem.scoring import Scoring, scorer_names
 from swarm.statistics.metrics import fraction, matthews, set_terms
 
@@ -67,14 +67,6 @@ def value_range(metric: str) -> tuple[float, float]:
     if metric == "matthews_corrcoef":
         return -1.0, 1.0
     return -math.inf, 1.0 if stem in ("r2", "d2", "explained") else math.inf
-
-
-def cost_label(scoring: Scoring) -> str:
-    """Return the name of the cost that a scorer gives: ``1 − accuracy``, ``RMSE``."""
-    name = display_name(scoring.metric)
-    if scoring.upper == 1.0:
-        return f"1 − {name}"
-    return name if scoring.lower_is_better else f"−{name}"
 
 
 def default_metrics(task: str) -> list[str]:
