@@ -42,11 +42,13 @@ def noisy(n_units: int = 20, seed: int = 3, n_folds: int = 12) -> Planted:
 def evaluated(
     problem: Problem,
     masks: Bool,
-    incumbents: Any = np.inf,
     archive: Any = None,
+    incumbents: Any = np.inf,
+    order: Any = None,
     **options: Any,
 ) -> Evaluations:
-    """Return the evaluations of masks on every fold, in the order of the folds."""
+    """Return the evaluations of masks; the folds are trained in their order or the given one."""
     limits = np.broadcast_to(np.asarray(incumbents, dtype=float), len(masks)).copy()
+    folds = np.arange(problem.n_folds) if order is None else np.asarray(order)
     with CrossValidation(problem, archive, **options) as evaluator:
-        return evaluator.evaluate(masks, limits, np.arange(problem.n_folds))
+        return evaluator.evaluate(masks, limits, folds)

@@ -271,7 +271,7 @@ def test_a_mask_with_several_incumbents_is_trained_once_and_meets_each() -> None
     X, y = planted(7)
     problem = Problem.build(X, y, LGBMClassifier(**SMALL, min_child_samples=5))
     mask = some_masks(1, X.shape[1])
-    answers = evaluate(problem, np.vstack([mask, mask, mask]), [1e-6, np.inf, np.inf])
+    answers = evaluate(problem, np.repeat(mask, 3, axis=0), None, [1e-6, np.inf, np.inf])
     assert answers.work.fits == problem.n_folds
     assert answers.censored.tolist() == [True, False, False]
     assert np.isinf(answers.costs[0])

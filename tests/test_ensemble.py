@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -73,6 +74,7 @@ def said() -> pd.DataFrame:
 
 Y = ["no", "yes", "no", "yes"]
 KNN = KNeighborsClassifier(3)
+VOTES = ("hard", "soft", "any")
 
 
 @pytest.mark.parametrize(
@@ -114,15 +116,6 @@ def test_auto_is_soft_only_where_members_have_probabilities(numbers: Any) -> Non
     # The member of this one says 0.5 and still decides: argmax would say False.
     alone = SubsetEnsemble(Tied(), [["a"]]).fit(X, y)
     assert alone.predict(X).all()
-
-
-@pytest.mark.parametrize("vote", ["hard", "soft"])
-def test_mean_probabilities_do_not_depend_on_the_vote(numbers: Any, vote: str) -> None:
-    X, y = numbers
-    subsets = [["a", "b"], ["c"], ["a", "d"]]
-    ensemble = SubsetEnsemble(KNN, subsets, vote).fit(X, y)
-    own = [clone(KNN).fit(X[s], y).predict_proba(X[s]) for s in subsets]
-    np.testing.assert_allclose(ensemble.mean_proba(X), np.mean(own, axis=0))
 
 
 @pytest.mark.parametrize("model", [KNN, MLkNN(3)])
@@ -178,15 +171,18 @@ def test_members_equal_the_estimator_on_their_own_columns(numbers: Any) -> None:
         ensemble.predict(X[["a", "c", "f"]])
 
 
-def test_regressors_vote_by_their_mean(numbers: Any) -> None:
-    X, _ = numbers
-    y = 2 * X["a"] - X["b"]
-    ensemble = SubsetEnsemble(LinearRegression(), [["a"], ["a", "b"]]).fit(X, y)
-    expected = (
-        LinearRegression().fit(X[["a"]], y).predict(X[["a"]])
-        + LinearRegression().fit(X[["a", "b"]], y).predict(X[["a", "b"]])
-    ) / 2
+def test_regressors_vote_by_their_mean_and_the_score_is_that_of_scikit_learn(numbers: Any) -> None:
+    X, y = numbers
+    votes = SubsetEnsemble(KNN, [["a"], ["b"], ["c"]]).fit(X, y)
+    assert votes.score(X, y) == (votes.predict(X) == y).mean() < 1
+    target = 2 * X["a"] - X["b"]
+    subsets = [["a"], ["a", "b"]]
+    ensemble = SubsetEnsemble(LinearRegression(), subsets).fit(X, target)
+    expected = np.mean(
+        [LinearRegression().fit(X[s], target).predict(X[s]) for s in subsets], axis=0
+    )
     np.testing.assert_allclose(ensemble.predict(X), expected)
+    assert ensemble.score(X, target) == pytest.approx(r2_score(target, expected))
     assert is_regressor(ensemble)
     assert not hasattr(ensemble, "predict_proba")
 
@@ -233,22 +229,25 @@ def test_what_cannot_vote_is_refused_in_one_sentence(
         SubsetEnsemble(estimator, subsets, vote).fit(X, list(y * 6)[:6])
 
 
-def test_rows_labels_and_classes_that_do_not_fit_are_refused(numbers: Any) -> None:
+@pytest.mark.parametrize(
+    ("error", "vote", "given", "message"),
+    [
+        (DataError, "auto", {"X": np.zeros((120, 6))}, "ndarray"),
+        (DataError, "auto", {"y": [0, 1] * 59 + [1]}, "120 rows .* 119"),
+        (InputError, "auto", {"rows": [np.arange(120)]}, "1 entries for 2 subsets"),
+        (InputError, "any", {}, "pos_label 'yes' .*False, True"),
+        (InputError, "mean", {}, "'mean' .*hard, soft or any"),
+        *((InputError, vote, {"y": np.arange(120) / 7}, f"'{vote}' .*use mean") for vote in VOTES),
+    ],
+)
+def test_rows_labels_and_classes_that_do_not_fit_are_refused(
+    numbers: Any, error: Any, vote: str, given: dict[str, Any], message: str
+) -> None:
     X, y = numbers
-    two = [["a"], ["b"]]
-    with pytest.raises(DataError, match="got a ndarray; give a DataFrame"):
-        SubsetEnsemble(KNN, two).fit(X.to_numpy(), y)
-    with pytest.raises(DataError, match="X has 120 rows but y has 119; they must match"):
-        SubsetEnsemble(KNN, two).fit(X, y[:-1])
-    with pytest.raises(InputError, match="rows has 1 entries for 2 subsets"):
-        SubsetEnsemble(KNN, two).fit(X, y, rows=[np.arange(120)])
-    with pytest.raises(InputError, match=r"pos_label 'yes' is not .*; choose from False, True"):
-        SubsetEnsemble(KNN, two, "any", pos_label="yes").fit(X, y)
-    with pytest.raises(InputError, match=r"'mean' is not supported for .*; use hard, soft or any"):
-        SubsetEnsemble(KNN, two, "mean").fit(X, y)
-    for vote in ("hard", "soft", "any"):
-        with pytest.raises(InputError, match=f"'{vote}' is not supported for .*; use mean"):
-            SubsetEnsemble(LinearRegression(), two, vote).fit(X, X["a"])
+    model = LinearRegression() if "use mean" in message else KNN
+    ensemble = SubsetEnsemble(model, [["a"], ["b"]], vote, "yes" if "yes" in message else None)
+    with pytest.raises(error, match=message):
+        ensemble.fit(**{"X": X, "y": y, **given})
 
 
 def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
@@ -269,26 +268,15 @@ def test_a_target_of_one_column_is_one_target(numbers: Any) -> None:
     assert plain_target(np.array([[1.5, 2.5]])).tolist() == [[1.5, 2.5]]
 
 
-def test_the_score_is_that_of_scikit_learn(numbers: Any) -> None:
-    X, y = numbers
-    votes = SubsetEnsemble(KNeighborsClassifier(3), [["a"], ["b"], ["c"]]).fit(X, y)
-    assert votes.score(X, y) == (votes.predict(X) == y).mean() < 1
-    target = X["a"] + X["b"]
-    mean = SubsetEnsemble(LinearRegression(), [["a"], ["b"]]).fit(X, target)
-    assert mean.score(X, target) == pytest.approx(r2_score(target, mean.predict(X)))
-
-
 def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     X, _ = numbers
     y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0}).astype(int)
     subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
-    ensemble = SubsetEnsemble(KNeighborsClassifier(3), subsets, "hard").fit(X, y)
-    votes = np.array(
-        [KNeighborsClassifier(3).fit(X[s], y).predict(X[s]) for s in subsets], dtype=int
-    )
+    ensemble = SubsetEnsemble(KNN, subsets, "hard").fit(X, y)
+    votes = np.array([clone(KNN).fit(X[s], y).predict(X[s]) for s in subsets], dtype=int)
     assert (ensemble.predict(X) == (votes.sum(axis=0) >= 2)).all()
     assert [share.shape for share in ensemble.predict_proba(X)] == [(120, 2), (120, 2)]
-    joined = SubsetEnsemble(KNeighborsClassifier(3), subsets, "any").fit(X, y)
+    joined = SubsetEnsemble(KNN, subsets, "any").fit(X, y)
     assert (joined.predict(X) == votes.any(axis=0)).all()
 
 
@@ -331,6 +319,14 @@ def odd_table() -> tuple[pd.DataFrame, pd.Series]:
     return X.assign(**{"b,c": pd.Categorical(rng.choice(["u", "v"], 120))}), y
 
 
+def served_from(folder: Path, ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Any:
+    """Write an ensemble and return the probabilities of its served model as a function of rows."""
+    write_ensemble(ensemble, rows.head(5), folder)
+    served = ServedEnsemble()
+    served.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
+    return partial(served.predict, None, params={"probabilities": True})
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     nested: bool, tmp_path: Path
@@ -347,11 +343,8 @@ def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     like.fit(X.rename(columns=renamed), y)
     expected = like.predict_proba(X.rename(columns=renamed))
     assert np.array_equal(ensemble.predict_proba(X), expected)
-    write_ensemble(ensemble, X.head(5), tmp_path)
-    served = ServedEnsemble()
-    served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))
-    shares = served.predict(None, X, params={"probabilities": True})
-    np.testing.assert_allclose(shares.to_numpy(), expected, rtol=1e-12)
+    served = served_from(tmp_path, ensemble, X)
+    np.testing.assert_allclose(served(X).to_numpy(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["interval", "timestamp", "date", "period"])
@@ -371,12 +364,9 @@ def test_categories_that_json_lacks_are_served_as_they_were_trained(
     assert ensemble.predict(trained).tolist() == (
         SubsetEnsemble(model, [["a", "bin"]]).fit(X, y).predict(X).tolist()
     )
-    write_ensemble(ensemble, trained.head(5), tmp_path)
-    served = ServedEnsemble()
-    served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))
+    served = served_from(tmp_path, ensemble, trained)
     for rows in (X, trained, X.astype({"bin": object})):
-        shares = served.predict(None, rows, params={"probabilities": True})
-        np.testing.assert_allclose(shares, ensemble.predict_proba(trained), rtol=1e-12)
+        np.testing.assert_allclose(served(rows), ensemble.predict_proba(trained), rtol=1e-12)
 
 
 def test_a_selector_answers_in_the_names_of_the_table_whatever_lightgbm_refuses() -> None:

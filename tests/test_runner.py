@@ -13,6 +13,7 @@ from lightgbm import LGBMClassifier
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
 
 from swarm.errors import ConfigError, EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
@@ -108,14 +109,14 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
 
 
-def boosted(n_trees: int) -> LGBMClassifier:
-    return LGBMClassifier(n_estimators=n_trees, num_leaves=4, min_child_samples=5, verbosity=-1)
+def tree(depth: int) -> DecisionTreeClassifier:
+    return DecisionTreeClassifier(max_depth=depth, random_state=0)
 
 
 def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_archive() -> None:
-    full = problem(n_columns=9).with_estimator(boosted(30))
-    cheap = full.with_estimator(boosted(6))
-    asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=4))
+    full = problem(n_columns=9).with_estimator(tree(5))
+    cheap = full.with_estimator(tree(2))
+    asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=2))
     result = run(asked, Archive())
     confirmed: Any = result.measured
     with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
@@ -129,7 +130,7 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     assert (np.diff(confirmed.searched) >= 0).all()
     assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
     shared = Archive()
-    run(plan(cheap, seed=5, budget=Budget(epochs=8)), shared)
+    run(plan(cheap, seed=5, budget=Budget(epochs=3)), shared)
     other = run(asked, shared).measured
     for field in dataclasses.fields(confirmed):
         assert np.array_equal(getattr(confirmed, field.name), getattr(other, field.name))
@@ -274,8 +275,8 @@ def test_a_cut_keeps_the_units_that_tell_the_most_and_its_models_are_archived() 
 def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
     folds = problem().folds[:2]
     for model, importance, ranked_by in (
-        (boosted(3), "fold", "fold"),
-        (boosted(3), "refit", "fold"),
+        (LGBMClassifier(verbosity=-1), "fold", "fold"),
+        (LGBMClassifier(verbosity=-1), "refit", "fold"),
         (GaussianNB(), "none", "mutual_information"),
         (GaussianNB(), "permutation", "permutation"),
     ):

@@ -30,6 +30,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers, _timed_out_fit, _too_many_deaths
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
+from tests.fakes import evaluated
 
 ROOT = Path(__file__).resolve().parents[1]
 Bool = NDArray[np.bool_]
@@ -87,15 +88,12 @@ def problem_of(model: Any, importance: Any = "none", **options: Any) -> Problem:
     return Problem.build(X, y, model, folds=3, importance=importance, **options)
 
 
-MASKS = np.unique(np.random.default_rng(1).random((16, 7)) < 0.5, axis=0)
+MASKS = np.unique(np.random.default_rng(1).random((8, 7)) < 0.5, axis=0)
 MASKS = MASKS[MASKS.any(axis=1)]
 
 
-def evaluate(
-    problem: Problem, archive: Archive | None = None, order: Any = (0, 1, 2), **options: Any
-) -> Evaluations:
-    with CrossValidation(problem, archive, **options) as evaluator:
-        return evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.array(order))
+def evaluate(problem: Problem, archive: Archive | None = None, **options: Any) -> Evaluations:
+    return evaluated(problem, MASKS, archive, **options)
 
 
 def same(one: Evaluations, other: Evaluations) -> None:
@@ -141,10 +139,10 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
 ) -> None:
     plain = evaluate(problem_of(Noted()))
     problem = problem_of(Noted(str(tmp_path)))
-    inf, order = np.full(len(MASKS), np.inf), np.arange(3)
+    inf, order, half = np.full(len(MASKS), np.inf), np.arange(3), len(MASKS) // 2
     with nobody_left_behind(), CrossValidation(problem, n_jobs=2, backend=backend) as evaluator:
-        first = evaluator.evaluate(MASKS[:8], inf[:8], order)
-        second = evaluator.evaluate(MASKS[8:], inf[8:], order)
+        first = evaluator.evaluate(MASKS[:half], inf[:half], order)
+        second = evaluator.evaluate(MASKS[half:], inf[half:], order)
     assert np.array_equal(np.concatenate([first.costs, second.costs]), plain.costs)
     fits = notes(tmp_path, "fit")
     workers = {pid for pid, *_ in fits}
