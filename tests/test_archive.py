@@ -94,7 +94,7 @@ def assert_equal(one: Record, other: Record) -> None:
     assert (one.seconds, one.error) == (other.seconds, other.error)
 
 
-@settings(calm, max_examples=30)
+@settings(calm, max_examples=15)
 @given(evaluated())
 def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Record]) -> None:
     part = open_part(Archive())
@@ -126,19 +126,19 @@ def test_pieces_of_a_mask_are_merged_and_the_first_word_stays(url: str) -> None:
 def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as_bits(
     url: str,
 ) -> None:
-    n_units = 20_001
+    n_units = 30_001
     archive = Archive(url)
     part = open_part(archive, n_units)
     rng = np.random.default_rng(0)
-    # 2,501 bytes of bits: up to 625 positions of 4 bytes are shorter.
-    masks = np.array([rng.permutation(n_units) < size for size in (1, 50, 625, 626, 9000)])
+    # 3,751 bytes of bits, more than an index of PostgreSQL holds; 937 positions are shorter.
+    masks = np.array([rng.permutation(n_units) < size for size in (1, 937, 938, 15_000)])
     part.add([(mask, piece([0, 1, 2], i, n_units)) for i, mask in enumerate(masks)])
     with archive._engine.connect() as connection:
         query = sa.text("SELECT length(mask) FROM archive_evaluations ORDER BY id")
         lengths = connection.execute(query)
-        assert list(lengths.scalars()) == [4, 200, 2500, 2501, 2501]
+        assert list(lengths.scalars()) == [4, 3748, 3751, 3751]
     again = open_part(Archive(url), n_units)
-    assert [record.cost for record in again.lookup(masks)] == [0, 1, 2, 3, 4]
+    assert [record.cost for record in again.lookup(masks)] == [0, 1, 2, 3]
     assert [mask.tobytes() for mask, _ in again.all()] == [mask.tobytes() for mask in masks]
 
 
@@ -396,17 +396,6 @@ def test_an_archive_of_another_version_is_refused_by_its_format(url: str) -> Non
     with sa.create_engine(url).begin() as connection:
         formats = connection.execute(sa.text("select format from archive_about")).scalars().all()
     assert formats == ["swarm-archive-9"]
-
-
-def test_a_mask_of_a_hundred_thousand_units_is_a_key(url: str) -> None:
-    part = ProblemEvaluations(Archive(url), open_part(Archive(url))._number, N_FOLDS, 100_000)
-    masks = np.random.default_rng(0).random((2, 100_000)) < 0.5
-    record = Record.unknown(N_FOLDS, 100_000)
-    record.fold_costs[0] = 0.5
-    part.add([(mask, record) for mask in masks])
-    part.add([(masks[0], record)])
-    assert [found.fold_costs[0] for found in part.lookup(masks)] == [0.5, 0.5]
-    assert len(list(part.all())) == 2
 
 
 def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:

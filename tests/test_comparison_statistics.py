@@ -302,8 +302,6 @@ def test_a_missing_or_repeated_search_is_refused():
 
 
 def test_the_interval_of_the_stability_index_is_clipped_to_its_range():
-    opposite = nogueira(np.array([[1, 1, 0, 0], [0, 0, 1, 1]], dtype=bool))
-    assert (opposite.index, opposite.low) == (-1.0, -1.0)
     masks = np.random.default_rng(0).random((12, 9)) < np.linspace(0.05, 0.95, 9)
     found, narrow = nogueira(masks), nogueira(masks, 0.5)
     assert found.high - found.index == pytest.approx(1.959964 * math.sqrt(found.variance))

@@ -94,9 +94,19 @@ def test_the_fingerprint_does_not_change_with_what_cannot_change_a_cost() -> Non
     assert fingerprint() == fingerprint(X=moved, y=y.set_axis(moved.index))
 
 
-def test_the_fingerprint_is_the_same_in_a_fresh_process() -> None:
-    code = "from tests.test_fingerprint import fingerprint; print(fingerprint())"
-    assert run_python(code, PYTHONHASHSEED="77") == fingerprint()
+FRESH = """
+import pandas as pd
+from sklearn.naive_bayes import GaussianNB
+from swarm.problem.problem import Problem
+X = pd.DataFrame({"a": range(12), "b": [0.5, 2.0, 1.0] * 4, "c": pd.Categorical(list("xyz") * 4)})
+given = {"scoring": "f1", "folds": 3, "weight": [1.0] * 12}
+print(Problem.build(X[["a", "b"]], [0, 1] * 6, GaussianNB(), **given).fingerprint())
+"""
+
+
+def test_the_fingerprint_is_the_same_in_a_fresh_process(capsys: pytest.CaptureFixture[str]) -> None:
+    exec(FRESH, {})
+    assert run_python(FRESH, PYTHONHASHSEED="77") == capsys.readouterr().out.strip()
 
 
 def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(

@@ -160,9 +160,9 @@ def test_a_parameter_of_velocities_is_refused_for_a_step_without(parameter: str)
 @pytest.mark.parametrize(
     "same",
     [
-        {"n_particles": 30, "step": "bpso", **FAST},
+        {"n_particles": 12, "step": "bpso", **FAST},
         {"n_particles": 7, "step": "bpso", **SLOW},
-        {"n_particles": 30, "step": "recombine"},
+        {"n_particles": 12, "step": "recombine"},
     ],
     ids=str,
 )
@@ -172,7 +172,7 @@ def test_one_swarm_without_local_search_is_the_binary_pso_bit_for_bit(
     cut_down = MultiSwarm(**same, n_swarms=1, local_search=False, shrink=False, init="bernoulli")
     space = plain_space(25, fixed=["x3"], forbidden=["x4"], max_size=14)
     one, other = (
-        drive(strategy, planted(space), epochs=40)
+        drive(strategy, planted(space), epochs=20)
         for strategy in (cut_down, BinaryPso(**same, init="bernoulli"))
     )
     for mine, plain in zip(one, other, strict=True):

@@ -91,11 +91,11 @@ def test_rows_of_a_group_stay_together() -> None:
         assert members <= set(rows) or members.isdisjoint(rows)
 
 
-@pytest.mark.parametrize("options", [{"rows": 0.5}, {"rows": 0.5, "params": {"max_depth": 1}}])
-def test_the_answer_is_measured_on_all_rows_and_the_full_model(options: dict[str, Any]) -> None:
+def test_the_answer_is_measured_on_all_rows_and_the_full_model() -> None:
     X, y = WINE
     tree = DecisionTreeClassifier(max_depth=4, random_state=0)
-    selector = SubsetSelector(tree, budget=3, cv=3, proxy={**options, "best": 5, "probes": 4})
+    proxy = {"rows": 0.5, "params": {"max_depth": 1}, "best": 5, "probes": 4}
+    selector = SubsetSelector(tree, budget=3, cv=3, proxy=proxy)
     selector.fit(X, y)
     found = selector.result_.measured
     assert 5 <= len(found.costs) <= 9

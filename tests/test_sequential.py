@@ -187,7 +187,7 @@ def test_the_sizes_follow_from_the_step(step: float, size: int | None, sizes: li
 # ---------------------------------------------------------------- exhaustive
 
 
-@calm
+@settings(calm, max_examples=30)
 @given(space=spaces(), batch=st.integers(1, 40))
 def test_every_allowed_subset_is_proposed_once_whatever_the_batches(
     space: SearchSpace, batch: int

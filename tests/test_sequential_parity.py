@@ -120,10 +120,10 @@ def asked_of_ours(name: str, evaluator: Tabled, size: Any) -> tuple[SearchResult
 @pytest.mark.parametrize("name", MODES)
 @pytest.mark.parametrize("levels", [3, 0], ids=["ties", "no ties"])
 def test_every_subset_is_asked_for_in_the_order_of_mlxtend(name: str, levels: int) -> None:
-    for seed in range(24):
+    for seed in range(12):
         rng = np.random.default_rng([seed, levels])
         n_units = 4 + seed % 4
-        fixed: Subset = ((), (), (1,), (0, 3))[seed // 4 % 4]
+        fixed: Subset = ((), (1,), (0, 3))[seed // 4 % 3]
         size: Any = ("best", n_units - 1, (max(2, len(fixed)), n_units - 1), 3)[seed // 3 % 4]
 
         def draw(rng: Any = rng) -> float:
@@ -143,7 +143,7 @@ def test_every_subset_is_asked_for_in_the_order_of_mlxtend(name: str, levels: in
 
 @pytest.mark.parametrize("name", ["sfs", "sbs"])
 def test_parsimonious_is_the_smallest_within_one_standard_error_on_the_same_path(name: str) -> None:
-    for seed in range(12):
+    for seed in range(6):
         rng = np.random.default_rng(seed)
 
         def draw(rng: Any = rng) -> Any:

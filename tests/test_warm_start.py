@@ -48,7 +48,7 @@ def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: P
     names = list(X.columns)
     positions = [[names.index(name) for name in subset] for subset in SUBSETS]
     masks = np.array([[name in subset for name in names] for subset in SUBSETS])
-    found = [fitted(given) for given in (SUBSETS, positions, masks, str(file), file)]
+    found = [fitted(given) for given in (SUBSETS, positions, masks, file)]
     assert [set(each) for each in found[0].results_["features"][:2]] == list(map(set, SUBSETS))
     assert all(each.results_.equals(found[0].results_) for each in found)
     assert not found[0].results_.equals(fitted(None).results_)
