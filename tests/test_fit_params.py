@@ -17,10 +17,9 @@ from sklearn.preprocessing import StandardScaler
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.problem.column_params import narrowed
 from swarm.problem.problem import Problem
 
-TREES = LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, verbosity=-1)
+TREES = LGBMClassifier(n_estimators=5, num_leaves=4, min_child_samples=2, n_jobs=1, verbosity=-1)
 
 
 class Listener(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -47,19 +46,25 @@ def data() -> tuple[pd.DataFrame, Any]:
     return table, y.astype(int)
 
 
-@pytest.mark.parametrize("named", [["kind", "other"], [0, 2]])
-def test_categories_named_for_fit_are_narrowed_to_each_subset(data: Any, named: Any) -> None:
+def test_categories_named_for_fit_are_narrowed_to_each_subset(data: Any) -> None:
     X, y = data
-    selector = SubsetSelector(TREES, strategy="sfs", cv=StratifiedKFold(3), pruning=False)
-    selector.fit(X, y, categorical_feature=named)
-    for row in selector.results_.itertuples():
+
+    def results(**given: Any) -> pd.DataFrame:
+        selector = SubsetSelector(TREES, strategy="sfs", cv=StratifiedKFold(3), pruning=False)
+        return selector.fit(X, y, **given).results_
+
+    found = results(categorical_feature=["kind", "other"])
+    for row in found.itertuples():
         columns = [name for name in ("kind", "other") if name in row.features]
         scores = cross_val_score(
             TREES, X[list(row.features)], y, cv=3, params={"categorical_feature": columns}
         )
         assert row.cost == pytest.approx(1 - scores.mean())
-    plain = SubsetSelector(TREES, strategy="sfs", cv=StratifiedKFold(3), pruning=False).fit(X, y)
-    assert not np.allclose(plain.results_["cost"].iloc[:3], selector.results_["cost"].iloc[:3])
+    for same in ([0, 2], np.array([True, False, True])):
+        assert results(categorical_feature=same).equals(found)
+    plain = results()
+    assert results(categorical_feature=[]).equals(plain)
+    assert not np.allclose(plain["cost"].iloc[:3], found["cost"].iloc[:3])
 
 
 def test_values_of_rows_are_split_with_them_and_others_stay_whole(data: Any) -> None:
@@ -109,16 +114,3 @@ def test_categories_that_are_no_columns_are_refused(data: Any) -> None:
     for value, told in ((["kind", "king"], "'king'"), ([0, 3], "position 3")):
         with pytest.raises(ConfigError, match=f"'categorical_feature' .*{told}"):
             Problem.build(X, y, TREES, fit_params={"categorical_feature": value})
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (["a", "c"], ["c"]),
-        ([0, 2, 3], [0, 1]),
-        (np.array([True, False, False, True]), [1]),
-        ([], []),
-    ],
-)
-def test_columns_are_narrowed_by_name_position_or_mask(value: Any, expected: Any) -> None:
-    assert narrowed(value, ["a", "b", "c", "d"], ["c", "d"]) == expected

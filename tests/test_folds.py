@@ -107,13 +107,12 @@ def test_folds_that_cannot_be_made_are_refused(
         make_folds(given.pop("kind"), BINARY, given.pop("task"), **given)
 
 
-@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT])
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda each: type(each).__name__)
-def test_every_splitter_refuses_missing_groups(splitter: Any, missing: Any) -> None:
+def test_every_splitter_refuses_missing_groups(splitter: Any) -> None:
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
-    series = pd.Series([*NAMES, missing, missing], dtype=object)
+    texts = [pd.Series([*NAMES, gap, gap], dtype=object) for gap in (None, np.nan, pd.NA, pd.NaT)]
     numbers = pd.Series([*(np.arange(38.0) % 8), np.nan, np.nan])
-    for groups in (series, series.tolist(), numbers, numbers.astype("Int64")):
+    for groups in (*texts, texts[0].tolist(), numbers, numbers.astype("Int64")):
         with pytest.raises(DataError, match="groups are missing in 2 of 40 rows"):
             Problem.build(X, BINARY, GaussianNB(), folds=splitter, groups=groups)
 
@@ -170,21 +169,18 @@ def test_every_row_of_labels_is_tested_once_and_sizes_differ_by_little(
 
 def test_every_label_is_shared_out_more_evenly_than_by_chance() -> None:
     target = labels(3, 600, 6)
-    gains = []
-    for seed in range(5):
-        # How far the share of each label in the folds is from that in the whole.
-        ours, chance = (
-            np.mean(
-                [np.abs(target[test].mean(axis=0) - target.mean(axis=0)) for _, test in folds], 0
-            )
-            for folds in (
-                make_folds(kind, target, "multilabel", n_folds=10, seed=seed)
-                for kind in ("stratified", "random")
-            )
-        )
-        assert (ours < chance).all()
-        gains.append(ours.mean() / chance.mean())
-    assert np.mean(gains) < 0.4
+
+    def unevenness(kind: str, seed: int) -> Any:
+        """How far the share of each label in the folds is from that in the whole."""
+        folds = make_folds(kind, target, "multilabel", n_folds=10, seed=seed)
+        shares = np.array([target[test].mean(axis=0) for _, test in folds])
+        return np.abs(shares - target.mean(axis=0)).mean(axis=0)
+
+    ours, chance = (
+        np.array([unevenness(kind, seed) for seed in range(5)]) for kind in ("stratified", "random")
+    )
+    assert (ours < chance).all()
+    assert (ours.mean(axis=1) / chance.mean(axis=1)).mean() < 0.4
 
 
 def test_folds_of_labels_follow_the_seed_and_a_number_of_folds_means_them() -> None:

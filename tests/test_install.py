@@ -105,10 +105,8 @@ def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
 
 def test_the_library_knows_its_version_and_ships_its_types(library):
     told = library.python("import swarm; print(swarm.__version__)")
-    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
-    assert f'version = "{told}"' in project
-    (marker,) = library.bin.parent.glob("lib/python*/site-packages/swarm/py.typed")
-    assert marker.is_file()
+    assert f'version = "{told}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert len([*library.bin.parent.glob("lib/python*/site-packages/swarm/py.typed")]) == 1
 
 
 def test_the_command_without_the_workflow_says_what_to_install(library):

@@ -2,8 +2,8 @@
 
 Three traps are claims of the contract, on every strategy: a global seed (only the generator handed
 in is used), a history of references (no earlier state is changed), a shrunk subset with an unshrunk
-cost (costs of members belong to their masks). Ragged subswarms are in test_operators, ties at a
-threshold of zero in test_local_search, correlations of constant columns in test_statistics.
+cost (costs of members belong to their masks). Ragged subswarms and ties at a
+threshold of zero are in test_operators, correlations of constant columns in test_statistics.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,35 +12,41 @@ from sklearn.metrics import accuracy_score
 from sklearn.naive_bayes import GaussianNB
 
 from swarm.validation.answers import EvaluationTarget
-from tasks.refresh.paired_comparison import PairedComparison, duel
+from tasks.refresh import paired_comparison
+from tasks.refresh.paired_comparison import PairedComparison
+
+
+def duel(y: Any, champion: Any, challenger: Any, metric: str, **options: Any) -> PairedComparison:
+    """Compare predictions of these classes, labels or numbers."""
+    model = LinearRegression() if y.dtype.kind == "f" else GaussianNB()
+    truth = EvaluationTarget.of(model, y, y, None)
+    return paired_comparison.duel(truth, champion, challenger, metric, **options)
 
 
 def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, 300)
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     champion = np.where(rng.random(300) < 0.8, y, 1 - y)
     challenger = np.where(rng.random(300) < 0.9, y, 1 - y)
-    met = duel(truth, champion, challenger, "accuracy", margin=0.0, confidence=0.95)
+    met = duel(y, champion, challenger, "accuracy", margin=0.0, confidence=0.95)
     assert met.champion == accuracy_score(y, champion)
     assert met.gain == pytest.approx(accuracy_score(y, challenger) - met.champion)
     assert met.low < met.gain < met.high
     assert met.won
-    wide = duel(truth, champion, challenger, "accuracy", margin=0.2, confidence=0.95)
+    wide = duel(y, champion, challenger, "accuracy", margin=0.2, confidence=0.95)
     assert not wide.won
-    assert duel(truth, champion, champion, "accuracy").chance == 0.0
+    assert duel(y, champion, champion, "accuracy").chance == 0.0
     # All rows of one group: that group again and again proves nothing.
-    assert not duel(truth, champion, challenger, "accuracy", groups=np.zeros(300)).won
+    assert not duel(y, champion, challenger, "accuracy", groups=np.zeros(300)).won
 
 
 def test_groups_are_drawn_whole_in_a_duel() -> None:
     y = np.tile([0, 1], 100)
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     groups = np.repeat(np.arange(4), 50)
     # Better in one group of four, and there by much: rows would be sure of it, groups are not.
     champion = np.where(groups == 0, 1 - y, y)
-    by_rows = duel(truth, champion, y, "accuracy", confidence=0.95)
-    by_group = duel(truth, champion, y, "accuracy", confidence=0.95, groups=groups)
+    by_rows = duel(y, champion, y, "accuracy", confidence=0.95)
+    by_group = duel(y, champion, y, "accuracy", confidence=0.95, groups=groups)
     assert by_rows.chance == 1.0
     assert by_group.chance < 0.95
     assert by_group.n_groups == 4
@@ -50,9 +57,8 @@ def test_groups_are_drawn_whole_in_a_duel() -> None:
 def test_a_smaller_loss_is_a_gain_and_its_interval_is_that_of_the_confidence() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, (200, 3))
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     champion = np.where(rng.random(y.shape) < 0.3, 1 - y, y)
-    met = duel(truth, champion, y, "hamming_loss", confidence=0.9)
+    met = duel(y, champion, y, "hamming_loss", confidence=0.9)
     loss = (champion != y).mean()
     assert (met.champion, met.challenger) == (pytest.approx(loss), 0.0)
     assert met.gain == pytest.approx(loss)
@@ -62,17 +68,15 @@ def test_a_smaller_loss_is_a_gain_and_its_interval_is_that_of_the_confidence() -
     assert met.high - met.low == pytest.approx(2 * 1.645 * error, rel=0.1)
     assert met.n_groups is None
     numbers = np.arange(50, dtype=float)
-    truth = EvaluationTarget.of(LinearRegression(), numbers, numbers, None)
-    met = duel(truth, numbers + 2.0, numbers + 1.0, "neg_root_mean_squared_error")
+    met = duel(numbers, numbers + 2.0, numbers + 1.0, "neg_root_mean_squared_error")
     assert met.gain == pytest.approx(1.0)
 
 
 def test_two_groups_have_an_interval_and_one_has_none() -> None:
     y = np.tile([0, 1], 10)
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
-    two = duel(truth, 1 - y, y, "accuracy", groups=np.arange(20) < 10)
+    two = duel(y, 1 - y, y, "accuracy", groups=np.arange(20) < 10)
     assert (two.low, two.high, two.n_groups, two.won) == (1.0, 1.0, 2, True)
-    one = duel(truth, 1 - y, y, "accuracy", groups=np.zeros(20))
+    one = duel(y, 1 - y, y, "accuracy", groups=np.zeros(20))
     assert (one.chance, one.n_groups, one.won) == (0.0, 1, False)
     told = json.loads(json.dumps(one.as_dict(), allow_nan=False))
     assert (told["low"], told["high"], told["gain"], told["won"]) == (None, None, 1.0, False)
@@ -91,31 +95,29 @@ def test_a_challenger_wins_above_the_margin_and_at_the_confidence(
 
 def test_a_gain_of_the_margin_is_no_gain_above_it() -> None:
     y = np.arange(100) % 2
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
     champion = np.where(np.arange(100) < 51, y, 1 - y)
     challenger = np.where(np.arange(100) < 52, y, 1 - y)
-    met = duel(truth, champion, challenger, "accuracy", margin=0.01, confidence=0.25)
+    met = duel(y, champion, challenger, "accuracy", margin=0.01, confidence=0.25)
     assert not met.won
     # The number of times that a row is drawn is about a Poisson variable: P(2 or more) = 0.264.
     assert met.chance == pytest.approx(0.264, abs=0.03)
-    assert duel(truth, champion, challenger, "accuracy", margin=0.0099, confidence=0.25).won
+    assert duel(y, champion, challenger, "accuracy", margin=0.0099, confidence=0.25).won
     # The same with an error in large units, whose last digits are larger.
     numbers = np.arange(100.0)
-    truth = EvaluationTarget.of(LinearRegression(), numbers, numbers, None)
     champion = numbers + np.where(np.arange(100) == 0, 1.1, 0.1)
     for unit in (1e-9, 1.0, 1e9):
-        truth = EvaluationTarget.of(LinearRegression(), unit * numbers, unit * numbers, None)
         rivals = unit * champion, unit * (numbers + 0.1)
         for margin, won in ((0.01, False), (0.0099, True)):
-            met = duel(truth, *rivals, "mean_absolute_error", margin=unit * margin, confidence=0.0)
+            met = duel(
+                unit * numbers, *rivals, "mean_absolute_error", margin=unit * margin, confidence=0.0
+            )
             assert met.won is won
 
 
 def test_equal_predictions_of_two_models_never_win() -> None:
     rng = np.random.default_rng(0)
     y = rng.normal(size=200)
-    truth = EvaluationTarget.of(LinearRegression(), y, y, None)
     champion = y + rng.normal(size=200)
     for metric in ("r2", "mean_absolute_error", "neg_root_mean_squared_error"):
-        met = duel(truth, champion, champion + 1e-15 * (y - champion), metric, confidence=0.5)
+        met = duel(y, champion, champion + 1e-15 * (y - champion), metric, confidence=0.5)
         assert (met.gain, met.low, met.high, met.chance, met.won) == (0.0, 0.0, 0.0, 0.0, False)

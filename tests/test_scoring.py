@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import get_scorer, get_scorer_names, hamming_loss
 from sklearn.naive_bayes import GaussianNB
@@ -102,24 +101,18 @@ def test_the_positive_class_is_the_label_1_or_the_rarer_one_and_not_the_last_in_
     assert positive_class(chosen, target) == labels[0]
 
 
-class Constant(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predict no label at all, or every one."""
-
-    def __init__(self, value: int) -> None:
-        self.value = value
-        self.classes_ = [np.array([0, 1])] * 4
-
-    def predict(self, X: Any) -> Any:
-        return np.full((len(X), 4), self.value)
-
-
 TARGET = (np.random.default_rng(1).random((30, 4)) < [0.6, 0.4, 0.2, 0.1]).astype(int)
 FEATURES = np.zeros((30, 1))
 
 
+def constant(value: int) -> Any:
+    """Predict no label at all, or every one."""
+    return DummyClassifier(strategy="constant", constant=[value] * 4).fit(FEATURES, TARGET)
+
+
 def cost(name: str, value: int) -> float:
     scoring = resolve_scoring(name, None, TARGET, "multilabel")
-    return scoring.cost(Constant(value), FEATURES, TARGET)
+    return scoring.cost(constant(value), FEATURES, TARGET)
 
 
 def test_the_costs_of_labels_are_these_figures() -> None:
@@ -145,4 +138,4 @@ def test_nothing_to_divide_by_is_zero_and_no_warning(kind: str, average: str) ->
             quiet = cost(scoring.name, value)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert quiet == 1.0 - scoring.scorer(Constant(value), FEATURES, TARGET)
+            assert quiet == 1.0 - scoring.scorer(constant(value), FEATURES, TARGET)

@@ -33,14 +33,6 @@ MODES = {
 Subset = tuple[int, ...]
 
 
-def theirs(name: str, model: Any, X: Any, y: Any, size: Any, **options: Any) -> Any:
-    forward, floating = MODES[name]
-    selector = mlxtend.SequentialFeatureSelector(
-        model, k_features=size, forward=forward, floating=floating, **options
-    )
-    return selector.fit(X, y)
-
-
 def subset(mask: Any) -> Subset:
     return tuple(np.flatnonzero(mask).tolist())
 
@@ -105,10 +97,17 @@ def asked_of_mlxtend(
             asked.append(units)
         return float(evaluator.scores[units][fold])
 
-    selector = theirs(
-        name, Silent(), X, y, size, scoring=score, cv=folds, fixed_features=fixed or None
+    forward, floating = MODES[name]
+    selector = mlxtend.SequentialFeatureSelector(
+        Silent(),
+        k_features=size,
+        forward=forward,
+        floating=floating,
+        scoring=score,
+        cv=folds,
+        fixed_features=fixed or None,
     )
-    return selector, asked
+    return selector.fit(X, y), asked
 
 
 def asked_of_ours(name: str, evaluator: Tabled, size: Any) -> tuple[SearchResult, list[Subset]]:

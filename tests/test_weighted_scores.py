@@ -13,7 +13,6 @@ from sklearn.metrics import get_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import DataError, InputError
@@ -70,13 +69,6 @@ def test_weights_reach_the_fit_and_the_metric_if_asked(
             assert found[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
     unweighted = Problem.build(X, CLASSES, model, scoring=scoring, folds=problem.folds)
     assert not np.allclose(found, costs(unweighted))
-
-
-def test_weights_of_one_change_no_cost() -> None:
-    model = DecisionTreeClassifier(random_state=0)
-    ones = {"weight": np.ones(90)}
-    plain = weighted(model, "balanced_accuracy", weights_in_score=False, **ones)
-    assert np.array_equal(costs(weighted(model, "balanced_accuracy", **ones)), costs(plain))
 
 
 def test_confirmation_on_other_folds_weights_scores_too() -> None:
