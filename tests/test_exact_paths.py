@@ -115,6 +115,7 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
         (make_pipeline(StandardScaler(), bayes()), probabilities),
         (near(3, weights="distance"), probabilities),
         (bayes(), {"importance": "permutation"}),
+        (bayes(), {"weight": np.ones(48)}),
         *((bayes(), {"features": typed({"x0": kind})}) for kind in ("float32", "float16", bool)),
     ]
     with warnings.catch_warnings():

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -25,10 +24,8 @@ from swarm.evaluation.boosted import Boosted, boosted_path
 from swarm.evaluation.fitting import Job, fit_mask
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
-from tests.fuzzing import CASES, failures
+from tests.fuzzing import CASES, Rng, failures, random_table
 from tests.selecting import TREES, WINE
-
-Rng = np.random.Generator
 
 _SETTINGS: list[dict[str, Any]] = [
     {"num_leaves": 4},
@@ -66,7 +63,10 @@ def case(seed: int) -> tuple[Problem, NDArray[np.bool_]]:
     rng = np.random.default_rng([seed, 1])
     n, d = int(rng.choice([60, 150, 400])), int(rng.integers(2, 10))
     task = str(rng.choice(list(_SCORERS)))
-    features = _table(rng, n, d)
+    features = random_table(rng, n, d, rng.integers(0, 7, n))
+    if rng.random() < 0.4:
+        features["x1"] = rng.random(n) < 0.3
+        features["x0"] = rng.integers(0, 30, n).astype(np.int8)
     target = _target(rng, features, task)
     if rng.random() < 0.4:
         for name in features:
@@ -94,25 +94,6 @@ def case(seed: int) -> tuple[Problem, NDArray[np.bool_]]:
     masks = rng.random((3, d)) < 0.6
     masks[np.arange(3), rng.integers(0, d, 3)] = True
     return problem, np.unique(masks, axis=0)
-
-
-def _table(rng: Rng, n: int, d: int) -> pd.DataFrame:
-    drawn: dict[str, Callable[[], NDArray[Any]]] = {
-        "normal": lambda: rng.normal(size=n),
-        "whole": lambda: rng.integers(0, 30, n),
-        "small whole": lambda: rng.integers(0, 30, n).astype(np.int8),
-        "flag": lambda: rng.random(n) < 0.3,
-        "rare": lambda: (rng.random(n) < 0.02) * rng.normal(size=n),
-        "constant": lambda: np.full(n, 2.5),
-        "large": lambda: rng.normal(size=n) * 10.0 ** rng.integers(4, 14),
-        "round": lambda: np.round(rng.normal(size=n), 1).astype(np.float32),
-    }
-    kinds = rng.choice(list(drawn), d)
-    table = pd.DataFrame({f"x{i}": drawn[str(kind)]() for i, kind in enumerate(kinds)})
-    if rng.random() < 0.3:
-        table["x1"] = table["x0"]
-    # Missing values need a type that has them.
-    return table.astype(dict.fromkeys(table.columns, np.float64)) if rng.random() < 0.4 else table
 
 
 def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:

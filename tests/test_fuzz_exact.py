@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -30,9 +29,8 @@ from swarm.fastpaths import exact_path
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from tests.fuzzing import CASES, failures
+from tests.fuzzing import CASES, Rng, failures, random_table
 
-Rng = np.random.Generator
 Float = NDArray[np.float64]
 
 # Relative to the larger of the cost and that of predicting the mean.
@@ -62,7 +60,7 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
     n, d = int(rng.integers(18, 90)), int(rng.integers(1, 21))
     task = "labels" if "ML-kNN" in kind else "numbers" if kind in _REGRESSORS else "classes"
     target = _targets(rng, n, task)
-    features = _table(rng, n, d, target)
+    features = random_table(rng, n, d, target)
     model: Any = _ESTIMATORS[kind](rng)
     weight = None
     if isinstance(model, _WEIGHTED) and rng.random() < 0.4:
@@ -134,53 +132,6 @@ def _targets(rng: Rng, n: int, task: str) -> NDArray[Any]:
     return names[int(rng.integers(len(names)))][codes]
 
 
-def _table(rng: Rng, n: int, d: int, target: NDArray[Any]) -> pd.DataFrame:
-    """Columns that tie, repeat rows or one another, or lose digits; of several dtypes."""
-    first = target if target.ndim == 1 else target[:, 0]
-    codes = np.unique(first, return_inverse=True)[1] % 7
-    drawn: dict[str, Callable[[], Float]] = {
-        "normal": lambda: rng.normal(size=n),
-        "signal": lambda: codes + rng.choice([0.3, 1.0, 3.0]) * rng.normal(size=n),
-        "whole": lambda: rng.integers(-3, 4, n).astype(np.float64),
-        "rare": lambda: (rng.random(n) < rng.choice([0.05, 0.3, 0.5])).astype(np.float64),
-        "round": lambda: np.round(rng.normal(size=n), 1),
-        "tenths": lambda: 0.1 * rng.integers(0, 3, n),
-        "constant": lambda: np.full(n, rng.choice([0.0, 1.0, 4.2, 1e9, -3.3])),
-        "nearly constant": lambda: 5.0 + (np.arange(n) == 3) * rng.choice([1e-6, 1.0]),
-        "large": lambda: rng.normal(size=n) * 10.0 ** rng.integers(5, 16),
-        "small": lambda: rng.normal(size=n) * 10.0 ** rng.integers(-18, -5),
-        "far": lambda: 10.0 ** rng.integers(3, 12) + rng.normal(size=n),
-        "large whole": lambda: rng.integers(-(10**6), 10**6, n).astype(np.float64),
-    }
-    profiles = [
-        list(drawn),
-        ["signal", "whole", "rare", "round", "tenths", "constant"],
-        ["whole", "rare", "large whole"],
-        ["normal", "signal"],
-    ]
-    kinds = rng.choice(profiles[int(rng.integers(len(profiles)))], d)
-    values = np.stack([drawn[str(kind)]() for kind in kinds], axis=1)
-    if d > 2 and rng.random() < 0.3:
-        # Twice the same column, or nearly: singular systems.
-        noise = rng.choice([0.0, 1e-12, 1e-8, 1e-4]) * rng.normal(size=n)
-        values[:, 1] = values[:, 0] * rng.choice([1.0, 2.0, -1.0]) + noise
-    if rng.random() < 0.4:
-        values[rng.choice(n, n // 3, replace=False)] = values[rng.choice(n, n // 3)]
-    features = pd.DataFrame(values, columns=[f"x{i}" for i in range(d)])
-    layout = rng.choice(["columns", "columns", "rows", "float32", "integer", "mixed"])
-    if layout == "rows":
-        return pd.DataFrame(np.ascontiguousarray(values), columns=features.columns, copy=False)
-    if layout == "float32":
-        return features.astype(np.float32)
-    whole = [name for name in features if (features[name] % 1 == 0).all()]
-    if layout in ("integer", "mixed"):
-        features = features.astype(dict.fromkeys(whole, rng.choice([np.int64, np.int32])))
-    if layout == "mixed":
-        short = [name for name in features if rng.random() < 0.3]
-        features = features.astype(dict.fromkeys(short, np.float32))
-    return features
-
-
 _SCALERS = [
     [StandardScaler()],
     [StandardScaler()],
@@ -228,7 +179,7 @@ _MODELS: dict[str, Callable[[Rng], Any]] = {
     "linear ridge": lambda rng: Ridge(**_ridge(rng)),
     "linear squares": lambda rng: LinearRegression(fit_intercept=bool(rng.random() < 0.8)),
 }
-_WEIGHTED = (GaussianNB, RidgeClassifier, Ridge, LinearRegression)
+_WEIGHTED = (RidgeClassifier, Ridge, LinearRegression)
 _ESTIMATORS = _MODELS | {f"scaled {name}": made for name, made in _MODELS.items()}
 _REGRESSORS = [
     name
