@@ -55,7 +55,7 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(
     archive = Archive()
     hanging = problem_of(Moody(ONE, "hangs", str(tmp_path)))
     with nobody_left_behind():
-        late = evaluate(hanging, archive, order=(2, 0, 1), n_jobs=n_jobs, timeout=10.0)
+        late = evaluate(hanging, archive, order=(2, 0, 1), n_jobs=n_jobs, timeout=60.0)
     same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
     assert np.flatnonzero(late.failed).tolist() == [4]
     assert late.first_error.startswith("TimeoutError: ")
@@ -75,8 +75,8 @@ def test_fits_in_time_are_left_alone() -> None:
 @needs_proc
 def test_a_refit_that_hangs_costs_its_importances_and_not_the_mask() -> None:
     problem = problem_of(HangsOnAll(), "refit")
-    with CrossValidation(problem, n_jobs=1, timeout=10.0) as evaluator:
-        found = evaluator.evaluate(MASKS[:2], np.full(2, np.inf), np.arange(3))
+    with CrossValidation(problem, n_jobs=1, timeout=60.0) as evaluator:
+        found = evaluator.evaluate(MASKS[:1], np.full(1, np.inf), np.arange(3))
     assert np.isfinite(found.costs).all()
     assert not found.failed.any()
     assert not found.importances.any()
