@@ -61,18 +61,10 @@ def table(seed: int = 0) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder with everything that runs of one test leave behind, but the tracking store.
-
-    Attributes
-    ----------
-    folder : Path
-        Its name is the name of the experiment too.
-    uri : str
-        Address of the tracking store.
-    """
+    """A folder with everything that runs of one test leave behind, but the tracking store."""
 
     folder: Path
-    uri: str
+    uri: str  # of the tracking store
 
     def other(self, name: str) -> Bench:
         """A bench with an archive and an experiment of its own."""
@@ -100,6 +92,7 @@ class Bench:
                 "params": {"n_particles": 4, "n_swarms": 2, "regroup_every": 2},
             },
             "budget": {"epochs": 4},
+            "confirm": {"best": 4, "repeats": 1, "rankings": False},
             "evaluation": {"n_jobs": 1},
             "ensemble": {"n_models": 3},
             "test": {"bootstrap": 50},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,7 +21,6 @@ from flows.cli.servers import serve
 from swarm.errors import ConfigError, StoreError
 from tasks.prefect_artifacts import show_table
 from tests.servers import happens
-from tests.small_run import Bench
 from tests.test_served import serving
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -63,20 +62,11 @@ def test_serve_refuses_in_one_sentence(configs, settings, sentence, monkeypatch)
 # ---------------------------------------------------------------- a run on a real server
 
 
-@pytest.fixture(scope="module")
-def served(
-    prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Bench]:
-    """`swarm serve` over a small configuration, in a process of its own."""
-    bench = Bench(tmp_path_factory.mktemp("served"), tracking_uri)
-    with serving(bench, prefect_server, bench.mapping(), CRON) as running:
-        running.wait_for("select/small")
-        yield bench
-
-
-def test_the_schedule_is_on_the_deployment(served):
+@pytest.mark.usefixtures("prefect_server")
+def test_the_schedule_is_on_the_deployment(bench):
+    deployed.deployment_of(bench.config(name="scheduled", schedule=CRON)).apply()
     with client() as api:
-        made = api.read_deployment_by_name("select/small")
+        made = api.read_deployment_by_name("select/scheduled")
         (schedule,) = made.schedules
         assert (schedule.schedule.cron, schedule.schedule.timezone) == tuple(CRON.values())
         assert schedule.active
@@ -88,19 +78,18 @@ def test_the_schedule_is_on_the_deployment(served):
 
 
 @pytest.mark.slow
-def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
+def test_a_deployed_run_finishes_and_leaves_its_artifacts(bench, prefect_server):
     from prefect.client.schemas.filters import FlowRunFilter
 
-    with client() as api:
-        made = api.read_deployment_by_name("select/small")
-        triggered = api.create_flow_run_from_deployment(made.id).id
+    with client() as api, serving(bench, prefect_server, bench.mapping(), CRON) as served:
+        triggered = served.trigger("select/small")
         assert happens(lambda: api.read_flow_run(triggered).state.is_final(), 120)
         done = api.read_flow_run(triggered)
         found = api.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [triggered]}))
     assert done.state.is_completed(), done.state.message
     assert done.name == "table/multiswarm/seed 0"
     assert set(done.tags) == {"swarm", "select"}
-    (run,) = served.runs()
+    (run,) = bench.runs()
     assert (run.info.status, run.data.tags["verdict"]) == ("FINISHED", done.state.message)
     shown = {artifact.type: artifact for artifact in found}
     assert set(shown) == {"table", "markdown"}
@@ -108,7 +97,7 @@ def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
     rows = json.loads(shown["table"].data)
     assert len(rows) == 5
     assert {"f1", "accuracy"} <= set(rows[0])
-    features = json.loads(served.artifact(run.info.run_id, "features.json"))["features"]
+    features = json.loads(bench.artifact(run.info.run_id, "features.json"))["features"]
     assert all(f"`{name}`" in shown["markdown"].data for name in features)
     assert run.info.run_id in shown["markdown"].data
 
@@ -125,10 +114,8 @@ def test_a_deployed_run_finishes_and_leaves_its_artifacts(served):
     ],
     ids=["key", "scorer", "kind"],
 )
-def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(
-    prefect_server, bench, change, sentence
-):
-    state = deployed.select(bench.mapping(**change), return_state=True)
+def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(bench, change, sentence):
+    state = deployed.select.fn(bench.mapping(**change))
     assert state.is_failed()
     assert sentence in state.message
     assert not bench.made_anything()

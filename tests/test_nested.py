@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -27,6 +26,7 @@ from swarm.validation.nested import OuterScores, estimate
 from tasks.nested import FoldResult, outer_folds, outer_kind, run_outer_fold
 from tasks.search_cell import Cell
 from tasks.table import Table
+from tests.selecting import BRIEF, WINE
 from tests.small_run import BAYES, Bench
 
 COSTS = {"ensemble": 0.2, "best_subset": 0.25, "all_features": 0.3}
@@ -131,13 +131,13 @@ def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench):
 
 
 def test_fits_of_each_stage_are_counted(bench):
-    config = bench.config(model=BAYES)
+    config = bench.config(model=BAYES, confirm={"repeats": 2})
     found = run_fold(config, fetch_as_configured(config), bench.archive)
     n_models = len(found.subsets)
     assert found.fits["search"] == found.cell.fits
-    # 5 fresh partitions of 3 folds, for the confirmed subsets and all features.
-    assert found.fits["confirmation"] % 15 == 0
-    assert found.fits["confirmation"] >= 30
+    # 2 fresh partitions of 3 folds, for the confirmed subsets and all features.
+    assert found.fits["confirmation"] % 6 == 0
+    assert found.fits["confirmation"] >= 12
     assert found.fits["proxy"] == 0
     assert (found.fits["ensemble"], found.fits["baselines"]) == (n_models, 2 + 2 * n_models)
     assert found.seconds["confirmation"] > 0
@@ -270,10 +270,10 @@ def test_bad_outer_folds_are_refused_before_anything_is_searched(
 
 
 def test_a_selector_in_a_pipeline_is_cross_validated_as_by_hand(tmp_path):
-    X, y = load_wine(return_X_y=True, as_frame=True)
+    X, y = WINE
     url = f"sqlite:///{tmp_path}/archive.db"
-    selector = SubsetSelector(GaussianNB(), budget=3, confirm={"repeats": 2}, archive=url)
-    nested, folds = make_pipeline(selector, GaussianNB()), StratifiedKFold(3)
+    selector = SubsetSelector(GaussianNB(), **BRIEF, confirm={"repeats": 1}, archive=url)
+    nested, folds = make_pipeline(selector, GaussianNB()), StratifiedKFold(2)
     found = cross_validate(nested, X, y, cv=folds, return_estimator=True)
     for (train, test), score, fitted in zip(
         folds.split(X, y), found["test_score"], found["estimator"], strict=True

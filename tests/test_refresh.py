@@ -28,7 +28,7 @@ from swarm.validation.answers import Answers, EvaluationTarget
 from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, CHALLENGER, PREVIOUS, Champions
 from tasks.refresh.decision import complete_change
-from tasks.refresh.paired_comparison import PairedComparison, duel
+from tasks.refresh.paired_comparison import duel
 from tests.command import Swarm
 from tests.published import published_version
 from tests.small_run import BAYES, Bench, leave_report_out
@@ -73,8 +73,10 @@ class Desk:
             "split": {"kind": "time"},
             # Folds in time would ask what predicts after the relation changed within the rows.
             "folds": {"kind": "stratified"},
-            "budget": {"epochs": 5},
-            "test": {"bootstrap": 200},
+            "budget": {"epochs": 3},
+            "confirm": None,
+            "ensemble": {"n_models": 2},
+            "test": {"bootstrap": 100},
         }
         mapping = self.bench.mapping(**(defaults | sections))
         mapping["data"] = {**data, "target": target, "time": "week"}
@@ -91,9 +93,18 @@ class Desk:
         found = model.aliases.get(name)
         return None if found is None else str(found)
 
+    def model(self, version: str) -> str:
+        """Id of the logged model that a version was registered from."""
+        found = self.bench.tracking.client.get_model_version(self.name, version)
+        return str(found.source).removeprefix("models:/")
+
     @property
     def champions(self) -> Champions:
         return Champions(self.bench.tracking)
+
+    def rows(self) -> pd.DataFrame:
+        """The rows of the first snapshot."""
+        return pd.read_parquet(self.snapshots / "rows_2026-01-05.parquet")
 
     def artifact(self, run_id: str, name: str) -> bytes:
         return self.bench.artifact(run_id, name)
@@ -102,12 +113,47 @@ class Desk:
         return dict(json.loads(self.artifact(run_id, "decision.json")))
 
 
+def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
+    """See that the decision of a refresh follows from its artifacts alone; its predictions."""
+    table = pd.read_parquet(io.BytesIO(desk.artifact(run_id, "predictions.parquet")))
+    record = desk.record(run_id)["duel"]
+    evaluation = json.loads(desk.artifact(run_id, "evaluation.json"))
+    rows = table[table["compared"]]
+
+    def answers(name: str) -> Answers:
+        classes = np.unique(table["y_true"])
+        proba = rows[[f"{name}.proba.{each}" for each in classes]].to_numpy()
+        return Answers(rows[name].to_numpy(), proba, None, classes)
+
+    truth = rows["y_true"].to_numpy()
+    target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
+    options = {name: record[name] for name in ("margin", "confidence", "n_resamples", "seed")}
+    both = answers("champion"), answers("challenger")
+    again = duel(target, *both, record["metric"], **options)
+    assert again.as_dict() == {key: record[key] for key in again.as_dict()}
+    assert (again.won, record["n_rows"]) == (won, n_rows)
+    return table
+
+
 First = tuple[Desk, RefreshRun]
 
 
 @pytest.fixture
 def desk(bench: Bench) -> Desk:
     return Desk(bench)
+
+
+@pytest.fixture
+def champion(desk: Desk, first: First) -> None:
+    """Version 1 of the desk is the model of `first`, and its snapshot the rows of that."""
+    another, done = first
+    register_logged(desk.bench.tracking, done.run_id, another.model("1"), desk.name)
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    history = {"decision": "first", "why": done.why, "when": "2026-01-05T00:00:00"}
+    published = str(desk.published)
+    now = desk.champions.promote(desk.name, "1", expected=None, published=published, **history)
+    assert now is not None
+    complete_change(desk.champions, now)
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +179,7 @@ def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None
     # The columns to keep are not those that the model needs.
     inputs = swarm.load_model_inputs(str(desk.published))
     assert set(features) < set(inputs)
-    rows = pd.read_parquet(desk.snapshots / "rows_2026-01-05.parquet")
+    rows = desk.rows()
     assert desk.champions.answers(done.champion, rows[inputs]).predicted.shape == (len(rows),)
     for lost in inputs:
         with pytest.raises(DataError, match=lost):
@@ -162,8 +208,7 @@ def test_the_same_data_and_configuration_are_not_searched_again(first: First) ->
     # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
     forced = desk.refresh(force=True)
     assert (forced.decision, forced.champion.version) == ("kept", "1")
-    assert forced.duel is not None
-    assert not forced.duel.won
+    audited(desk, forced.run_id, won=False, n_rows=54)
     assert desk.published.read_bytes() == published
     start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
     assert start["cost"].min() <= desk.champions.answer(done.champion)["cost"] + 1e-12
@@ -245,6 +290,7 @@ def test_a_command_asks_for_approval_on_its_terminal(
     assert "version 4 of churn would replace the champion: accuracy" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("champion")
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,58 +301,52 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
         return ask(*given, **options)
 
     monkeypatch.setattr("flows.challenge.ask", asked)
-    snapshot(desk.snapshots, "2026-01-05", 3)
-    first = desk.refresh()
-    kept = desk.refresh(force=True)
+    before = swarm.load_features(str(desk.published))
     snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
     # Nobody is there to be asked: nothing changes, and the next refresh asks again.
     unasked = desk.refresh(champion={"approve": True})
     assert (unasked.decision, unasked.champion.version) == ("declined", "1")
-    assert f"swarm rollback {desk.name} --to 3 --t" in unasked.why
-    assert (waiting, desk.alias(ALIAS), desk.alias(CHALLENGER)) == (["3"], "1", None)
+    assert f"swarm rollback {desk.name} --to 2 --t" in unasked.why
+    assert (waiting, desk.alias(ALIAS), desk.alias(CHALLENGER)) == (["2"], "1", None)
     second = desk.refresh()
     assert second.decision == "promoted", second.why
     assert second.duel is not None
     assert second.duel.gain > 0.1
-    assert (second.champion.version, second.champion.over) == ("4", "1")
-    assert (desk.alias(ALIAS), desk.alias(PREVIOUS)) == ("4", "1")
+    assert (second.champion.version, second.champion.over) == ("3", "1")
+    assert (desk.alias(ALIAS), desk.alias(PREVIOUS)) == ("3", "1")
     assert {"x6", "x7"} <= set(swarm.load_features(str(desk.published)))
     assert desk.record(second.run_id)["before"] == {"version": "1"}
-    # Each decision follows from the artifacts of its run alone.
-    for run, won, n_rows in ((kept, False, 54), (unasked, True, 288), (second, True, 288)):
-        _, again = audited(desk, run.run_id)
-        record = desk.record(run.run_id)["duel"]
-        assert again.as_dict() == {key: record[key] for key in again.as_dict()}
-        assert (again.won, record["n_rows"]) == (won, n_rows)
+    for run in (unasked, second):
+        audited(desk, run.run_id, won=True, n_rows=288)
     # Published where the configuration says now, though there is nothing to decide.
     earlier, moved = desk.published.read_bytes(), desk.bench.folder / "moved.json"
     unchanged = desk.refresh(champion={"publish": str(moved)})
-    assert (unchanged.decision, published_version(str(moved))) == ("unchanged", "4")
+    assert (unchanged.decision, published_version(str(moved))) == ("unchanged", "3")
     _, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
     complete_change(desk.champions, now)
-    assert first.outcome is not None
-    assert swarm.load_features(str(moved)) == first.outcome.result.features
+    assert swarm.load_features(str(moved)) == before
     assert desk.published.read_bytes() == earlier
     # The same snapshot does not undo what the operator did.
     assert desk.refresh(champion={"publish": None}).decision == "unchanged"
     champion = desk.champions.require(desk.name)
     assert (champion.version, champion.published) == ("1", None)
     # The first table again, which is not the last one: its champion is compared on it.
-    desk.champions.roll_back(desk.name, to="4", when="2026-02-04T00:00:00")
+    desk.champions.roll_back(desk.name, to="3", when="2026-02-04T00:00:00")
     snapshot(desk.snapshots, "2026-03-02", 3)
     assert desk.refresh().duel is not None
 
 
+@pytest.mark.usefixtures("champion")
 def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_published(
     desk: Desk, swarm: Swarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot(desk.snapshots, "2026-01-05", 3)
     monkeypatch.chdir(tmp_path)
-    champion = {"champion": {"publish": "out/features.json"}}
-    desk.refresh(**champion)
+    desk.champions.set_location(desk.name, "out/features.json")
+    first = desk.champions.require(desk.name)
+    complete_change(desk.champions, first)
     # Version 2 was never promoted.
-    assert desk.refresh(force=True, **champion).decision == "kept"
-    monkeypatch.chdir(desk.bench.folder)
+    register_logged(desk.bench.tracking, first.run_id, desk.model("1"), desk.name)
+    monkeypatch.chdir(desk.snapshots)
     out, store = tmp_path / "out" / "features.json", ("--tracking-uri", desk.bench.uri)
     command = ("rollback", desk.name, "--to", "2", *store)
     with monkeypatch.context() as patch:
@@ -331,12 +371,11 @@ def test_a_champion_that_is_changed_during_a_refresh_stands(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By a rollback, or by a machine that shares the registry but not the lock."""
-    search, client = flows.refresh.search_and_evaluate, desk.bench.tracking.client
+    search = flows.refresh.search_and_evaluate
 
     def first_of_another_machine(started: Any, verbosity: int) -> Any:
         outcome = search(started, verbosity)
-        model = client.get_model_version(desk.name, "1").source.removeprefix("models:/")
-        register_logged(desk.bench.tracking, outcome.run_id, model, desk.name)
+        register_logged(desk.bench.tracking, outcome.run_id, desk.model("1"), desk.name)
         none = {"decision": "", "why": "", "when": "", "published": None}
         desk.champions.promote(desk.name, "2", expected=None, **none)
         return outcome
@@ -362,39 +401,18 @@ def test_a_champion_that_is_changed_during_a_refresh_stands(
     assert desk.champions.require(desk.name).version == "1"
 
 
-def audited(desk: Desk, run_id: str) -> tuple[pd.DataFrame, PairedComparison]:
-    """The predictions of a refresh, and its comparison made again from its artifacts alone."""
-    table = pd.read_parquet(io.BytesIO(desk.artifact(run_id, "predictions.parquet")))
-    record = json.loads(desk.artifact(run_id, "decision.json"))["duel"]
-    evaluation = json.loads(desk.artifact(run_id, "evaluation.json"))
-    rows = table[table["compared"]]
-
-    def answers(name: str) -> Answers:
-        classes = np.unique(table["y_true"])
-        proba = rows[[f"{name}.proba.{each}" for each in classes]].to_numpy()
-        return Answers(rows[name].to_numpy(), proba, None, classes)
-
-    truth = rows["y_true"].to_numpy()
-    target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
-    options = {name: record[name] for name in ("margin", "confidence", "n_resamples", "seed")}
-    both = answers("champion"), answers("challenger")
-    return table, duel(target, *both, record["metric"], **options)
-
-
 def test_test_rows_that_the_champion_was_trained_on_are_left_out(desk: Desk) -> None:
     """A random split of a table that grows puts them there, and they favour the champion."""
     split = {"kind": "random", "test_size": 0.4}
     snapshot(desk.snapshots, "2026-01-05", 5)
     desk.refresh(split=split)
-    frame = pd.read_parquet(desk.snapshots / "rows_2026-01-05.parquet")
+    frame = desk.rows()
     # The same rows in another split: of 120 test rows some were test rows before, too.
     moved = desk.refresh(split=split | {"seed": 1}, champion={"metric": "roc_auc"})
     assert moved.duel is not None
     assert 30 <= moved.duel.n_rows < 120
     assert f" {120 - moved.duel.n_rows} test rows" in moved.why
-    table, again = audited(desk, moved.run_id)
-    assert again.as_dict() == moved.duel.as_dict()
-    assert again.won == (moved.decision == "promoted")
+    table = audited(desk, moved.run_id, moved.decision == "promoted", moved.duel.n_rows)
     assert len(table) == 120
     assert table["y_true"].tolist() == frame["y"].iloc[table["row"]].tolist()
     # Of 30 test rows too few are left: all are compared, with a warning.
@@ -404,39 +422,37 @@ def test_test_rows_that_the_champion_was_trained_on_are_left_out(desk: Desk) -> 
     assert [finding.code for finding in few.findings] == ["SWM303"]
 
 
+@pytest.mark.usefixtures("champion")
 def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk: Desk) -> None:
-    frame = snapshot(desk.snapshots, "2026-01-05", 3)
-    done = desk.refresh()
+    frame = desk.rows()
     used = swarm.load_features(str(desk.published))
     frame.drop(columns=used[0]).to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
     with pytest.raises(DataError, match=f"'{used[0]}'.*models:/{desk.name}/1.*champion.on_missing"):
         desk.refresh()
-    assert len(desk.bench.runs()) == 1
+    assert not desk.bench.made_anything()
     replaced = desk.refresh(champion={"on_missing": "replace"})
-    assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
+    assert (replaced.decision, replaced.champion.over) == ("replaced", "1")
     assert used[0] not in swarm.load_features(str(desk.published))
 
 
+@pytest.mark.usefixtures("champion")
 def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_search(
     desk: Desk,
 ) -> None:
     """Recoded labels or another target: any challenger would beat such a champion."""
-    frame = snapshot(desk.snapshots, "2026-01-05", 3)
-    frame["y"] = np.where(frame["y"] == 1, "yes", "no")
-    frame.to_parquet(desk.snapshots / "rows_2026-01-05.parquet")
-    done = desk.refresh()
-    recoded = frame.assign(y=frame["y"].map({"no": "stays", "yes": "leaves"}))
+    frame = desk.rows()
+    recoded = frame.assign(y=frame["y"].map({0: "stays", 1: "leaves"}))
     for table, words, sections in (
         (frame.rename(columns={"y": "z"}), "'z'.*'y'", {"target": "z"}),
-        (recoded, "'no', 'yes'.*'y'", {}),
+        (recoded, "0, 1, .*'y'", {}),
     ):
         table.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
         with pytest.raises(DataError, match=f"{words}.*champion.on_missing"):
             desk.refresh(**sections)
-        assert len(desk.bench.runs()) == 1
+        assert not desk.bench.made_anything()
     replaced = desk.refresh(champion={"on_missing": "replace"})
-    assert (replaced.decision, replaced.champion.over) == ("replaced", done.champion.version)
-    assert "'no', 'yes'" in replaced.why
+    assert (replaced.decision, replaced.champion.over) == ("replaced", "1")
+    assert "0, 1, " in replaced.why
     # A class that is new is no recoding, and whole values are no other type.
     recoded.loc[::5, "y"] = "pauses"
     recoded = recoded.astype({name: "int64" for name in recoded if name.startswith("x")})
@@ -444,9 +460,9 @@ def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_s
     assert desk.refresh().duel is not None
 
 
+@pytest.mark.usefixtures("champion")
 def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
-    frame = snapshot(desk.snapshots, "2026-01-05", 3)
-    desk.refresh()
+    frame = desk.rows()
     used = swarm.load_features(str(desk.published))[0]
     frame[used] += 3.0
     frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")

@@ -17,6 +17,7 @@ import pytest
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
+from conf.sections import ConfirmSection
 from flows.answer import Outcome
 from flows.flow_runs import mark_run
 from flows.select import select
@@ -29,10 +30,13 @@ from tests.fakes import Terminal
 from tests.servers import happens
 from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
+# The product's, not the cheap one of a bench.
+CONFIRM = ConfirmSection().model_dump()
 
-@pytest.fixture(autouse=True)
-def _server(prefect_server: str) -> None:
-    """Every flow of this file runs on the server of the session."""
+
+def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> Outcome:
+    """Select without Prefect, which only `first` and what is asked of it are about."""
+    return select.fn(config, run_id, verbosity)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,9 @@ def first(
     """One undisturbed run of four epochs, with nothing left out."""
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
     # What is off by default: a version in the registry.
-    config = bench.config(description="eight columns", tracking={"register": "auto"})
+    config = bench.config(
+        description="eight columns", tracking={"register": "auto"}, confirm=CONFIRM
+    )
     return bench, config, select(config, None, 0)
 
 
@@ -169,6 +175,7 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
     assert [step for last, step in pairwise(chain) if last not in found[step]] == []
 
 
+@pytest.mark.usefixtures("prefect_server")
 def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(bench):
     from prefect.client.orchestration import get_client
     from prefect.states import Running
@@ -359,7 +366,7 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
         "ensemble": {"n_models": 1},
     }
     unasked = bench.config(**lost, tracking={"register": "auto"})
-    outcome = select(unasked, None, 0)
+    outcome = searched(unasked)
     print_summary(outcome, unasked)
     said = " ".join(capsys.readouterr().out.split())
     assert outcome.headline.title == "Keep all 8 columns: the best 1 is worse"
@@ -372,7 +379,7 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     scores = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
     assert scores["headline"]["title"] == outcome.headline.title
     # The stored model is the one that is registered.
-    asked = select(bench.config(**lost, tracking={"register": True}), outcome.run_id, 0)
+    asked = searched(bench.config(**lost, tracking={"register": True}), outcome.run_id)
     assert asked.model_uri == "models:/lost/1"
     (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
     version = bench.tracking.client.get_model_version("lost", "1")
@@ -384,8 +391,8 @@ def bounded(first: tuple[Bench, SelectConfig, Outcome]) -> tuple[SelectConfig, O
     """The same search, with an ensemble of as many columns as its best subset has."""
     bench, _, outcome = first
     ensemble = {"n_models": 4, "union_at_most": len(outcome.result.features)}
-    config = bench.config(name="bounded", ensemble=ensemble)
-    return config, select(config, None, 0)
+    config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM)
+    return config, searched(config)
 
 
 def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first, bounded):
@@ -433,30 +440,30 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(bounded, monkeyp
 
 @pytest.mark.usefixtures("plain")
 def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
-    config = bench.config(confirm={"best": 2, "repeats": 2})
+    config = bench.config()
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
         patch.setattr("swarm.search.runner.confirm_on_fresh_folds", interrupted)
-        outcome = select(config, None, 1)
+        outcome = searched(config, verbosity=1)
     said = " ".join(capsys.readouterr().err.split())
     assert "the confirmation was interrupted: continuing with the best subsets so far" in said
     command = f"swarm resume {outcome.run_id}{store_option(bench.uri)}"
     assert f"`{command}` completes the search" in said
     assert run_of(bench, outcome.run_id).data.tags["stopped"] == "epochs"
     assert outcome.result.confirmation is None
-    assert select(config, outcome.run_id, 0).result.confirmation is not None
+    assert searched(config, outcome.run_id).result.confirmation is not None
 
 
 @pytest.mark.usefixtures("plain")
 def test_columns_may_be_named_as_those_of_the_results(first, bench):
     reference, _, plain = first
     new = {f"x{i}": name for i, name in enumerate(TAKEN)}
-    config = bench.config()
+    config = bench.config(confirm=CONFIRM)
     table().rename(columns=new).to_csv(bench.folder / "table.csv", index=False)
-    outcome = select(config, None, 0)
+    outcome = searched(config)
     assert bench.statuses() == ["FINISHED"]
     assert outcome.result.features == [new[name] for name in plain.result.features]
     assert outcome.result.history.equals(plain.result.history)

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from conf.schema import SelectConfig
+from flows.answer import Outcome
 from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
-from flows.select import select
+from flows.select import select as flow
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.folds import Fold
@@ -16,13 +18,14 @@ from swarm.search.runner import run
 from swarm.storage.archive import Archive
 from tests.small_run import BAYES, N_ROWS, OTHERS, Bench, prepared_by_hand
 
-
-@pytest.fixture(autouse=True)
-def _server(prefect_server: str) -> None:
-    """Every flow of this file runs on the server of the session."""
+pytestmark = pytest.mark.usefixtures("plain")
 
 
-@pytest.mark.usefixtures("plain")
+def select(config: SelectConfig, run_id: str | None = None) -> Outcome:
+    """Search without Prefect, and without the report."""
+    return flow.fn(config, run_id, 0)
+
+
 def test_a_regression_runs_from_end_to_end(bench):
     model = {"estimator": "sklearn.linear_model.LinearRegression"}
     config = bench.config(
@@ -33,7 +36,7 @@ def test_a_regression_runs_from_end_to_end(bench):
         space={"fixed": ["x0", "x1", "x2"]},
         budget={"epochs": 2},
     )
-    outcome = select(config, None, 0)
+    outcome = select(config)
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.task == "regression"
     assert outcome.judgement.metrics[0] == "r2"
@@ -41,7 +44,6 @@ def test_a_regression_runs_from_end_to_end(bench):
     assert figures["ensemble", "r2"] > 0.5
 
 
-@pytest.mark.usefixtures("plain")
 def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench):
     config = bench.config(
         data={"target": "kind", "group": "who", "drop": ["y", "number", *OTHERS[3:]]},
@@ -50,7 +52,7 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
         model=BAYES,
         budget={"epochs": 2},
     )
-    outcome = select(config, None, 0)
+    outcome = select(config)
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.task == "multiclass"
     assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
@@ -116,12 +118,11 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
     assert np.isfinite(run(search_as_configured(config, data), Archive()).cost)
 
 
-@pytest.mark.usefixtures("plain")
 @pytest.mark.slow
 def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
     proxy = {"params": {"n_estimators": 2}, "best": 4, "probes": 3}
     config = bench.config(proxy=proxy, budget={"epochs": 6})
-    outcome = select(config, None, 0)
+    outcome = select(config)
     assert bench.statuses() == ["FINISHED"]
     confirmed = outcome.result.measured
     full = prepared_by_hand(config)[2]
@@ -135,23 +136,22 @@ def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
     assert run.data.metrics["proxy/best_accuracy"] == 1 - confirmed.searched.min()
     low = [text for text in outcome.warnings if "the proxy ranks subsets" in text]
     assert bool(low) == (not outcome.result.correlation >= 0.8)
-    again = select(config, outcome.run_id, 0).result
+    again = select(config, outcome.run_id).result
     assert np.array_equal(again.measured.costs, confirmed.costs)
     assert again.work["fits"].sum() == 0
     other = bench.config(proxy={**proxy, "best": 5}, budget={"epochs": 6})
     with pytest.raises(ConfigError, match=r"proxy\.best '4' but now it is '5'"):
-        select(other, outcome.run_id, 0)
+        select(other, outcome.run_id)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("plain")
 def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = {"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]}
     with pytest.raises(ConfigError, match=r"cannot be stored.*set tracking\.register to false"):
-        select(bench.config(model=model, tracking={"register": True}), None, 0)
+        select(bench.config(model=model, tracking={"register": True}))
     assert not bench.made_anything()
-    outcome = select(bench.config(model=model), None, 0)
+    outcome = select(bench.config(model=model))
     assert outcome.model_uri == ""
     assert bench.statuses() == ["FINISHED"]
