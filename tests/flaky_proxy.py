@@ -9,17 +9,7 @@ import time
 
 
 class FlakyProxy:
-    """Forwards connections from a port of its own to another one; use as a context.
-
-    Parameters
-    ----------
-    target : int
-        Port on this machine.
-
-    Attributes
-    ----------
-    port : int
-    """
+    """Forwards connections from a port of its own to another one of this machine; a context."""
 
     def __init__(self, target: int) -> None:
         self.target = target

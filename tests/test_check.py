@@ -133,6 +133,7 @@ def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
     assert warned(bench, three, **RANDOM_BAYES) == ()
 
 
+@pytest.mark.usefixtures("prefect_server")
 def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench, swarm: Swarm) -> None:
     late = table().assign(y=lambda frame: frame["y"].where(frame["when"] < 80, 0))
     late.to_csv(bench.folder / "table.csv", index=False)

@@ -18,7 +18,7 @@ from conf.schema import SelectConfig
 from flows.cli import app
 from flows.terminal import pages_of, store_option
 from tasks.tracking import open_tracking
-from tests.small_run import leave_report_out, table
+from tests.small_run import BAYES, leave_report_out, table
 
 ROOT = Path(__file__).resolve().parents[1]
 NOWHERE = "http://127.0.0.1:9"
@@ -62,12 +62,6 @@ def test_help_and_version_are_printed_by_the_command_and_by_the_module(swarm):
     assert told.stdout == f"swarm {version('swarmselect')}\n"
 
 
-def test_an_unknown_command_is_refused(swarm):
-    told = swarm("selct", "default")
-    assert told.status == 2
-    assert "Traceback" not in told.err
-
-
 def test_config_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     told = swarm("config", bench.file(), "--set", "budget.epochs=7")
     assert told.status == 0
@@ -79,29 +73,12 @@ def test_config_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     )
 
 
-@pytest.mark.parametrize(
-    ("override", "words"),
-    [
-        ("data.target=Y", "target.*'Y'"),
-        (f"tracking.uri={NOWHERE}", f"{NOWHERE}.*check that it run"),
-    ],
-    ids=["data", "tracking"],
-)
-@pytest.mark.usefixtures("prefect_server")
-def test_bad_input_of_a_flow_ends_in_one_sentence_and_leaves_no_run(
-    swarm, bench, monkeypatch, override, words
-):
-    monkeypatch.chdir(bench.folder)
-    assert re.search(words, swarm("select", bench.file(), "--set", override).sentence)
-    assert not bench.made_anything()
-
-
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     swarm, bench, monkeypatch
 ):
     leave_report_out(monkeypatch)
-    path = bench.file(budget={"epochs": 2})
+    path = bench.file(model=BAYES, budget={"epochs": 2}, confirm=None)
     told = swarm("select", path, "--set", "test.bootstrap=20", "-v")
     assert told.status == 0
     run_id = re.search(r"run (\w{32}) in sqlite:///", told.err)[1]
@@ -191,6 +168,12 @@ def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False))
     why = ask("two words", "4", "better", store_option(bench.uri)).why
     assert "'two words' has no version '4'" in pasted(why).sentence
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_tracking_server_that_is_away_is_one_sentence_before_a_search(swarm, bench):
+    assert NOWHERE in swarm("select", bench.file(), "--set", f"tracking.uri={NOWHERE}").sentence
+    assert not (bench.folder / "archive.db").exists()
 
 
 @pytest.mark.parametrize("command", ["resume", "features"])

@@ -105,20 +105,12 @@ def configured(bench: Bench, n_jobs: int = 1, epochs: int = EPOCHS) -> str:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run that nothing happened to.
-
-    Attributes
-    ----------
-    answer : dict of str to bytes
-    stored : steps of each metric, and paths of the artifacts
-    searched, ended : float
-        Seconds to the end of the search, and of the run.
-    """
+    """A run that nothing happened to."""
 
     answer: dict[str, bytes]
-    stored: tuple[dict[str, list[int]], set[str]]
-    searched: float
-    ended: float
+    stored: tuple[dict[str, list[int]], set[str]]  # see the function
+    searched: float  # seconds to the end of the search
+    ended: float  # and of the run
 
 
 @pytest.fixture(scope="module")

@@ -33,6 +33,11 @@ def frame_of(**columns: Any) -> pd.DataFrame:
 
 def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
     """Write a configuration, see that it has no errors, and read it."""
+    return written_and_told(swarm, file, target)[0]
+
+
+def written_and_told(swarm: Swarm, file: Path, target: str = "y") -> tuple[SelectConfig, str]:
+    """The configuration, and what was said as it was written."""
     out = file.parent / "own.yaml"
     said = swarm("init", str(file), "--target", target, "--out", str(out), "--force")
     assert said.status == 0, said
@@ -40,7 +45,7 @@ def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
     assert checked.status == 0, checked.out
     config = load_as(SelectConfig, out)
     assert all(f"dropped {name}: " in said.out for name in config.data.drop)
-    return config
+    return config, said.out
 
 
 @pytest.mark.parametrize(
@@ -103,14 +108,13 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
     )
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
-    config = written(swarm, file)
+    config, said = written_and_told(swarm, file)
     assert config.data.drop == ["account"]
     assert config.data.categorical == ["plan", "country"]
     features = fetch_as_configured(config).features
     assert (features["temperature"].isna() == often).all()
     assert (features["income"].isna() == often).all()
     assert features["rate"].tolist() == [float(text[:-1]) for text in frame["rate"]]
-    said = swarm("init", str(file), "--target", "y", "--out", str(tmp_path / "b.yaml")).out
     lines = dict(line.split(": ", 1) for line in said.splitlines() if line.startswith("read "))
     decided = {
         "temperature, income": "-999",
@@ -223,10 +227,9 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     people = np.random.default_rng(2).permutation(np.arange(N) // 4)
     ages = np.random.default_rng(3).integers(18, 80, N // 4)
     frame_of(person=people * 37, age=ages[people], sex=ages[people] % 2).to_csv(file, index=False)
-    described = written(swarm, file)
+    described, said = written_and_told(swarm, file)
     assert described.data.group == "person"
     assert described.split.kind == "group"
-    said = swarm("init", str(file), "--target", "y", "--out", str(tmp_path / "b.yaml")).out
     assert "rows with the same 'person' likely belong together" in said
     # Groups that are not known in all rows cannot divide them.
     gaps = np.where(np.arange(N) % 9 == 0, np.nan, np.arange(N) // 4)
@@ -243,10 +246,7 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     assert written(swarm, file).split.kind == "stratified"
 
 
-@pytest.mark.parametrize(
-    "form",
-    ["%Y-%m-%dT%H:%M:%SZ", "%d-%b-%Y"],
-)
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%d-%b-%Y"])
 def test_the_order_of_time_is_seen_in_whatever_form_dates_are_written(
     form: str, tmp_path: Path, swarm: Swarm
 ) -> None:
@@ -273,9 +273,9 @@ def test_a_constant_part_of_a_date_is_forbidden_as_it_cannot_be_dropped(
     days = pd.Timestamp("2021-01-01") + pd.to_timedelta(after, "D")
     file = tmp_path / "own.csv"
     frame_of(day=days.strftime("%Y-%m-%d"))[["a", "day", "y"]].to_csv(file, index=False)
-    assert written(swarm, file).space.forbidden == ["day_year"]
+    config, said = written_and_told(swarm, file)
+    assert config.space.forbidden == ["day_year"]
     # Column a, and month, day and weekday.
-    said = swarm("init", str(file), "--target", "y", "--out", str(tmp_path / "b.yaml")).out
     assert "4 columns to choose from" in said
     assert "3 of them are parts of dates" in said
     out = str(file.with_suffix(".yaml"))
@@ -323,11 +323,7 @@ def test_names_that_yaml_would_read_as_something_else_are_quoted(
     ],
 )
 def test_what_cannot_be_read_is_refused_in_a_sentence(
-    arguments: list[str],
-    sentence: str,
-    tmp_path: Path,
-    swarm: Swarm,
-    monkeypatch: Any,
+    arguments: list[str], sentence: str, tmp_path: Path, swarm: Swarm, monkeypatch: Any
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table().to_csv("table.csv", index=False)

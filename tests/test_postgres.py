@@ -163,15 +163,12 @@ def test_an_address_needs_no_driver_in_it(postgres: Postgres) -> None:
     Archive(without_driver(postgres.database())).check()
 
 
-@pytest.mark.parametrize(
-    "query", ["DELETE FROM measured RETURNING *", "CREATE TABLE copied AS SELECT * FROM measured"]
-)
-def test_a_query_that_writes_is_refused(postgres: Postgres, query: str) -> None:
+def test_a_query_that_writes_is_refused(postgres: Postgres) -> None:
     url = postgres.database()
     engine = sa.create_engine(url)
     table().to_sql("measured", engine, index=False)
     with pytest.raises(DataError, match="read-only"):
-        fetch("sql", url=url, query=query, target="y")
+        fetch("sql", url=url, query="DELETE FROM measured RETURNING *", target="y")
     assert sa.inspect(engine).get_table_names() == ["measured"]
     assert len(fetch("sql", url=url, query="SELECT * FROM measured", target="y").features) == 120
 

@@ -34,7 +34,7 @@ def failing(share: float) -> Planted:
 
 
 def searched(name: str, evaluator: Planted) -> SearchResult:
-    return make_driver(make(name), evaluator, seed=2, epochs=10).run()
+    return make_driver(make(name), evaluator, seed=2, epochs=5).run()
 
 
 @lru_cache
@@ -45,7 +45,7 @@ def uninterrupted(name: str) -> tuple[SearchResult, Planted]:
 
 @pytest.mark.parametrize("name", NAMES)
 @settings(calm, max_examples=6)
-@given(after=st.integers(0, 700))
+@given(after=st.integers(0, 1000))
 def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
     name: str, after: int
 ) -> None:

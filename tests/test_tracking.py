@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from tests.servers import free_port
 
 
 @pytest.fixture(scope="module")
-def tracking(tmp_path_factory: pytest.TempPathFactory) -> Tracking:
+def tracking(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Tracking:
+    """A store that is nobody else's, with the tables of that of the session."""
     folder = tmp_path_factory.mktemp("my store")
-    return open_tracking(f"sqlite:///{folder}/new/mlflow.db", "search")
+    shutil.copy(tracking_uri.removeprefix("sqlite:///"), folder)
+    return open_tracking(f"sqlite:///{folder}/mlflow.db", "search")
 
 
 def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:

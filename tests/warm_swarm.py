@@ -53,16 +53,9 @@ for line in sys.stdin:
 
 
 class WarmSwarm:
-    """Starts commands; use as a context.
+    """Starts commands, whose output goes to a folder; use as a context.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the output of the commands goes.
-    env : dict
-        Added to the environment.
-    prelude : str
-        Code that runs once everything is imported.
+    The prelude runs once everything is imported.
     """
 
     def __init__(self, folder: Path, env: dict[str, str], prelude: str = "") -> None:
@@ -103,21 +96,13 @@ class WarmSwarm:
 
 @dataclass
 class Command:
-    """A `swarm` command that was started.
-
-    Attributes
-    ----------
-    pid : int
-        Of the command and of its process group.
-    status : int or None
-        Exit status; negative for a signal; None while it runs.
-    """
+    """A `swarm` command that was started."""
 
     warm: WarmSwarm
-    pid: int
+    pid: int  # of its process group too
     out: Path
     err: Path
-    status: int | None = None
+    status: int | None = None  # negative for a signal, None while it runs
 
     def poll(self) -> int | None:
         """Return the exit status, None while it runs."""
