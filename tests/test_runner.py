@@ -13,7 +13,7 @@ from lightgbm import LGBMClassifier
 from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.neighbors import KNeighborsClassifier
 
 from swarm.errors import ConfigError, EvaluationError, SpaceError
 from swarm.evaluation.crossval import CrossValidation
@@ -109,13 +109,9 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
 
 
-def tree(depth: int) -> DecisionTreeClassifier:
-    return DecisionTreeClassifier(max_depth=depth, random_state=0)
-
-
 def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_archive() -> None:
-    full = problem(n_columns=9).with_estimator(tree(5))
-    cheap = full.with_estimator(tree(2))
+    full = problem(n_columns=9).with_estimator(KNeighborsClassifier(3))
+    cheap = full.with_estimator(KNeighborsClassifier(9))
     asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=2))
     result = run(asked, Archive())
     confirmed: Any = result.measured

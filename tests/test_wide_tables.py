@@ -44,6 +44,7 @@ def test_an_ensemble_and_a_warm_start_of_all_columns_of_a_wide_table_take_second
     before = time.process_time()
     fitted = SubsetEnsemble(DummyClassifier(), [names, names]).fit(table, [0, 1, 0, 1])
     (mask,) = warm_masks([names], space)
-    assert time.process_time() - before < 20
+    # Pairs of the columns would take hours.
+    assert time.process_time() - before < 120
     assert [len(subset) for subset in fitted.subsets_] == [len(names)] * 2
     assert mask.all()
