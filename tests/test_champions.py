@@ -276,9 +276,7 @@ def test_a_file_that_cannot_be_published_or_read_is_named(tmp_path: Path) -> Non
 # ------------------------------------------------------------------ the model, and its run
 
 
-def test_the_registered_model_answers_as_a_consumer_would_load_it(
-    registry: Registry,
-) -> None:
+def test_the_registered_model_answers_as_a_consumer_would_load_it(registry: Registry) -> None:
     champions, name = registry.champions, registry.name
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))

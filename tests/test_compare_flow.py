@@ -59,9 +59,7 @@ def page_of(bench: Bench, compared: ComparisonRun) -> str:
 
 
 def children(bench: Bench, compared: ComparisonRun) -> list[Any]:
-    return [
-        run for run in bench.runs() if run.data.tags.get("mlflow.parentRunId") == compared.run_id
-    ]
+    return list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{compared.run_id}'"))
 
 
 def test_a_comparison_is_one_run_with_a_finished_child_for_each_search(first):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import yaml
@@ -107,11 +107,7 @@ def test_a_deployed_run_finishes_and_leaves_its_artifacts(bench, prefect_server)
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
-    [
-        ({"budgt": 3}, "'budget'?"),
-        ({"scoring": "f11"}, "'f1'?"),
-        ({"champion": {}}, "'refresh'"),
-    ],
+    [({"budgt": 3}, "'budget'?"), ({"scoring": "f11"}, "'f1'?"), ({"champion": {}}, "'refresh'")],
     ids=["key", "scorer", "kind"],
 )
 def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(bench, change, sentence):
@@ -128,27 +124,6 @@ def test_a_parameter_is_not_overridden_by_the_environment(bench, monkeypatch):
     assert read.budget.epochs == 4
 
 
-@pytest.fixture
-def attempts(monkeypatch: pytest.MonkeyPatch, prefect_server: str) -> Callable[..., list[Any]]:
-    """Let the attempts at a run be answered, or fail, as given; say for how long it waited."""
-
-    def prepare(*answers: Any) -> list[Any]:
-        waited: list[Any] = []
-        left = list(answers)
-
-        def attempt(*_: Any) -> Any:
-            answer = left.pop(0)
-            if isinstance(answer, Exception):
-                raise answer
-            return answer()
-
-        monkeypatch.setattr("flows.select.select", SimpleNamespace(fn=attempt))
-        monkeypatch.setattr(deployed, "sleep", waited.append)
-        return waited
-
-    return prepare
-
-
 def verdict() -> Any:
     return SimpleNamespace(judgement=SimpleNamespace(sentence=lambda: "all is well"))
 
@@ -162,10 +137,14 @@ def verdict() -> Any:
     ],
     ids=["passes", "stays", "bad input"],
 )
+@pytest.mark.usefixtures("prefect_server")
 def test_what_may_pass_is_tried_again_after_a_growing_while_and_bad_input_is_not(
-    attempts, bench, answers, message, delays
+    bench, monkeypatch, answers, message, delays
 ):
-    waited = attempts(*answers)
+    waited: list[float] = []
+    attempt = Mock(side_effect=[each() if each is verdict else each for each in answers])
+    monkeypatch.setattr("flows.select.select", SimpleNamespace(fn=attempt))
+    monkeypatch.setattr(deployed, "sleep", waited.append)
     state = deployed.select(bench.mapping(), return_state=True)
     assert (state.is_completed(), state.message) == (answers[-1] is verdict, message)
     assert waited == delays

@@ -75,9 +75,7 @@ def test_neither_decimal_commas_nor_apostrophes_hide_the_separator(tmp_path: Pat
         assert sniff(str(file)) == CsvStyle(separator)
 
 
-def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(
-    tmp_path: Path,
-) -> None:
+def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = [
         f"{i},{'-99x' if i % 9 == 0 else i / 7},{'?' if i % 5 == 0 else 'a'}" for i in range(90)

@@ -106,8 +106,7 @@ PLAIN = report([f"column {i}" for i in range(12)])
 
 
 BLIND = replace(
-    PLAIN,
-    figures=PLAIN.figures.assign(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN),
+    PLAIN, figures=PLAIN.figures.assign(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN)
 )
 CASES = {
     "plain": PLAIN,
@@ -118,10 +117,7 @@ CASES = {
         figures=pd.DataFrame(),
         importances=pd.Series({"column 0": 0.0}),
     ),
-    "no intervals, all fixed": replace(
-        BLIND,
-        history=history(5)[["epoch", "best_cost"]],
-    ),
+    "no intervals, all fixed": replace(BLIND, history=history(5)[["epoch", "best_cost"]]),
     "one feature": report(["only"], n_chosen=1),
     "infinite costs, one subset": replace(
         PLAIN,
@@ -250,22 +246,27 @@ def test_a_difference_is_only_said_where_it_is_clear() -> None:
     assert {r.judgement for r in paired_differences(BLIND)} == {"no interval, so no conclusion"}
 
 
+# Costs of four folds differ by it.
+WAVE = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
+
+
+def confirmed(table: Candidates, space: SearchSpace) -> Any:
+    """A result with these candidates, the first of which is chosen."""
+    facts = {"baseline": 0.4 + WAVE, "chosen": 0, "n_train": 80.0, "n_test": 20.0}
+    return SimpleNamespace(confirmation=SimpleNamespace(candidates=table, **facts), space=space)
+
+
 @pytest.mark.parametrize(("scorer", "sign"), [("roc_auc", -1), ("neg_mean_absolute_error", 1)])
 def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last(
     scorer: str, sign: int
 ) -> None:
     task = "binary" if scorer == "roc_auc" else "regression"
     scoring = resolve_scoring(scorer, None, np.array([0, 1] * 5), task)
-    wave = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
     masks = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], dtype=bool)
-    table = Candidates.build(masks, np.full(3, 0.2), fresh=np.array([[0.2], [0.3], [INF]]) + wave)
+    table = Candidates.build(masks, np.full(3, 0.2), fresh=np.array([[0.2], [0.3], [INF]]) + WAVE)
     table = replace(table, origin=np.array(["search", "extra-trees ranking", "search"]))
     space = SearchSpace.build(["a", "b", "c", "d"], forbidden=["d"])
-    confirmation = SimpleNamespace(
-        candidates=table, baseline=0.4 + wave, chosen=0, n_train=80.0, n_test=20.0
-    )
-    result: Any = SimpleNamespace(confirmation=confirmation, space=space)
-    scores = confirmed_scores(result, scoring)
+    scores = confirmed_scores(confirmed(table, space), scoring)
     assert scores is not None
     # A subset that failed on a fold has no score.
     assert scores["kind"].tolist() == ["chosen", "ranking", "all"]
@@ -274,21 +275,16 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     assert scores["score"].tolist() == pytest.approx([start + sign * c for c in (0.2, 0.3, 0.4)])
     assert (scores["low"] < scores["score"]).all()
     assert (scores["score"] < scores["high"]).all()
-    result.confirmation = None
-    assert confirmed_scores(result, scoring) is None
+    unconfirmed: Any = SimpleNamespace(confirmation=None)
+    assert confirmed_scores(unconfirmed, scoring) is None
 
 
 def test_a_group_counts_as_its_columns_in_the_picture_of_confirmed_scores() -> None:
     scoring = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
     space = SearchSpace.build(["a", "b", "c"], groups={"pair": ["a", "b"]})
-    wave = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
     pair = np.array([[name == "pair" for name in space.names]])
-    table = Candidates.build(pair, np.full(1, 0.2), fresh=0.2 + wave[None, :])
-    confirmation = SimpleNamespace(
-        candidates=table, baseline=0.4 + wave, chosen=0, n_train=80.0, n_test=20.0
-    )
-    result: Any = SimpleNamespace(confirmation=confirmation, space=space)
-    scores = confirmed_scores(result, scoring)
+    table = Candidates.build(pair, np.full(1, 0.2), fresh=0.2 + WAVE[None, :])
+    scores = confirmed_scores(confirmed(table, space), scoring)
     assert scores is not None
     assert scores["size"].tolist() == [2, 3]
 

@@ -224,9 +224,7 @@ def test_a_metric_of_the_whole_run_has_its_latest_value(tracking: Tracking) -> N
     assert history(tracking, run_id, "test/recall") == [(0, 0.25)]
 
 
-def test_a_child_is_one_run_though_the_answer_to_its_creation_was_lost(
-    tracking: Tracking,
-) -> None:
+def test_a_child_is_one_run_though_the_answer_to_its_creation_was_lost(tracking: Tracking) -> None:
     lost: list[Any] = []
     run_id = tracking.start_run("parent of one", {})
     with RunLog(disturbed(tracking, create_run=once_lost(lost)), run_id) as parent:
