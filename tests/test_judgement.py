@@ -12,7 +12,7 @@ import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression
-from sklearn.metrics import get_scorer
+from sklearn.metrics import get_scorer, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
@@ -105,6 +105,28 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
     assert outcomes(told(swapped)) == ["worse"] * 4
     pairs = np.arange(40) < 20
     assert told(swapped, 20, pairs)["low"].notna().all()
+
+
+def test_a_scorer_of_the_user_is_called_once_for_answers_that_it_cannot_tell_apart() -> None:
+    n_calls = 0
+
+    def sure(truth: Any, shares: Any) -> float:
+        nonlocal n_calls
+        n_calls += 1
+        return float(np.where(truth == 1, shares, 1 - shares).mean())
+
+    y = np.arange(40) % 2
+    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
+    scorer = make_scorer(sure, response_method="predict_proba")
+    scoring = resolve_scoring(scorer, GaussianNB(), y, "binary")
+    # The last has the same predictions, with other probabilities.
+    shares = [np.linspace(0.5, high, 40) for high in (0.7, 0.7, 0.9)]
+    answers = [Answers(y, np.column_stack([1 - p, p]), classes=np.array([0, 1])) for p in shares]
+    draws = measure_metrics(answers, truth, ["sure"], Bootstrap(40, None, 10), scoring)["sure"]
+    assert n_calls == 2 * 11
+    assert draws[0][1].tolist() == draws[1][1].tolist()
+    for (value, _), own in zip(draws, shares, strict=True):
+        assert value == pytest.approx(np.where(y == 1, own, 1 - own).mean())
 
 
 def left_out(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.report import ReportData
+from swarm.validation import judge
 from tests.selecting import BRIEF, WINE
 from tests.test_report import Page
 
@@ -189,7 +191,11 @@ def test_models_are_not_judged_without_what_fit_passed_to_them() -> None:
         ),
     ],
 )
-def test_a_scorer_of_the_user_judges_unseen_rows(scorer: Any, name: str, value: Any) -> None:
+def test_a_scorer_of_the_user_judges_unseen_rows(
+    scorer: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # scikit-learn scores a thousand resamples one by one, in milliseconds each.
+    monkeypatch.setattr("swarm.selector.report.judge", partial(judge, n_resamples=40))
     fitted = SubsetSelector(GaussianNB(), scoring=scorer, **BRIEF).fit(*CANCER)
     evidence = fitted.judge(*CANCER, test=CANCER_UNSEEN).evidence[0]
     columns = sorted(fitted.subset_)

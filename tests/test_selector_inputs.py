@@ -121,8 +121,10 @@ def selected_by(selector: SubsetSelector, X: Any) -> Any:
 def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kind: str) -> None:
     X, model, by_hand = (one() if callable(one) else one for one in KINDS[kind])
     fixed = [name for name in "kw" if name in getattr(X, "columns", ())]
-    selector = SubsetSelector(model, budget=1, cv=3, fixed=fixed)
+    brief = {**BRIEF, "budget": 1, "cv": 2, "size": (None, max(2, len(fixed) + 1))}
+    selector = SubsetSelector(model, fixed=fixed, **brief)
     pipeline = make_pipeline(selector, clone(model)).fit(X, SIGN)
+    assert pipeline[0].get_support().sum() < X.shape[1]
     table = selected_by(pipeline[0], X if by_hand is None else by_hand)
     expected = clone(model).fit(table, SIGN)
     assert np.array_equal(pipeline.predict_proba(X), expected.predict_proba(table))
@@ -279,7 +281,7 @@ class TestRouting:
         assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
         grid = GridSearchCV(
             pipe,
-            {"subsetselector__size": [(None, 9)], "subsetselector__budget": [1, {"distinct": 20}]},
+            {"subsetselector__size": [(None, 9)], "subsetselector__budget": [{"distinct": 20}]},
             cv=GroupKFold(2),
             scoring=make_scorer(accuracy_score).set_score_request(sample_weight=False),
             error_score="raise",
@@ -517,7 +519,8 @@ def test_a_number_of_folds_divides_no_group() -> None:
     groups = np.repeat(np.arange(60), 5)
     rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(300, 4))
     noise = rng.integers(0, 2, 60)[groups]
-    nearest = SubsetSelector(KNeighborsClassifier(1), budget=2, confirm=True)
+    few = {**BRIEF, "cv": 5}
+    nearest = SubsetSelector(KNeighborsClassifier(1), confirm={"repeats": 1}, **few)
     nearest.fit(rows, noise, groups=groups)
     # Without groups, a near copy of each row is in the training rows: a cost of 0.
     assert nearest.cost_ > 0.2

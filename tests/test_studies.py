@@ -119,7 +119,9 @@ def test_the_stored_run_of_musk_has_the_digest_of_its_configuration() -> None:
 
 
 @pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "nested"])
-def test_a_section_is_what_its_rows_say(study: str) -> None:
+def test_a_section_is_what_its_rows_say(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # statsmodels collects garbage with every correction, half a second in a process of tests.
+    monkeypatch.setattr("gc.collect", lambda: 0)
     module = importlib.import_module(f"studies.{study.replace('-', '_')}")
     section, again = module.section_of(STUDIES), f"python studies/{module.__name__[8:]}.py --page"
     _, own, _ = split_page(study, PAGE.read_text(encoding="utf-8"))

@@ -151,7 +151,12 @@ def _scored(
     if areas is not None and truth.weight is not None:
         counts = counts * truth.weight
     draws: MetricDraws = []
-    for one in answers:
+    for number, one in enumerate(answers):
+        # Of a single subset the ensemble is the best subset, and so for all features.
+        equal = next((i for i in range(number) if answers[i].equals(one)), None)
+        if equal is not None:
+            draws.append(draws[equal])
+            continue
         value = _call(scorer, name, one, truth, everything)
         if areas is not None:
             draws.append((value, areas(one, truth, counts)))
