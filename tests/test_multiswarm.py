@@ -2,7 +2,7 @@
 
 Three traps are claims of the contract, on every strategy: a global seed (only the generator handed
 in is used), a history of references (no earlier state is changed), a shrunk subset with an unshrunk
-cost (costs of members belong to their masks). Ragged subswarms and ties at a
+cost (costs of members belong to their masks). Sizes of subswarms and ties at a
 threshold of zero are in test_operators, correlations of constant columns in test_statistics.
 """
 

@@ -103,6 +103,7 @@ with process_pool(problem, 1) as pool:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_no_copy_of_the_data_behind(tmp_path: Path) -> None:
     """A copy is as large as the table, and most kills are for a lack of memory."""
     killed = subprocess.run(
