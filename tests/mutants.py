@@ -49,7 +49,6 @@ PACKAGES = {
     "refresh": "tasks/refresh",
 }
 SEED, PER_PACKAGE = 36, 60
-MARKS = "not faults and not browser and not docs and not install and not slow"
 # Fixtures of servers, which take longer to start than all tests of a mutant.
 SERVERS = {"prefect_server", "postgres"}
 # Processor time of the tests that a mutant has to survive, as it was measured for the map.
@@ -437,7 +436,7 @@ def main() -> int:
     # Not by the tests of the mutants.
     is_refresh = bool(env.pop("REFRESH_GOLDEN", ""))
     plugins = ["-p", "tests.mutants", "-p", "no:cacheprovider", "-p", "no:xdist"]
-    command = [sys.executable, "-m", "pytest", *plugins, "-s", "-m", MARKS, *options.tests]
+    command = [sys.executable, "-m", "pytest", *plugins, "-s", *options.tests]
     subprocess.run(command, cwd=tree, env=env, check=True)
     rows = [json.loads(line) for line in (work / "results.jsonl").read_text().splitlines()]
     before = json.loads(SCORE.read_text())
