@@ -267,7 +267,7 @@ def _read(path: str | Path) -> tuple[str, str]:
         if str(Path(path).parent) not in (".", "conf") or stem not in shipped():
             hint = nearest(stem, shipped()) or "; give the path of a YAML file"
             raise ConfigError(
-                f"configuration {name!r} is neither a file nor a shipped configuration,"
+                f"configuration {name!r} must be a file or a shipped configuration,"
                 f" {', '.join(shipped())}{hint}"
             )
         name = f"conf/{stem}.yaml"

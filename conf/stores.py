@@ -68,4 +68,4 @@ class ScheduleSection(Section):
             CronSchedule(cron=self.cron, timezone=self.timezone)
         except ValidationError as error:
             for each in error.errors():
-                yield str(each["loc"][0]), f"is refused: {each['ctx']['error']}"
+                yield str(each["loc"][0]), f"is refused: {each['ctx']['error']}; correct it"

@@ -14,7 +14,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.arrays import AnyArray, Float
-from swarm.errors import DataError, InputError, nearest
+from swarm.errors import DataError, InputError, nearest, suggestion
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.nested import has_method
@@ -397,5 +397,5 @@ def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
     for subset in subsets:
         for name in subset:
             if name not in columns:
-                near = nearest(str(name), map(str, X.columns))
+                near = suggestion(str(name), list(map(str, X.columns)))
                 raise DataError(f"the table has no column {name!r}{near}")

@@ -61,10 +61,21 @@ def describe(error: BaseException) -> str:
     return ": ".join([type(error).__name__, *lines[:1]])
 
 
+def as_clause(message: str) -> str:
+    """Return the first line of a message of another package as a part of one of our sentences."""
+    return message.strip().partition("\n")[0].strip().replace(". ", ": ").rstrip(".;: ")
+
+
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name closest to `name`, or an empty string."""
     close = difflib.get_close_matches(name, list(names), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def suggestion(name: str, names: Collection[str]) -> str:
+    """Return what :func:`nearest` does, or the first known names if none is close."""
+    more = f" and {len(names) - _FEW_NAMES:,} more" if len(names) > _FEW_NAMES else ""
+    return nearest(name, names) or f"; there are {', '.join(list(names)[:_FEW_NAMES])}{more}"
 
 
 def check_known(
@@ -76,5 +87,4 @@ def check_known(
     hint = nearest(str(name), names)
     if len(names) <= _MOST_LISTED:
         raise error(f"unknown {what} {name!r} (there are {', '.join(names)}){hint}")
-    few = f"; there are {', '.join(list(names)[:_FEW_NAMES])} and {len(names) - _FEW_NAMES} more"
-    raise error(f"unknown {what} {name!r}{hint or few}")
+    raise error(f"unknown {what} {name!r}{suggestion(str(name), names)}")

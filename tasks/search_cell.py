@@ -113,7 +113,7 @@ def cost_of_all(problem: Problem, archive: str) -> float:
     if answer.failed[0]:
         reason = reason_of(answer.first_error)
         raise EvaluationError(
-            f"the model fails on all {problem.space.n_columns} features: {reason}"
+            f"the model fails on all {problem.space.n_columns} features ({reason}); choose another"
         )
     return float(answer.costs[0])
 

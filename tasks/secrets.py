@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from urllib.parse import quote as percent_encoded
 
-from swarm.errors import DataError
+from swarm.errors import DataError, as_clause
 from swarm.redaction import scrub
 
 
@@ -41,6 +41,4 @@ def _escaped_at(before: str, after: str) -> bool:
 
 def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """Return the first line of an error message, without secrets and final punctuation."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    text = scrub(lines[0] if lines else type(error).__name__, secrets)
-    return text.rstrip(".;: ")
+    return as_clause(scrub(str(error).strip() or type(error).__name__, secrets))

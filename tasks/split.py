@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.errors import DataError, nearest
+from swarm.errors import DataError, check_known
 from swarm.findings import Finding, make_finding
 from swarm.findings.table import some
 from swarm.problem.target import task_of
@@ -60,8 +60,7 @@ def split(
         "time": _time,
         "column": _column,
     }
-    if kind not in kinds:
-        raise DataError(f"unknown split {kind!r} ({', '.join(kinds)}){nearest(kind, kinds)}")
+    check_known("split", kind, kinds, DataError)
     test = np.zeros(len(table.features), dtype=bool)
     classes = classes_of(table, estimator)
     test[kinds[kind](table, classes, test_size, seed)] = True

@@ -137,7 +137,7 @@ def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
     assert "MultinomialNB cannot be fitted" in direct("check", path).out
     mapping = bench.mapping(model=model, budget={"distinct": 4})
     data = {"small": {"data": mapping.pop("data")}}
-    for key in ("strategy", "ensemble", "test", "split"):
+    for key in ("strategy", "confirm", "ensemble", "test", "split"):
         del mapping[key]
     mapping |= {"datasets": data, "strategies": {"random": {}, "full": {}}, "seeds": 1}
     compared = bench.folder / "compare.yaml"

@@ -178,7 +178,7 @@ def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swar
     assert "unknown finding 'SWM1'" in swarm("check", bench.file(), "--mute", "SWM1").sentence
     nothing = swarm("check", "nowhere.yaml")
     assert nothing.status == 1
-    assert "neither a file nor a shipped configuration" in nothing.out
+    assert "must be a file or a shipped configuration" in nothing.out
     assert not bench.made_anything()
 
 

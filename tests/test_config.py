@@ -18,6 +18,7 @@ from conf.estimator import build_estimator
 from conf.load import as_yaml, flatten, from_yaml, load, shipped
 from conf.schema import SelectConfig
 from swarm.errors import ConfigError
+from tests.fakes import is_one_sentence
 
 WINE = "name: a\ndata: {source: bundled, name: wine}\n"
 
@@ -30,10 +31,6 @@ def refusal(text: str, *overrides: str, env: dict[str, str] | None = None) -> st
     with pytest.raises(ConfigError) as caught:
         check(read(text, *overrides, env=env))
     return str(caught.value)
-
-
-def is_one_sentence(text: str) -> bool:
-    return "\n" not in text and ". " not in text and not text.endswith(".") and text == text.strip()
 
 
 # ---------------------------------------------------------------- where a value comes from

@@ -116,7 +116,7 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"X": table(c=np.nan), "model": SpyLight()}, "'c' has no values"),
         ({"X": cell(np.nan)}, "'b' has 1 missing values.*Spy.*impute"),
         ({"X": table(b=pd.Categorical(["u", "v"] * 15))}, "'b' is categorical.*Spy.*encode"),
-        ({"space": SearchSpace.build(list("abce"))}, "differ from those of the data"),
+        ({"space": SearchSpace.build(list("abce"))}, "the columns of the data"),
         ({"weight": np.ones(7)}, "shape \\(7,\\).*\\(30,\\)"),
         ({"weight": -np.ones(30)}, "not negative"),
         ({"weight": np.zeros(30)}, "weight is zero"),

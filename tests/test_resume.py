@@ -101,7 +101,7 @@ def test_a_step_that_fails_twice_is_the_same_step_again_and_an_error_that_stays_
 
     def broken(self: Driver, state: Any) -> Any:
         epochs.append(1)
-        raise EvaluationError("16 of 16 evaluations failed")
+        raise EvaluationError("16 of 16 evaluations failed; stop")
 
     monkeypatch.setattr(Driver, "step", broken)
     with pytest.raises(EvaluationError, match="16 of 16"):
@@ -116,7 +116,7 @@ def test_a_search_that_fails_leaves_a_failed_run_that_can_be_resumed_and_forgets
 
     def broken(self: Driver, state: Any) -> Any:
         if state.epoch == 2:
-            raise EvaluationError("nothing can be trained here")
+            raise EvaluationError("nothing can be trained here; stop")
         return step(self, state)
 
     with monkeypatch.context() as patch:
@@ -125,7 +125,7 @@ def test_a_search_that_fails_leaves_a_failed_run_that_can_be_resumed_and_forgets
             select(bench.config())
     (run,) = bench.runs()
     assert run.info.status == "FAILED"
-    assert run.data.tags["error"] == "nothing can be trained here"
+    assert run.data.tags["error"] == "nothing can be trained here; stop"
     assert select(bench.config(), run.info.run_id).run_id == run.info.run_id
     assert_the_same(bench, run.info.run_id, first)
 

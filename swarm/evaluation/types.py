@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
-from swarm.errors import EvaluationError
+from swarm.errors import EvaluationError, as_clause
 from swarm.storage.records import reason_of
 
 # Arrays of Evaluations with a row for each mask.
@@ -99,7 +99,7 @@ def stacked(parts: Sequence[Evaluations]) -> Evaluations:
 
 def failed_evaluations(which: str, first_error: str | None) -> EvaluationError:
     """Return an error that names the first failure, with its traceback as a note for the log."""
-    error = EvaluationError(f"{which}; the first: {reason_of(first_error)}")
+    error = EvaluationError(f"{which}; the first: {as_clause(reason_of(first_error))}")
     error.add_note((first_error or "").partition("\n")[2])
     return error
 

@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, as_clause
 from swarm.problem.dtypes import has_several_values
 from swarm.problem.folds import Fold, complete_groups, make_folds
 from swarm.problem.models import (
@@ -41,7 +41,7 @@ def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> N
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ConfigError(
             f"the estimator must be an object with fit and predict, got {estimator!r}; "
-            "give e.g. LGBMClassifier()"
+            "give an object such as LGBMClassifier()"
         )
     if callable(scoring) or isinstance(scoring, Scoring):
         return
@@ -296,8 +296,10 @@ def _split(
     try:
         return [(train, test) for train, test in splitter.split(features, target, labels)]
     except ValueError as error:
-        reason = str(error).strip().splitlines()[0].rstrip(".")
-        raise DataError(f"{type(splitter).__name__} cannot split the rows: {reason}") from error
+        raise DataError(
+            f"{type(splitter).__name__} cannot split the rows: {as_clause(str(error))}; pass other "
+            "folds"
+        ) from error
 
 
 def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:

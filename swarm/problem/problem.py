@@ -195,7 +195,9 @@ class Problem:
         check_rows(features, labels, task)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
-            raise DataError("the columns of the search space differ from those of the data")
+            raise DataError(
+                "the search space must have the columns of the data, and in their order"
+            )
         features = features.reset_index(drop=True)
         params = dict(fit_params or {})
         names, order = list(features.columns), canonical_order(features.columns)

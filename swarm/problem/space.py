@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
-from swarm.errors import SpaceError, nearest
+from swarm.errors import SpaceError, suggestion
 
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
@@ -100,7 +100,7 @@ class SearchSpace:
             )
         if largest > allowed:
             raise SpaceError(
-                f"the largest size {largest} is above the {allowed} units that are allowed"
+                f"the largest size {largest} must be at most {allowed}, the units that are allowed"
             )
         if int(fixed_mask.sum()) > largest:
             raise SpaceError(
@@ -348,7 +348,8 @@ def _units(
         for member in members:
             if member not in place:
                 raise SpaceError(
-                    f"group {group!r} names an unknown feature {member!r}{nearest(member, columns)}"
+                    f"group {group!r} names an unknown feature {member!r}"
+                    f"{suggestion(member, columns)}"
                 )
             if member in owner:
                 raise SpaceError(
@@ -378,7 +379,9 @@ def _unit_mask(
             chosen.add(place[name])
         else:
             candidates = [*columns, *units]
-            raise SpaceError(f"{role} names an unknown feature {name!r}{nearest(name, candidates)}")
+            raise SpaceError(
+                f"{role} names an unknown feature {name!r}{suggestion(name, candidates)}"
+            )
     mask = np.zeros(len(units), dtype=bool)
     for index, (name, unit) in enumerate(units.items()):
         inside = chosen.intersection(unit)

@@ -142,7 +142,7 @@ def pick(
     check_known("goal", goal, (*PICKS, *GOALS))
     front = pareto_front(sizes, costs)
     if not len(front):
-        raise DataError(f"no subset can be picked: none of {len(costs)} costs is finite")
+        raise DataError(f"none of the {len(costs)} costs is finite; choose another model or scorer")
     if goal == "knee":
         return int(front[knee(sizes[front], costs[front])])
     if goal == "parsimonious" and errors is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, nearest
+from swarm.errors import ConfigError, suggestion
 from swarm.problem.space import SearchSpace
 from swarm.storage.features_file import load_subsets
 from swarm.strategies.base import Strategy
@@ -53,7 +53,8 @@ def _names(subset: Any, columns: Sequence[str]) -> list[str]:
     if members and all(isinstance(each, (bool, np.bool_)) for each in members):
         if len(members) != len(columns):
             raise ConfigError(
-                f"warm has a mask of length {len(members)} but there are {len(columns)} columns"
+                f"warm has a mask of length {len(members)} but must have one of {len(columns)}, a "
+                "value for each column"
             )
         return [name for name, on in zip(columns, members, strict=True) if on]
     names = []
@@ -65,6 +66,6 @@ def _names(subset: Any, columns: Sequence[str]) -> list[str]:
                 )
             each = columns[int(each)]
         if each not in columns:
-            raise ConfigError(f"warm names an unknown feature {each!r}{nearest(each, columns)}")
+            raise ConfigError(f"warm names an unknown feature {each!r}{suggestion(each, columns)}")
         names.append(each)
     return names

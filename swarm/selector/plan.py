@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import clone
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, DataError
+from swarm.errors import ConfigError, DataError, as_clause
 from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import partitions
 from swarm.problem.problem import Problem
@@ -87,7 +87,9 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
 
 def _described(cv: Any) -> str:
     """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
-    return "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={cv!r}"
+    return (
+        "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={' '.join(repr(cv).split())}"
+    )
 
 
 def search_of(selector: Any, posed: PosedProblem, budget: Budget) -> Search:
@@ -141,7 +143,8 @@ def _proxy(selector: Any, posed: PosedProblem) -> Proxy | None:
         try:
             cheaper = clone(part.estimator).set_params(**options["params"])
         except ValueError as error:
-            raise ConfigError(f"proxy: {str(error).splitlines()[0]}") from error
+            reason = as_clause(str(error))
+            raise ConfigError(f"proxy: {reason}; rename it or leave it out") from error
     sizes = options["best"], options["probes"]
     return Proxy(part.with_estimator(cheaper, seed=selector.random_state), *sizes)
 

@@ -112,7 +112,7 @@ class Archive:
         except (sa.exc.ArgumentError, ValueError):
             # Neither the value nor the parser's message is repeated: both may contain a password.
             raise StoreError(
-                "the address of the archive is not a database URL; use e.g. sqlite:///archive.db"
+                "the address of the archive is not a database URL; use one such as sqlite:///archive.db"
             ) from None
         self._name = redact(self._url.render_as_string(hide_password=True))
         self._secrets = secrets_of(self._url.render_as_string(hide_password=False))
@@ -183,7 +183,8 @@ class Archive:
             # A row for each fault; one with "ok" if there is none.
             verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalars().first()
         if verdict != "ok":
-            raise StoreError(f"the archive {self._name} is damaged: {verdict}; restore a backup")
+            fault = " ".join(str(verdict).split())
+            raise StoreError(f"the archive {self._name} is damaged: {fault}; restore a backup")
 
     def close(self) -> None:
         """Close all connections."""

@@ -138,7 +138,7 @@ class Planted:
         record, last = self.records[key], fold == self.n_folds - 1
         if last and self.undefined(mask):
             names = ", ".join(self.space.subset(mask))
-            raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}")
+            raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}; fix it")
         if last and self.fails(mask):
             record.fold_costs[fold] = np.inf
             record.used[fold] = mask

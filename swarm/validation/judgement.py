@@ -14,7 +14,7 @@ from joblib import delayed
 
 from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import DataError, InputError, nearest
+from swarm.errors import DataError, InputError, suggestion
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
@@ -288,7 +288,7 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) ->
     columns = test.features.columns
     for name in train.features.columns:
         if name not in columns:
-            near = nearest(name, columns)
+            near = suggestion(name, columns)
             raise DataError(f"the test table has no column {name!r} of the training table{near}")
 
 

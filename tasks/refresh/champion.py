@@ -161,7 +161,9 @@ class Champions:
                 " one; name a version with --to"
             )
         if now is not None and target == now.version:
-            raise InputError(f"version {target} of {name!r} is already the champion")
+            raise InputError(
+                f"version {target} of {name!r} is already the champion; name another one"
+            )
         with store_errors(self.tracking.uri, f"look up version {target} of {name!r}"):
             version = self._or_none(lambda: self._client.get_model_version(name, target))
         if version is None:
@@ -222,7 +224,8 @@ class Champions:
             # MLflow quotes the table before its reason.
             why = str(error).rpartition(". Error: ")[2]
             raise DataError(
-                f"champion {champion.uri} cannot predict the test rows ({reason(ValueError(why))})"
+                f"champion {champion.uri} cannot predict the test rows "
+                f"({reason(ValueError(why))}); fetch rows with all of its columns"
             ) from error
 
     def runs_of(self, name: str, status: str) -> list[Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from swarm.errors import DataError, nearest
+from swarm.errors import DataError, check_known
 from tasks.sources._assemble import assemble
 from tasks.sources._file import newest, read_file
 from tasks.sources._raw import Raw, name_list, release_arrow_memory
@@ -79,9 +79,7 @@ def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **arguments: 
 
 
 def _check_arguments(source: str, arguments: dict[str, Any]) -> None:
-    if source not in _SOURCES:
-        names = ", ".join(_SOURCES)
-        raise DataError(f"unknown source {source!r} ({names}){nearest(source, _SOURCES)}")
+    check_known("source", source, _SOURCES, DataError)
     keys = _SOURCES[source][1]
     for key, value in arguments.items():
         if value is not None and key not in keys:

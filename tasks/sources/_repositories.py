@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 
 import pandas as pd
 
-from swarm.errors import DataError, nearest
+from swarm.errors import DataError, check_known
 from tasks.secrets import reason
 from tasks.sources._raw import Raw, duplicates, some
 
@@ -23,9 +23,7 @@ def read_bundled(name: str) -> Raw:
         "iris": datasets.load_iris,
         "wine": datasets.load_wine,
     }
-    if name not in loaders:
-        names = ", ".join(loaders)
-        raise DataError(f"unknown bundled data set {name!r} ({names}){nearest(name, loaders)}")
+    check_known("bundled data set", name, loaders, DataError)
     frame = loaders[name](as_frame=True).frame
     return Raw(name=name, source=f"bundled:{name}", frame=frame, target=("target",))
 
