@@ -1,0 +1,243 @@
+"""Selectors at fixed sizes, as TabArena's benchmark of feature selection runs them.
+
+A selector gets training rows, the model that will use the columns, the number of columns to select
+and a limit of seconds; the model is then scored on rows that no selector saw. Selectors without a
+limit of their own run to their end, and their seconds are recorded.
+
+``python benchmarks/arena/fixed_size.py --tables FOLDER --out FILE`` runs what FILE does not hold;
+``--summary`` prints mean ranks, differences to all columns, and the seconds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from metric import OURS, balanced_accuracy
+from peers import boosted, by_f, by_information
+from scipy.stats import wilcoxon
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.feature_selection import RFE
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from statsmodels.stats.multitest import multipletests
+
+from swarm import SubsetSelector
+
+N_TRAIN, N_TEST = 300, 1000
+SIZES = {"10": lambda width: 10, "10 %": lambda width: max(2, width // 10)}
+MODELS: dict[str, Callable[[], Any]] = {
+    "logistic regression": lambda: make_pipeline(
+        StandardScaler(), LogisticRegression(max_iter=100)
+    ),
+    "LightGBM": boosted,
+    "random forest": lambda: RandomForestClassifier(100, n_jobs=1, random_state=0),
+}
+Select = Callable[..., np.ndarray]
+
+
+def _first(order: np.ndarray, size: int) -> np.ndarray:
+    return np.sort(order[:size])
+
+
+def _by_importance(model: Any) -> Select:
+    def select(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+        return _first(np.argsort(-model.fit(X, y).feature_importances_, kind="stable"), size)
+
+    return select
+
+
+def _random(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+    return _first(np.random.default_rng(0).permutation(X.shape[1]), size)
+
+
+def _rfe(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+    found = RFE(boosted(), n_features_to_select=size, step=0.2).fit(X, y)
+    return np.flatnonzero(found.support_)
+
+
+def _l1(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+    model = LogisticRegression(l1_ratio=1.0, C=0.1, solver="saga", max_iter=200)
+    weights = np.abs(model.fit(StandardScaler().fit_transform(X), y).coef_).max(axis=0)
+    return _first(np.argsort(-weights, kind="stable"), size)
+
+
+def _mrmr(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+    from mrmr import mrmr_classif
+
+    chosen = mrmr_classif(X, pd.Series(y, X.index), K=size, n_jobs=1, show_progress=False)
+    rest = [name for name in X.columns if name not in chosen]
+    return np.sort(X.columns.get_indexer([*chosen, *rest][:size]))
+
+
+def _ours(**options: Any) -> Select:
+    def select(
+        X: pd.DataFrame, y: np.ndarray, size: int, model: Any, time_limit: float
+    ) -> np.ndarray:
+        selector = SubsetSelector(
+            clone(model),
+            # The limit is one of the search; ranking columns and confirming come after it.
+            budget={"seconds": 0.5 * time_limit},
+            scoring=OURS,
+            size=size,
+            random_state=0,
+            **options,
+        )
+        return np.flatnonzero(selector.fit(X, y).get_support())
+
+    return select
+
+
+SELECTORS: dict[str, Select] = {
+    "all columns": lambda X, y, size, **_: np.arange(X.shape[1]),
+    "random": _random,
+    "F": lambda X, y, size, **_: _first(by_f(X, y, 0), size),
+    "mutual information": lambda X, y, size, **_: _first(by_information(X, y, 0), size),
+    "mRMR": _mrmr,
+    "extra trees": _by_importance(ExtraTreesClassifier(200, n_jobs=1, random_state=0)),
+    "LightGBM importance": _by_importance(boosted()),
+    "RFE": _rfe,
+    "L1": _l1,
+    "ours": _ours(confirm={"repeats": 2}),
+    "ours, search only": _ours(confirm=False),
+}
+
+
+def tables(folder: Path, names: list[str]) -> Iterator[tuple[str, pd.DataFrame, np.ndarray]]:
+    """Yield the numeric tables of a folder with a column `label`, without classes of few rows."""
+    for name in names or sorted(file.stem for file in folder.glob("*.parquet")):
+        table = pd.read_parquet(folder / f"{name}.parquet")
+        target = pd.factorize(table["label"], sort=True)[0]
+        kept = np.bincount(target)[target] >= 6
+        others = [name for name in ("label", "subset") if name in table]
+        X = table.drop(columns=others).apply(pd.to_numeric, errors="coerce").fillna(0.0)[kept]
+        X = X.set_axis([f"x{i}" for i in range(X.shape[1])], axis=1).reset_index(drop=True)
+        yield name, X.astype(float), pd.factorize(target[kept], sort=True)[0]
+
+
+def run(
+    folder: Path,
+    out: Path,
+    *,
+    names: list[str],
+    models: list[str],
+    selectors: list[str],
+    time_limit: float,
+) -> None:
+    """Append a row for each table, model, size and selector that has none."""
+    keys = ["table", "model", "size", "selector"]
+    done = set(pd.read_csv(out)[keys].itertuples(index=False, name=None)) if out.exists() else set()
+    for name, X, y in tables(folder, names):
+        A, a, B, b = divided(X, y)
+        for size_name, size_of in SIZES.items():
+            size = size_of(A.shape[1])
+            if size >= A.shape[1]:
+                continue
+            for model_name, selector in itertools.product(models, selectors):
+                if (name, model_name, size_name, selector) in done:
+                    continue
+                make, began = MODELS[model_name], time.perf_counter()
+                columns = SELECTORS[selector](A, a, size, model=make(), time_limit=time_limit)
+                seconds = time.perf_counter() - began
+                if selector != "all columns" and len(columns) != size:
+                    raise ValueError(f"{selector} selected {len(columns)} columns, not {size}")
+                fitted = make().fit(A.iloc[:, columns], a)
+                score = balanced_accuracy(b, fitted.predict(B.iloc[:, columns]))
+                row = {
+                    "table": name,
+                    "model": model_name,
+                    "size": size_name,
+                    "selector": selector,
+                    "n_columns": A.shape[1],
+                    "n_train": len(A),
+                    "n_selected": len(columns),
+                    "score": round(score, 6),
+                    "seconds": round(seconds, 2),
+                }
+                pd.DataFrame([row]).to_csv(out, mode="a", header=not out.exists(), index=False)
+
+
+def divided(
+    X: pd.DataFrame, y: np.ndarray
+) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
+    """Return training rows and their target, then test rows; columns vary in the first."""
+    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
+    if len(train) > N_TRAIN:
+        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
+    test = test[:N_TEST]
+    varies = X.iloc[train].nunique().to_numpy() > 1
+    A, B = (X.iloc[rows].loc[:, varies].reset_index(drop=True) for rows in (train, test))
+    return A, y[train], B, y[test]
+
+
+def summary(out: Path) -> pd.DataFrame:
+    """Compare the selectors on tables that all of them have finished.
+
+    Returns
+    -------
+    DataFrame
+        By model, size and selector: mean rank, mean difference of the score to all columns and to
+        ours in points with the p of Wilcoxon's test after Holm's correction, and median seconds.
+    """
+    rows: list[dict[str, Any]] = []
+    for (model, size), part in pd.read_csv(out).groupby(["model", "size"]):
+        score = part.pivot(index="table", columns="selector", values="score").dropna()
+        ranks = score.rank(axis=1, ascending=False).mean()
+        seconds = part.groupby("selector")["seconds"].median()
+        others = [name for name in score if name != "ours"]
+        gaps = {name: score["ours"] - score[name] for name in others}
+        raw = [wilcoxon(gap).pvalue if gap.any() else 1.0 for gap in gaps.values()]
+        corrected = dict(zip(others, multipletests(raw, method="holm")[1], strict=True))
+        rows += [
+            {
+                "model": model,
+                "size": size,
+                "selector": name,
+                "tables": len(score),
+                "mean rank": ranks[name],
+                "to all columns": 100 * (score[name] - score["all columns"]).mean(),
+                "ours is ahead by": 100 * (score["ours"] - score[name]).mean(),
+                "p": corrected.get(name, np.nan),
+                "seconds": seconds[name],
+            }
+            for name in ranks.sort_values().index
+        ]
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Run or summarise."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
+    parser.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
+    parser.add_argument("--models", nargs="*", default=[*MODELS])
+    parser.add_argument("--selectors", nargs="*", default=[*SELECTORS])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=300.0, help="limit of a selector")
+    parser.add_argument("--summary", action="store_true")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if not arguments.summary:
+        run(
+            arguments.tables,
+            arguments.out,
+            names=arguments.names,
+            models=arguments.models,
+            selectors=arguments.selectors,
+            time_limit=arguments.seconds,
+        )
+    print(summary(arguments.out).round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
