@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor
 from typing import TypeVar
 
-from swarm.errors import TransientError, describe
+from swarm.errors import TransientError, as_clause, describe
 
 T = TypeVar("T")
 _ATTEMPTS = 3
@@ -52,7 +52,7 @@ def attempted(fit: Callable[[], T]) -> T:
             if attempt == _ATTEMPTS - 1:
                 raise TransientError(
                     f"a fit failed {_ATTEMPTS} times with an error of the machine and not of the "
-                    f"subset, {describe(error)}; nothing is archived for it: remove the cause, "
-                    "then run the search again"
+                    f"subset, {as_clause(describe(error))}; nothing is archived for it: remove the "
+                    "cause, then run the search again"
                 ) from error
     raise AssertionError

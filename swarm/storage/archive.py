@@ -21,7 +21,7 @@ import numpy as np
 import sqlalchemy as sa
 
 from swarm.arrays import Bool, read_only
-from swarm.errors import ConfigError, StoreError
+from swarm.errors import ConfigError, StoreError, as_clause
 from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
@@ -127,8 +127,9 @@ class Archive:
         try:
             self._create()
         except sa.exc.DBAPIError as error:
+            reason = as_clause(scrub(_reason(error), self._secrets))
             raise StoreError(
-                f"cannot open the archive {self._name}: {scrub(_reason(error), self._secrets)}; "
+                f"cannot open the archive {self._name}: {reason}; "
                 "check the address, or name another archive"
             ) from cause_without_secrets(error, self._secrets)
         except StoreError:
@@ -203,7 +204,7 @@ class Archive:
         except sa.exc.DBAPIError as error:
             raise StoreError(
                 f"cannot {action} the archive {self._name}: "
-                f"{scrub(_reason(error), self._secrets)}; "
+                f"{as_clause(scrub(_reason(error), self._secrets))}; "
                 "free disk space, restore access or restore a backup, then resume"
             ) from cause_without_secrets(error, self._secrets)
 
