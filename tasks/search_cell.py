@@ -144,7 +144,7 @@ def search_cell(
 
     def check_stop(*_: object) -> None:
         if stop is not None and stop.exists():
-            raise SearchInterrupted("the comparison was interrupted")
+            raise SearchInterrupted("the comparison was interrupted; repeat it to go on")
 
     seconds = 0.0
 
@@ -163,7 +163,7 @@ def search_cell(
         search = search.with_own_hints()
         result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
-            raise SearchInterrupted("the search was interrupted")
+            raise SearchInterrupted("the search was interrupted; repeat it to go on")
         trained = training_seconds(result.state.requests, opened.open_problem(search.searched))
     counts, problem = result.state.counts, search.problem
     features = result.features

@@ -39,6 +39,7 @@ CELLS = [[1], [0]] * 60
 
 # What is set, which columns differ from those of the small table, and what the sentence names.
 INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
+    "no such target": ("data.target=Y", {}, "target column 'Y'"),
     "no such file": ("data.path=no/such.csv", {}, "'no/such.csv'"),
     "classes of numbers": (CLASSES, {}, "'number' is continuous.*LGBMClassifier.*LGBMRegressor"),
     "classes of whole numbers": (CLASSES, {"number": np.arange(120) * 3}, "120 .*LGBMRegressor"),
