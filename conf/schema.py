@@ -374,10 +374,9 @@ def _misnamed(key: str, names: Iterable[str]) -> Iterator[Contradiction]:
     seen: dict[str, str] = {}
     for name in names:
         if not _NAME.match(name):
-            text = (
-                f"has the name {name!r}, after which files are named: it must begin with a letter"
-            )
-            yield key, f"{text} or digit, and have at most 40 letters, digits, '.', '_' or '-'"
+            text = f"has the name {name!r}, after which files are named: it must begin with a"
+            rule = "letter or digit, and have at most 40 letters, digits, '.', '_' or '-'"
+            yield key, f"{text} {rule}"
         # Some file systems ignore case.
         elif (other := seen.setdefault(name.lower(), name)) != name:
             yield key, f"has {other!r} and {name!r}, which would name one file; rename one"

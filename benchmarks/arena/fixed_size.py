@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from metric import OURS, balanced_accuracy
-from peers import boosted, by_f, by_information
+from peers import boosted, by_f, by_information, by_mrmr
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -72,14 +72,6 @@ def _l1(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
     return _first(np.argsort(-weights, kind="stable"), size)
 
 
-def _mrmr(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
-    from mrmr import mrmr_classif
-
-    chosen = mrmr_classif(X, pd.Series(y, X.index), K=size, n_jobs=1, show_progress=False)
-    rest = [name for name in X.columns if name not in chosen]
-    return np.sort(X.columns.get_indexer([*chosen, *rest][:size]))
-
-
 def _ours(**options: Any) -> Select:
     def select(
         X: pd.DataFrame, y: np.ndarray, size: int, model: Any, time_limit: float
@@ -103,7 +95,7 @@ SELECTORS: dict[str, Select] = {
     "random": _random,
     "F": lambda X, y, size, **_: _first(by_f(X, y, 0), size),
     "mutual information": lambda X, y, size, **_: _first(by_information(X, y, 0), size),
-    "mRMR": _mrmr,
+    "mRMR": lambda X, y, size, **_: _first(by_mrmr(X, y, 0, size), size),
     "extra trees": _by_importance(ExtraTreesClassifier(200, n_jobs=1, random_state=0)),
     "LightGBM importance": _by_importance(boosted()),
     "RFE": _rfe,

@@ -79,12 +79,13 @@ def by_f(X: Any, y: Any, seed: int) -> np.ndarray:
     return np.argsort(-np.nan_to_num(f_classif(X, y)[0]), kind="stable")
 
 
-def by_mrmr(X: Any, y: Any, seed: int) -> np.ndarray:
+def by_mrmr(X: Any, y: Any, seed: int, most: int | None = None) -> np.ndarray:
+    """Rank the columns, or the first ones, with the others behind them in any order."""
     import pandas as pd
     from mrmr import mrmr_classif
 
     target = pd.Series(y, index=X.index)
-    ranked = mrmr_classif(X, target, K=X.shape[1], n_jobs=1, show_progress=False)
+    ranked = mrmr_classif(X, target, K=most or X.shape[1], n_jobs=1, show_progress=False)
     left = [name for name in X.columns if name not in ranked]
     return np.array([X.columns.get_loc(name) for name in [*ranked, *left]])
 

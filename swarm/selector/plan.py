@@ -87,9 +87,9 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
 
 def _described(cv: Any) -> str:
     """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
-    return (
-        "a list of folds" if isinstance(cv, (list, tuple)) else f"cv={' '.join(repr(cv).split())}"
-    )
+    if isinstance(cv, (list, tuple)):
+        return "a list of folds"
+    return f"cv={' '.join(repr(cv).split())}"
 
 
 def search_of(selector: Any, posed: PosedProblem, budget: Budget) -> Search:

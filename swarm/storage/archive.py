@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -127,9 +127,8 @@ class Archive:
         try:
             self._create()
         except sa.exc.DBAPIError as error:
-            reason = as_clause(scrub(_reason(error), self._secrets))
             raise StoreError(
-                f"cannot open the archive {self._name}: {reason}; "
+                f"cannot open the archive {self._name}: {_reason(error, self._secrets)}; "
                 "check the address, or name another archive"
             ) from cause_without_secrets(error, self._secrets)
         except StoreError:
@@ -204,7 +203,7 @@ class Archive:
         except sa.exc.DBAPIError as error:
             raise StoreError(
                 f"cannot {action} the archive {self._name}: "
-                f"{as_clause(scrub(_reason(error), self._secrets))}; "
+                f"{_reason(error, self._secrets)}; "
                 "free disk space, restore access or restore a backup, then resume"
             ) from cause_without_secrets(error, self._secrets)
 
@@ -410,6 +409,6 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
     cursor.close()
 
 
-def _reason(error: sa.exc.DBAPIError) -> str:
+def _reason(error: sa.exc.DBAPIError, secrets: Iterable[str]) -> str:
     """Return the first line of the driver's message; the rest repeats the statement."""
-    return str(error.orig).strip().splitlines()[0] if error.orig else str(error).splitlines()[0]
+    return as_clause(scrub(str(error.orig or error), secrets))

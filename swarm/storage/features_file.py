@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from swarm.errors import DataError
+from swarm.errors import DataError, as_clause
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 
 FORMAT = "swarm-features-1"
@@ -84,10 +84,10 @@ def read_published(uri: str) -> dict[str, Any]:
             f"there is no features file at {shown!r}; publish one with `swarm refresh`"
         ) from None
     except (OSError, ValueError, ImportError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         secrets = secrets_of(str(uri))
+        reason = as_clause(scrub(str(error) or type(error).__name__, secrets))
         raise DataError(
-            f"cannot read features from {shown!r} ({scrub(reason, secrets)}); give a features.json"
+            f"cannot read features from {shown!r} ({reason}); give a features.json"
         ) from cause_without_secrets(error, secrets)
     names = content.get("features") if isinstance(content, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):

@@ -80,8 +80,8 @@ def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
 
 def _note(cells: list[str], style: CsvStyle) -> str:
     """Say what is read as something else, and what to do if that is wrong."""
-    distinct = set(cells)
-    marks = [mark for mark in dict.fromkeys((*style.na_values, *_KNOWN)) if mark in distinct - {""}]
+    distinct = set(cells) - {""}
+    marks = [mark for mark in dict.fromkeys((*style.na_values, *_KNOWN)) if mark in distinct]
     values = [cell for cell in cells if cell and cell not in marks]
     if not values:
         return ""
