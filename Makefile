@@ -22,7 +22,7 @@ $(VENV)/installed: requirements.lock pyproject.toml
 run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
 	$(BIN)/swarm select $(CONFIG)
 
-# Two processes, each with a Prefect server of its own; a file's tests stay together.
+# Two processes, one of them with a Prefect server; a file's tests stay together.
 test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it covers)
 	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 

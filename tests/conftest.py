@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from swarm.errors import SwarmError
 from tests.fakes import is_one_sentence
@@ -70,6 +72,26 @@ def pytest_collection_finish() -> None:
     """Spare collections what is imported: statsmodels asks for one with every correction."""
     gc.collect()
     gc.freeze()
+
+
+class _OneServer(LoadFileScheduling):
+    """Tests of a file in one process, and in one those of all files that need Prefect's server."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "served" if _needs_prefect(self.config.rootpath / file) else file
+
+
+@functools.cache
+def _needs_prefect(file: Path) -> bool:
+    # The process that distributes the tests does not import them.
+    return "prefect_server" in file.read_text(encoding="utf-8")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
+    """Spare a second server, which takes 15 seconds of processor time to start."""
+    return _OneServer(config, log)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
