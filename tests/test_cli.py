@@ -73,6 +73,24 @@ def test_config_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     )
 
 
+def test_what_the_default_store_holds_is_read_without_mlflow(swarm, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    open_tracking("sqlite:///mlruns/mlflow.db", "swarm")
+    for run in ("ab12" + 28 * "0", "ab13" + 28 * "0"):
+        folder = Path("mlruns", "artifacts", run, "artifacts")
+        folder.mkdir(parents=True)
+        (folder / "features.json").write_text(json.dumps({"features": [run[:4], "y"]}))
+        (folder / "report.html").write_text(f"<p>{run}</p>")
+    with monkeypatch.context() as away:
+        away.setattr("tasks.tracking.open_tracking", lambda *_: pytest.fail("MLflow was asked"))
+        assert swarm("features", "ab13").out.split() == ["ab13", "y"]
+        assert swarm("report", "ab12").status == 0
+        assert "<p>ab12" in Path("report-ab12.html").read_text()
+    # MLflow says what is wrong with a run that is not there, and with a name of several.
+    for start in ("ab", "ab1", "ab14"):
+        assert f"there is no run '{start}'" in swarm("features", start).sentence
+
+
 @pytest.mark.usefixtures("prefect_server")
 def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     swarm, bench, monkeypatch

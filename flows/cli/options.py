@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from tasks.tracking import Tracking
 
 C = TypeVar("C", bound="AnyConfig")
+
+_RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 Config = Annotated[
@@ -181,3 +185,18 @@ def run_of(run_id: str, uri: str | None) -> tuple[Tracking, str]:
 def artifact_of(store: Tracking, run_id: str, path: str) -> str:
     """Read a text artifact of a run."""
     return store.download(run_id, path).read_text(encoding="utf-8")
+
+
+def local_artifact(run_id: str, uri: str | None, path: str) -> str | None:
+    """Read a text artifact from the folder of artifacts of the default store.
+
+    Without MLflow, which takes seconds to import; None if it is not there, or of several runs.
+    """
+    if uri is not None or not _RUN_ID.fullmatch(run_id):
+        return None
+    section = _tracking_section(None)
+    files = list(Path(section.artifacts).expanduser().glob(f"{run_id}*/artifacts/{path}"))
+    if len(files) != 1 or not _may_exist(section):
+        return None
+    _tell_ignored_uri(section)
+    return files[0].read_text(encoding="utf-8")

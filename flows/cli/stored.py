@@ -19,6 +19,7 @@ from flows.cli.options import (
     artifact_of,
     echo_json,
     has_runs,
+    local_artifact,
     run_of,
     tracking_of,
 )
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from tasks.tracking import Tracking
 
 KINDS = ("select", "refresh", "compare", "stability", "nested", "search")
+_PAGES = ("report.html", "comparison.html")
 STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 
 Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
@@ -180,8 +182,10 @@ def features(
         from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
-    store, run_id = run_of(run_id, tracking_uri)
-    text = artifact_of(store, run_id, "features.json")
+    text = local_artifact(run_id, tracking_uri, "features.json")
+    if text is None:
+        store, run_id = run_of(run_id, tracking_uri)
+        text = artifact_of(store, run_id, "features.json")
     if as_json:
         typer.echo(text.rstrip())
         return
@@ -215,7 +219,10 @@ def report(
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
 
-    page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
+    pages = (local_artifact(run_id, tracking_uri, name) for name in _PAGES)
+    page = next(filter(None, pages), None)
+    if page is None:
+        page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
     # Permissions of a new file.
     mask = os.umask(0)
     os.umask(mask)
@@ -236,7 +243,7 @@ def report(
 def _page_of(tracking: Tracking, run_id: str) -> str:
     """Return the page of a run or a comparison; InputError if there is none."""
     run = tracking.run(run_id)
-    for page in ("report.html", "comparison.html"):
+    for page in _PAGES:
         if tracking.find_artifact(run.info.run_id, page):
             return artifact_of(tracking, run.info.run_id, page)
     start = f"the run {run.info.run_id} has no report"
