@@ -82,14 +82,14 @@ def evidence(verdict: Verdict, n_features: int) -> str:
 def alternative(result: SearchResult, scoring: Scoring) -> str:
     """Name the confirmed subset that another goal would keep, with its score on fresh folds.
 
-    It is the one with the lowest cost, or if that is the result, the smallest that is not worse
-    than all features; empty if that is the result too, or all features, or hardly smaller.
+    Of goal ``size``, it is the one with the lowest cost; else the smallest that is not worse than
+    all features. Empty if that is the result too, or all features, or hardly smaller.
     """
     confirmation = result.confirmation
     if confirmation is None:
         return ""
     table, chosen = confirmation.candidates, confirmation.chosen
-    goal, row = ("score", 0) if chosen else ("size", confirmation.smallest)
+    goal, row = ("score", 0) if confirmation.goal == "size" else ("size", confirmation.smallest)
     if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
         return ""
     names, n_chosen = result.space.subset(table.masks[row]), len(result.features)
