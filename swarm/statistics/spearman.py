@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
-from numba import njit
 from scipy import stats
 
 from swarm.arrays import Float, Int, read_only
 from swarm.statistics.encoding import as_numbers, columns_of_units
 
-# Cells that are ranked together, as ranking takes several copies of them.
+# Cells that are worked on together, as that takes several copies of them.
 _PANEL_CELLS = 2**20
 
 
@@ -30,16 +29,19 @@ def spearman_distance(features: pd.DataFrame) -> Float:
     return distance
 
 
-@njit(nogil=True, cache=True)
-def _to_distance(products: Float, squares: Float) -> None:  # pragma: no cover
+def _to_distance(products: Float, squares: Float) -> None:
     """Convert products (d, d) of columns, given their sums of squares, into distances in place."""
-    for row in range(products.shape[0]):
-        for column in range(products.shape[1]):
-            scale = np.sqrt(squares[row] * squares[column])
-            # The products of a constant column are zero; any divisor gives rho 0.
-            correlation = abs(products[row, column]) / (scale if scale != 0.0 else 1.0)
-            products[row, column] = max(0.0, 1.0 - correlation)
-        products[row, row] = 0.0
+    height = max(1, _PANEL_CELLS // max(1, len(products)))
+    for start in range(0, len(products), height):
+        panel = products[start : start + height]
+        scale = np.sqrt(squares[start : start + height, None] * squares)
+        # The products of a constant column are zero; any divisor gives rho 0.
+        scale[scale == 0.0] = 1.0
+        np.abs(panel, out=panel)
+        panel /= scale
+        np.subtract(1.0, panel, out=panel)
+        np.maximum(panel, 0.0, out=panel)
+    np.fill_diagonal(products, 0.0)
 
 
 def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
