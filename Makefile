@@ -92,6 +92,7 @@ bench: $(VENV)/installed  ## Benchmarks (some need the benchmark data)
 	$(BIN)/python benchmarks/bench_musk.py
 	$(BIN)/python benchmarks/bench_peers.py
 	$(BIN)/python benchmarks/bench_scale.py
+	$(BIN)/python benchmarks/bench_waiting.py
 	$(BIN)/python benchmarks/write_page.py
 
 bench-scale: $(VENV)/installed  ## How time and memory grow (LONG=1: a million evaluations, 2,000 epochs)

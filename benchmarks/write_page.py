@@ -18,14 +18,19 @@ PAGE = RESULTS.parents[1] / "docs" / "performance.md"
 def page() -> str:
     """Return the whole page."""
     tables = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
+    # Seconds, not ratios: they may be of another machine, which is named beside them.
+    waiting = tables.pop("waiting")
     work = [float(row[3]) for row in tables["strategies"]["rows"]]
     (training,) = (
         row[2] for row in tables["musk_profile"]["rows"] if row[0].startswith("training")
     )
     rows = [_row(["what", "against", "times as fast", "target"]), "|---|---|---|---|"]
+    waited = [_row(["", "wall seconds", "processor seconds"]), "|---|---|---|"]
     return TEMPLATE.read_text().format(
         machine=_machine(tables),
         ratios="\n".join([*rows, *(_row(list(cells)) for cells in _ratios(tables))]),
+        waiting="\n".join([*waited, *map(_row, waiting["rows"])]),
+        waiting_machine=_machine({"waiting": waiting}),
         training=training,
         least=f"{min(work):.1f}",
         most=f"{max(work):.1f}",
@@ -41,7 +46,7 @@ def _machine(tables: dict[str, dict]) -> str:
     if any(machine != machines[0] for machine in machines):
         raise SystemExit("the results are of several machines; repeat all of them with make bench")
     described = ", ".join(f"{key} {value}" for key, value in machines[0].items())
-    return f"{described}; {days[0]} to {days[-1]}"
+    return f"{described}; {' to '.join(dict.fromkeys((days[0], days[-1])))}"
 
 
 def _ratios(tables: dict[str, dict]) -> Iterator[tuple[str, str, str, str]]:
