@@ -24,7 +24,7 @@ run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.ya
 
 # Two processes, one of them with a Prefect server; a file's tests stay together.
 test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it covers)
-	$(BIN)/python -m pytest -n 2 --dist loadfile $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+	$(BIN)/python -m pytest -n 2 --dist loadgroup $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the browser, the pages, the installation
 	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or faults or browser or docs or install"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from conf.sections import ModelSection, StepSection
-from swarm.errors import ConfigError, nearest
+from swarm.errors import ConfigError, as_clause, nearest
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -211,7 +211,7 @@ def _within(module: str, packages: list[str]) -> bool:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split()).rstrip(".").replace(". ", "; ")
+    return as_clause(" ".join(str(error).split()))
 
 
 def _refuse_unknown(key: str, path: str, params: Mapping[str, Any], kind: type[Any]) -> None:

@@ -89,9 +89,12 @@ def _needs_prefect(file: Path) -> bool:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling:
-    """Spare a second server, which takes 15 seconds of processor time to start."""
-    return _OneServer(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """Spare a second server, which takes 15 seconds of processor time, with ``--dist loadgroup``.
+
+    Slow tests mostly wait for servers, and are sooner with two.
+    """
+    return _OneServer(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
