@@ -1,0 +1,276 @@
+"""Other answers that a search could give than the product's, scored on rows that none of them saw.
+
+Votes of more or fewer confirmed subsets; a vote chosen greedily for its own cost on further folds
+(Caruana et al. 2004, Ensemble selection from libraries of models); searches within folds, of which
+each sees four fifths of the rows with a fifth of the budget, as a vote, or to choose among the
+procedures (search, two filters, all columns) by their scores on the parts left out.
+
+``python benchmarks/arena/answers.py --tables FOLDER --out FILE`` runs what FILE does not hold;
+``--summary`` prints the means, and the differences to the confirmed subset. The columns have unit
+variance in at most 300 training rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from fixed_size import tables
+from metric import OURS, balanced_accuracy
+from scipy.stats import wilcoxon
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.feature_selection import f_classif
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+
+from swarm import SubsetSelector
+
+N_TRAIN, N_TEST = 300, 2000
+MOST_CLASSES, N_PARTS, N_MEMBERS, N_GREEDY = 25, 5, 8, 25
+MODELS: dict[str, tuple[Any, int]] = {
+    "naive Bayes": (GaussianNB(var_smoothing=1e-6), 300),
+    "5-NN": (KNeighborsClassifier(5), 300),
+    "logistic regression": (LogisticRegression(max_iter=300), 150),
+}
+Columns = np.ndarray  # positions of columns
+Votes = Sequence[Columns]  # one set of columns for each member
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table that a model learns from, and rows that it is scored on."""
+
+    X: np.ndarray
+    y: np.ndarray
+    unseen_X: np.ndarray
+    unseen_y: np.ndarray
+
+    def part(self, train: np.ndarray, test: np.ndarray) -> Rows:
+        """Return some of the rows to learn from, and others of them to score on."""
+        return Rows(self.X[train], self.y[train], self.X[test], self.y[test])
+
+    def probabilities(self, model: Any, columns: Columns) -> np.ndarray:
+        """Fit on some columns, and predict the unseen rows."""
+        fitted = clone(model).fit(self.X[:, columns], self.y)
+        return fitted.predict_proba(self.unseen_X[:, columns])
+
+    def score(self, model: Any, votes: Votes) -> float:
+        """Return the balanced accuracy of the soft vote of models on the unseen rows."""
+        shares = [self.probabilities(model, columns) for columns in votes]
+        return balanced_accuracy(self.unseen_y, np.mean(shares, axis=0).argmax(axis=1))
+
+
+def by_f(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the columns, those with the largest F first."""
+    return np.argsort(-np.nan_to_num(f_classif(X, y)[0]), kind="stable")
+
+
+def by_trees(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the columns, the most important ones in extremely randomised trees first."""
+    trees = ExtraTreesClassifier(200, n_jobs=1, random_state=0).fit(X, y)
+    return np.argsort(-trees.feature_importances_, kind="stable")
+
+
+FILTERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "F filter": by_f,
+    "extra-trees filter": by_trees,
+}
+
+
+def filtered(rows: Rows, model: Any, rank: Callable[..., np.ndarray]) -> Columns:
+    """Return the first columns of a ranking, as many as score best with the ranking in folds."""
+    width = rows.X.shape[1]
+    sizes = sorted({round(width ** (i / 10)) for i in range(1, 11)} - {1})
+    scores = dict.fromkeys(sizes, 0.0)
+    for train, test in folds(rows.y, 5, seed=0):
+        part = rows.part(train, test)
+        order = rank(part.X, part.y)
+        for size in sizes:
+            scores[size] += part.score(model, [order[:size]])
+    size = max(sizes, key=lambda size: (round(scores[size], 9), -size))
+    return np.sort(rank(rows.X, rows.y)[:size])
+
+
+def folds(y: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield stratified folds."""
+    return StratifiedKFold(n, shuffle=True, random_state=seed).split(y, y)
+
+
+def searched(
+    rows: Rows, model: Any, n_subsets: int, *, seed: int = 0, confirm: bool = False
+) -> tuple[Columns, list[Columns], SubsetSelector]:
+    """Search, and return the subset, the best members, and the selector."""
+    selector = SubsetSelector(
+        clone(model),
+        scoring=OURS,
+        budget={"distinct": n_subsets},
+        confirm={"repeats": 5} if confirm else False,
+        random_state=seed,
+    )
+    names = [f"x{i}" for i in range(rows.X.shape[1])]
+    selector.fit(pd.DataFrame(rows.X, columns=names), rows.y)
+    masks = selector.result_.best_members(N_MEMBERS).masks
+    return np.flatnonzero(selector.get_support()), _columns(selector, masks), selector
+
+
+def _columns(selector: SubsetSelector, masks: np.ndarray) -> list[Columns]:
+    space = selector.result_.space
+    return [np.array([int(name[1:]) for name in space.subset(mask)]) for mask in masks]
+
+
+def answers(rows: Rows, model: Any, budget: int) -> Iterator[tuple[str, Votes]]:
+    """Yield each answer: its name, and the columns of each of its members."""
+    everything = np.arange(rows.X.shape[1])
+    yield "all columns", [everything]
+    single, members, selector = searched(rows, model, budget, confirm=True)
+    yield "confirmed", [single]
+    yield "confirmed, vote of 8", members
+    candidates = _columns(selector, selector.result_.confirmation.candidates.masks)
+    yield "confirmed, vote of 4", candidates[:4]
+    yield "confirmed, vote of 16", candidates[:16]
+    yield "greedy vote", greedy(rows, model, candidates)
+    lowest, members, _ = searched(rows, model, budget)
+    yield "lowest cost", [lowest]
+    yield "lowest cost, vote of 8", members
+    procedures = {"search": single, "all": everything}
+    for name, rank in FILTERS.items():
+        procedures[name] = filtered(rows, model, rank)
+        yield name, [procedures[name]]
+    scores, votes = within_folds(rows, model, budget // N_PARTS)
+    yield "search within folds, vote of 20", votes
+    chosen = max(procedures, key=lambda name: scores[name])
+    yield "chosen on the parts left out", [procedures[chosen]]
+
+
+def within_folds(rows: Rows, model: Any, budget: int) -> tuple[dict[str, float], Votes]:
+    """Search four fifths of the rows at a time, and score procedures on the other fifth.
+
+    Returns the mean score of each procedure, and the best four subsets of each search.
+    """
+    scores = dict.fromkeys(("search", *FILTERS, "all"), 0.0)
+    votes: list[Columns] = []
+    for number, (train, test) in enumerate(folds(rows.y, N_PARTS, seed=7)):
+        part = rows.part(train, test)
+        single, members, _ = searched(part, model, budget, seed=number)
+        votes += members[:4]
+        found = {name: filtered(part, model, rank) for name, rank in FILTERS.items()}
+        found |= {"search": single, "all": np.arange(rows.X.shape[1])}
+        for name, columns in found.items():
+            scores[name] += part.score(model, [columns]) / N_PARTS
+    return scores, votes
+
+
+def greedy(rows: Rows, model: Any, candidates: Votes) -> Votes:
+    """Choose members with replacement, from the best on, by the cost of the vote on new folds."""
+    parts = [
+        rows.part(train, test)
+        for seed in (501, 502, 503)
+        for train, test in folds(rows.y, 5, seed=seed)
+    ]
+    shares = [[part.probabilities(model, columns) for part in parts] for columns in candidates]
+
+    def score(counts: np.ndarray) -> float:
+        used = np.flatnonzero(counts)
+        votes = [sum(counts[i] * shares[i][at] for i in used) for at in range(len(parts))]
+        hits = [
+            balanced_accuracy(part.unseen_y, vote.argmax(axis=1))
+            for part, vote in zip(parts, votes, strict=True)
+        ]
+        return round(float(np.mean(hits)), 9)
+
+    one_more = np.eye(len(candidates), dtype=int)
+    counts = one_more[0]
+    best, best_score = counts, score(counts)
+    for _ in range(N_GREEDY - 1):
+        counts = max((counts + one for one in one_more), key=score)
+        if score(counts) > best_score:
+            best, best_score = counts, score(counts)
+    return [columns for columns, count in zip(candidates, best, strict=True) for _ in range(count)]
+
+
+def divided(X: pd.DataFrame, y: np.ndarray) -> Rows:
+    """Return rows to learn from and unseen ones, in units of the former."""
+    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
+    if len(train) > N_TRAIN:
+        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
+    test, values = test[:N_TEST], X.to_numpy(dtype=float)
+    mean, spread = values[train].mean(axis=0), values[train].std(axis=0)
+    varies = spread > 0
+    scaled = (values[:, varies] - mean[varies]) / spread[varies]
+    return Rows(scaled[train], y[train], scaled[test], y[test])
+
+
+def run(folder: Path, out: Path, names: list[str], models: list[str]) -> None:
+    """Append the rows of each table and model that has none."""
+    keys = ["table", "model"]
+    done = set(pd.read_csv(out)[keys].itertuples(index=False, name=None)) if out.exists() else set()
+    for (name, X, y), label in itertools.product(tables(folder, names), models):
+        if (name, label) in done or y.max() >= MOST_CLASSES:
+            continue
+        rows, (model, budget) = divided(X, y), MODELS[label]
+        found = [
+            {
+                "table": name,
+                "model": label,
+                "n_columns": rows.X.shape[1],
+                "n_train": len(rows.y),
+                "answer": answer,
+                "n_selected": len(np.unique(np.concatenate(votes))),
+                "score": round(rows.score(model, votes), 5),
+            }
+            for answer, votes in answers(rows, model, budget)
+        ]
+        pd.DataFrame(found).to_csv(out, mode="a", header=not out.exists(), index=False)
+
+
+def summary(out: Path) -> pd.DataFrame:
+    """Return for each model and answer its mean, and its difference to the confirmed subset.
+
+    The differences are in points; their p is that of Wilcoxon's test over the tables.
+    """
+    rows: list[dict[str, Any]] = []
+    for model, part in pd.read_csv(out).groupby("model"):
+        score = 100 * part.pivot(index="table", columns="answer", values="score")
+        share = (part["n_selected"] / part["n_columns"]).groupby(part["answer"]).median()
+        for answer, gap in score.sub(score["confirmed"], axis=0).items():
+            rows.append(
+                {
+                    "model": model,
+                    "answer": answer,
+                    "tables": len(score),
+                    "score": score[answer].mean(),
+                    "difference": gap.mean(),
+                    "p": wilcoxon(gap).pvalue if gap.any() else 1.0,
+                    "share of columns": share[answer],
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def main() -> None:
+    """Run or summarise."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
+    parser.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
+    parser.add_argument("--models", nargs="*", default=[*MODELS])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--summary", action="store_true")
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    if not arguments.summary:
+        run(arguments.tables, arguments.out, arguments.names, arguments.models)
+    print(summary(arguments.out).round(3).to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()
