@@ -58,7 +58,7 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
     if gain is not None and not unneeded:
         yield make_finding(
             "SWM202",
-            f"on {confirmation.n_folds} fresh folds all columns cost {gain.mean:+z.4f} more "
+            f"on {confirmation.n_folds} new folds the gain over all columns is {gain.mean:+z.4f} "
             f"({gain.low:+z.4f} to {gain.high:+z.4f})",
         )
     if confirmation.missed:
@@ -120,8 +120,8 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
     if optimism > 0 and difference(optimism, gain) >= 0:
         yield make_finding(
             "SWM203",
-            f"on the test rows the subset costs {optimism:+z.4f} more than in the search, and "
-            f"{gain:+z.4f} less than all columns",
+            f"on the test rows the subset scores {optimism:.4f} worse than in the search, and "
+            f"{abs(gain):.4f} {'better' if gain > 0 else 'worse'} than all columns",
         )
 
 

@@ -107,7 +107,7 @@ class Headline:
     @property
     def names_features(self) -> bool:
         """Whether the chosen columns belong behind the title."""
-        return self.verdict != "worse" and self.n_features < self.n_available
+        return not self.loses and self.n_features < self.n_available
 
     def answer(self) -> list[str]:
         """Return the sentences under the title: the first of the evidence, and the alternative."""
