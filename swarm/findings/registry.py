@@ -258,8 +258,8 @@ _ALL = (
     Kind(
         "SWM203",
         "Optimism above the gain",
-        "On the test rows the best subset scores worse than in the search, by at least as much as it"
-        " gains there over all features. The gain of the search was luck on its folds.",
+        "On the test rows the best subset scores worse than in the search, by at least as much as"
+        " it gains there over all features. The gain of the search was luck on its folds.",
         "do not expect the score of the search; use more rows, more folds or a smaller budget",
     ),
     Kind(
