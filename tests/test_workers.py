@@ -24,6 +24,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import ConfigError, EvaluationError, TransientError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.dask_executor import _DaskExecutor
 from swarm.evaluation.executors import thread_pool
 from swarm.evaluation.fitting import REFIT, Job
 from swarm.evaluation.types import Evaluations
@@ -361,6 +362,21 @@ def test_an_address_where_nobody_answers_is_refused(
     monkeypatch.setattr("swarm.evaluation.dask_executor.CLUSTER_TIMEOUT", 1.0)
     with pytest.raises(ConfigError, match=r"tcp://127\.0\.0\.1:9"):
         Workers(problem_of(GaussianNB()), backend="dask", address="tcp://127.0.0.1:9")
+
+
+@needs_dask
+@pytest.mark.parametrize(
+    "lost", [ConnectionError("closed"), TimeoutError("timed out trying to connect")], ids=type
+)
+def test_a_scheduler_that_is_lost_between_two_answers_is_transient(lost: OSError) -> None:
+    class Client:
+        status = "running"
+
+        def nthreads(self) -> Any:
+            raise lost
+
+    with pytest.raises(TransientError, match="Dask scheduler is lost"):
+        _DaskExecutor(Client()).check()
 
 
 @needs_dask

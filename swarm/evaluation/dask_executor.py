@@ -95,9 +95,12 @@ def _scheduler_answers() -> Iterator[None]:
 
 
 def _threads(client: Any) -> int:
-    """Return the number of threads of all workers."""
-    with _scheduler_answers():
+    """Return the number of threads of all workers; TransientError if the scheduler is gone."""
+    try:
         return int(sum(client.nthreads().values()))
+    except OSError as error:
+        # The connection was closed, or the client tried in vain to open another one.
+        raise _no_scheduler() from error
 
 
 def _no_scheduler() -> TransientError:
@@ -121,10 +124,11 @@ def _scattering(client: Any, problem: Problem) -> Callable[[], Any]:
         nonlocal sent
         if sent is None or sent.status != "finished":
             try:
-                with _scheduler_answers():
-                    sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
+                sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
             except TimeoutError as error:
                 raise _no_workers() from error
+            except OSError as error:
+                raise _no_scheduler() from error
         return sent
 
     return send
