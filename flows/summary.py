@@ -144,7 +144,8 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         f"Model    {_describe_model(outcome)}",
         f"Report   swarm report {run} --open{option}",
         f"Runs     {pages_of(config.tracking.uri)}",
-        f"Next     swarm features {run}{option} > columns.txt",
+        # Of columns that are worse than all, or guess, there is no use.
+        *([] if head.loses else [f"Next     swarm features {run}{option} > columns.txt"]),
         indent=9,
     )
 

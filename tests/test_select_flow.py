@@ -438,6 +438,17 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(bounded, monkeyp
     assert sum(row.endswith("…") for row in rows) >= 2
 
 
+def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(bounded, capsys):
+    config, outcome = bounded
+    for change, offered in (
+        ({"verdict": "better", "beats_guessing": True}, True),
+        ({"verdict": "worse", "beats_guessing": True}, False),
+        ({"verdict": "better", "beats_guessing": False}, False),
+    ):
+        print_summary(replace(outcome, headline=replace(outcome.headline, **change)), config)
+        assert ("swarm features" in capsys.readouterr().out) == offered
+
+
 @pytest.mark.usefixtures("plain")
 def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
     config = bench.config()
