@@ -89,24 +89,24 @@ def waited() -> Iterator[Waited]:
     yield from staged("`swarm select`", "select", "table.yaml")
     yield run("`swarm select` again", *SWARM, "select", "table.yaml")
     yield run("`swarm runs`", *SWARM, "runs")
-    (run_folder,) = {file.parent.parent for file in newest("features.json")}
-    yield run("`swarm features`", *SWARM, "features", run_folder.name)
-    yield run("`swarm report`", *SWARM, "report", run_folder.name)
+    run_id = newest_run()
+    yield run("`swarm features`", *SWARM, "features", run_id)
+    yield run("`swarm report`", *SWARM, "report", run_id)
     run("champion", *SWARM, "refresh", "refresh")
     yield run("`swarm refresh`, nothing changed", *SWARM, "refresh", "refresh")
     yield run("`SubsetSelector`, import and first fit", sys.executable, "-c", FIRST_FIT)
 
 
-def newest(name: str) -> list[Path]:
-    """Return the latest artifact of a name."""
-    files = Path("mlruns", "artifacts").glob(f"*/artifacts/{name}")
-    return sorted(files, key=lambda file: file.stat().st_mtime)[-1:]
+def newest_run() -> str:
+    """Return the id of the run that was the last to write its features."""
+    files = Path("mlruns", "artifacts").glob("*/artifacts/features.json")
+    return max(files, key=lambda file: file.stat().st_mtime).parts[-3]
 
 
 def run(what: str, *command: str) -> Waited:
     """Run a command to its end."""
     before, began = os.times(), time.perf_counter()
-    subprocess.run(command, check=True, capture_output=True, cwd=Path.cwd())
+    subprocess.run(command, check=True, capture_output=True)
     wall, after = time.perf_counter() - began, os.times()
     user = after.children_user - before.children_user
     return Waited(what, wall, user + after.children_system - before.children_system)

@@ -12,7 +12,6 @@ variance in at most 300 training rows.
 
 from __future__ import annotations
 
-import argparse
 import itertools
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -22,20 +21,20 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fixed_size import tables
+from fixed_size import finished, parser, split, tables
 from metric import OURS, balanced_accuracy
+from peers import by_f
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.feature_selection import f_classif
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold, train_test_split
+from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
 
-N_TRAIN, N_TEST = 300, 2000
+N_TEST = 2000
 MOST_CLASSES, N_PARTS, N_MEMBERS, N_GREEDY = 25, 5, 8, 25
 MODELS: dict[str, tuple[Any, int]] = {
     "naive Bayes": (GaussianNB(var_smoothing=1e-6), 300),
@@ -70,18 +69,13 @@ class Rows:
         return balanced_accuracy(self.unseen_y, np.mean(shares, axis=0).argmax(axis=1))
 
 
-def by_f(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the columns, those with the largest F first."""
-    return np.argsort(-np.nan_to_num(f_classif(X, y)[0]), kind="stable")
-
-
-def by_trees(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+def by_trees(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
     """Return the columns, the most important ones in extremely randomised trees first."""
-    trees = ExtraTreesClassifier(200, n_jobs=1, random_state=0).fit(X, y)
+    trees = ExtraTreesClassifier(200, n_jobs=1, random_state=seed).fit(X, y)
     return np.argsort(-trees.feature_importances_, kind="stable")
 
 
-FILTERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+FILTERS: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
     "F filter": by_f,
     "extra-trees filter": by_trees,
 }
@@ -94,11 +88,11 @@ def filtered(rows: Rows, model: Any, rank: Callable[..., np.ndarray]) -> Columns
     scores = dict.fromkeys(sizes, 0.0)
     for train, test in folds(rows.y, 5, seed=0):
         part = rows.part(train, test)
-        order = rank(part.X, part.y)
+        order = rank(part.X, part.y, 0)
         for size in sizes:
             scores[size] += part.score(model, [order[:size]])
     size = max(sizes, key=lambda size: (round(scores[size], 9), -size))
-    return np.sort(rank(rows.X, rows.y)[:size])
+    return np.sort(rank(rows.X, rows.y, 0)[:size])
 
 
 def folds(y: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -192,18 +186,18 @@ def greedy(rows: Rows, model: Any, candidates: Votes) -> Votes:
     counts = one_more[0]
     best, best_score = counts, score(counts)
     for _ in range(N_GREEDY - 1):
-        counts = max((counts + one for one in one_more), key=score)
-        if score(counts) > best_score:
-            best, best_score = counts, score(counts)
+        scores = [score(counts + one) for one in one_more]
+        at = int(np.argmax(scores))
+        counts = counts + one_more[at]
+        if scores[at] > best_score:
+            best, best_score = counts, scores[at]
     return [columns for columns, count in zip(candidates, best, strict=True) for _ in range(count)]
 
 
 def divided(X: pd.DataFrame, y: np.ndarray) -> Rows:
     """Return rows to learn from and unseen ones, in units of the former."""
-    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
-    if len(train) > N_TRAIN:
-        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
-    test, values = test[:N_TEST], X.to_numpy(dtype=float)
+    train, test = split(y, N_TEST)
+    values = X.to_numpy(dtype=float)
     mean, spread = values[train].mean(axis=0), values[train].std(axis=0)
     varies = spread > 0
     scaled = (values[:, varies] - mean[varies]) / spread[varies]
@@ -212,8 +206,7 @@ def divided(X: pd.DataFrame, y: np.ndarray) -> Rows:
 
 def run(folder: Path, out: Path, names: list[str], models: list[str]) -> None:
     """Append the rows of each table and model that has none."""
-    keys = ["table", "model"]
-    done = set(pd.read_csv(out)[keys].itertuples(index=False, name=None)) if out.exists() else set()
+    done = finished(out, ["table", "model"])
     for (name, X, y), label in itertools.product(tables(folder, names), models):
         if (name, label) in done or y.max() >= MOST_CLASSES:
             continue
@@ -259,13 +252,7 @@ def summary(out: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Run or summarise."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
-    parser.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
-    parser.add_argument("--models", nargs="*", default=[*MODELS])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--summary", action="store_true")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, MODELS).parse_args()
     warnings.filterwarnings("ignore")
     if not arguments.summary:
         run(arguments.tables, arguments.out, arguments.names, arguments.models)

@@ -14,7 +14,7 @@ import argparse
 import itertools
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +117,32 @@ def tables(folder: Path, names: list[str]) -> Iterator[tuple[str, pd.DataFrame, 
         yield name, X.astype(float), pd.factorize(target[kept], sort=True)[0]
 
 
+def finished(out: Path, keys: list[str]) -> set[tuple[Any, ...]]:
+    """Return the keys of the rows that a file holds."""
+    if not out.exists():
+        return set()
+    return set(pd.read_csv(out)[keys].itertuples(index=False, name=None))
+
+
+def split(y: np.ndarray, most_test: int = N_TEST) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of training rows and of test rows."""
+    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
+    if len(train) > N_TRAIN:
+        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
+    return train, test[:most_test]
+
+
+def parser(description: str | None, models: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser of what to run, and where its rows are."""
+    made = argparse.ArgumentParser(description=description)
+    made.add_argument("--tables", type=Path, help="folder of Parquet files")
+    made.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
+    made.add_argument("--models", nargs="*", default=[*models])
+    made.add_argument("--out", type=Path, required=True)
+    made.add_argument("--summary", action="store_true")
+    return made
+
+
 def run(
     folder: Path,
     out: Path,
@@ -127,8 +153,7 @@ def run(
     time_limit: float,
 ) -> None:
     """Append a row for each table, model, size and selector that has none."""
-    keys = ["table", "model", "size", "selector"]
-    done = set(pd.read_csv(out)[keys].itertuples(index=False, name=None)) if out.exists() else set()
+    done = finished(out, ["table", "model", "size", "selector"])
     for name, X, y in tables(folder, names):
         A, a, B, b = divided(X, y)
         for size_name, size_of in SIZES.items():
@@ -163,10 +188,7 @@ def divided(
     X: pd.DataFrame, y: np.ndarray
 ) -> tuple[pd.DataFrame, np.ndarray, pd.DataFrame, np.ndarray]:
     """Return training rows and their target, then test rows; columns vary in the first."""
-    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
-    if len(train) > N_TRAIN:
-        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
-    test = test[:N_TEST]
+    train, test = split(y)
     varies = X.iloc[train].nunique().to_numpy() > 1
     A, B = (X.iloc[rows].loc[:, varies].reset_index(drop=True) for rows in (train, test))
     return A, y[train], B, y[test]
@@ -209,15 +231,10 @@ def summary(out: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Run or summarise."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
-    parser.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
-    parser.add_argument("--models", nargs="*", default=[*MODELS])
-    parser.add_argument("--selectors", nargs="*", default=[*SELECTORS])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=300.0, help="limit of a selector")
-    parser.add_argument("--summary", action="store_true")
-    arguments = parser.parse_args()
+    options = parser(__doc__, MODELS)
+    options.add_argument("--selectors", nargs="*", default=[*SELECTORS])
+    options.add_argument("--seconds", type=float, default=300.0, help="limit of a selector")
+    arguments = options.parse_args()
     warnings.filterwarnings("ignore")
     if not arguments.summary:
         run(
