@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ from flows.prefect_server import starting_prefect
 from flows.terminal import echo, enable_logs, hide_warnings, store_option
 from swarm.errors import InputError
 from swarm.findings.registry import check_mute
+from tasks.tracking.client import RUN_ID
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tasks.tracking import Tracking
 
 C = TypeVar("C", bound="AnyConfig")
-
-_RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 Config = Annotated[
@@ -187,16 +185,18 @@ def artifact_of(store: Tracking, run_id: str, path: str) -> str:
     return store.download(run_id, path).read_text(encoding="utf-8")
 
 
-def local_artifact(run_id: str, uri: str | None, path: str) -> str | None:
-    """Read a text artifact from the folder of artifacts of the default store.
+def local_artifact(run_id: str, uri: str | None, *paths: str) -> str | None:
+    """Read the first of some text artifacts from the folder of artifacts of the default store.
 
-    Without MLflow, which takes seconds to import; None if it is not there, or of several runs.
+    Without MLflow, which takes seconds to import; None if none is there, or of several runs.
     """
-    if uri is not None or not _RUN_ID.fullmatch(run_id):
+    if uri is not None or not RUN_ID.fullmatch(run_id):
         return None
     section = _tracking_section(None)
-    files = list(Path(section.artifacts).expanduser().glob(f"{run_id}*/artifacts/{path}"))
-    if len(files) != 1 or not _may_exist(section):
-        return None
-    _tell_ignored_uri(section)
-    return files[0].read_text(encoding="utf-8")
+    folder = Path(section.artifacts).expanduser()
+    for path in paths if _may_exist(section) else ():
+        files = list(folder.glob(f"{run_id}*/artifacts/{path}"))
+        if len(files) == 1:
+            _tell_ignored_uri(section)
+            return files[0].read_text(encoding="utf-8")
+    return None

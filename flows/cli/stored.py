@@ -219,8 +219,7 @@ def report(
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
 
-    pages = (local_artifact(run_id, tracking_uri, name) for name in _PAGES)
-    page = next(filter(None, pages), None)
+    page = local_artifact(run_id, tracking_uri, *_PAGES)
     if page is None:
         page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
     # Permissions of a new file.

@@ -53,7 +53,7 @@ _WORKFLOW = "workflowType=machine_learning"
 _PAGE = 1000
 # Characters of an id that name a run on the terminal, and the fewest that are looked up.
 SHORT_ID = 8
-_ABBREVIATED = re.compile(r"[0-9a-f]{4,31}")
+RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 
 def open_tracking(
@@ -270,7 +270,7 @@ class Tracking:
     def _run_that_begins(self, start: str) -> Any:
         """Return the one run whose id begins so; InputError if there is none, or several."""
         runs: list[Any] = []
-        if _ABBREVIATED.fullmatch(start):
+        if RUN_ID.fullmatch(start):
             experiments = [each.experiment_id for each in self.client.search_experiments()]
             begins = f"attributes.run_id LIKE '{start}%'"
             runs = list(self.client.search_runs(experiments, begins, max_results=2))
