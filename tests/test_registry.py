@@ -231,6 +231,14 @@ def test_the_model_has_signature_example_and_pinned_requirements(logged: Any, lo
     assert {name for name, _ in pins} == {"mlflow", "numpy", "pandas", "skops", "scikit-learn"}
 
 
+def test_what_checking_the_model_leaves_is_not_stored(tracking: Tracking, run_id: str) -> None:
+    fitted = SubsetEnsemble(light(), NUMBERS[:1]).fit(table(), table()["flag"])
+    stored = log_ensemble(tracking, run_id, fitted, table(), "clean")
+    files = tracking.client.list_logged_model_artifacts(stored.model_id)
+    assert "MLmodel" in (names := {file.path for file in files})
+    assert "__pycache__" not in names
+
+
 def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
     tracking: Tracking, run_id: str
 ) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -153,6 +154,8 @@ def _save(
             served = np.asarray(loaded.predict(example, params={"probabilities": True}))
             wanted = _columns(ensemble.mean_proba(example), ensemble.classes_)
             same = same and _equal(served, wanted)
+    # Loading has compiled the code of the model.
+    shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     if not same:
         raise StoreError(
             "the predictions of the saved model differ from those of the ensemble, so it is not "
