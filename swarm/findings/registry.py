@@ -283,9 +283,11 @@ _ALL = (
         "SWM206",
         "Unstable subset",
         "The final subsets of the search hardly agree: Nogueira's stability index is below 0.4,"
-        " where 0 is chance and 1 full agreement.",
+        " where 0 is chance and 1 full agreement. This is common, as columns can replace one"
+        " another.",
         "repeat the search with other seeds or resamples (swarm stability) before interpreting the"
         " selected columns",
+        severity="note",
     ),
     Kind(
         "SWM207",
