@@ -2,8 +2,8 @@
 
 Three traps are claims of the contract, on every strategy: a global seed (only the generator handed
 in is used), a history of references (no earlier state is changed), a shrunk subset with an unshrunk
-cost (costs of members belong to their masks). Sizes of subswarms and ties at a
-threshold of zero are in test_operators, correlations of constant columns in test_statistics.
+cost (costs of members belong to their masks). Leaders of subswarms, and importances that are
+fractions, decide the recorded search (tests/golden).
 """
 
 from __future__ import annotations
@@ -38,36 +38,6 @@ def inexact(n_units: int, seed: int = 0) -> Planted:
 
 
 # The traps of published code, one by one.
-
-
-def test_trap_scalar_ranking_every_subswarm_has_its_own_leader_who_searches() -> None:
-    strategy = MultiSwarm(regroup_every=4, local_search_prob=0.5)
-    leaders, extras = set(), set()
-    for step in drive(strategy, planted(plain_space(20)), epochs=30)[1:]:
-        roles = np.array(step.proposal.role[:16])
-        memory = step.before.memory
-        for swarm in range(4):
-            own = np.flatnonzero(step.after.group == swarm)
-            size = memory.masks[own].sum(axis=1)
-            order = own[np.lexsort((size, memory.costs[own]))]
-            assert roles[order[0]] == "leader"
-            assert set(roles[order[1:2]]) <= {"local", strategy.step}
-            assert set(roles[order[2:]]) == {strategy.step}
-            leaders.add(int(order[0]))
-            extras |= set(order[1:2][roles[order[1:2]] == "local"].tolist())
-    assert len(leaders) > 4
-    assert len(extras) > 4
-
-
-def test_trap_integer_importances_fractions_decide_who_leaves() -> None:
-    evaluator = planted(plain_space(12))
-    assert np.abs(evaluator.weights).max() < 1
-    memory = drive(MultiSwarm(), evaluator, epochs=5)[-1].after.memory
-    importances = memory.importances
-    assert importances.dtype == np.float64
-    expected = np.abs(evaluator.weights).mean(axis=0) * memory.masks
-    assert np.allclose(importances[memory.masks], expected[memory.masks])
-    assert importances.max() > 0
 
 
 def test_trap_empty_range_no_unit_or_every_unit_is_used() -> None:
@@ -142,19 +112,17 @@ def test_a_velocity_bound_above_the_reach_is_warned_of_as_it_changes_nothing() -
     assert beyond == history_of(velocity_bound=2.0) == history_of()
 
 
-@pytest.mark.parametrize("acting", [{"velocity_bound": 1.0}, {**FAST}, {**FAST, "inertia": 0.5}])
-def test_a_velocity_bound_that_acts_is_not_warned_of(acting: dict[str, float]) -> None:
+def test_a_velocity_bound_that_acts_is_not_warned_of() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        changed = history_of(**acting)
-    assert changed != history_of()
+        assert len({history_of(), history_of(velocity_bound=1.0), history_of(**FAST)}) == 3
 
 
-@pytest.mark.parametrize("parameter", sorted(FAST))
-def test_a_parameter_of_velocities_is_refused_for_a_step_without(parameter: str) -> None:
-    for made_by in (MultiSwarm, BinaryPso):
-        with pytest.raises(ValueError, match=parameter):
-            made_by(step="recombine", **{parameter: 0.75})  # type: ignore[arg-type]
+def test_a_parameter_of_velocities_is_refused_for_a_step_without() -> None:
+    for parameter in FAST:
+        for made_by in (MultiSwarm, BinaryPso):
+            with pytest.raises(ValueError, match=parameter):
+                made_by(step="recombine", **{parameter: 0.75})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
