@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -95,11 +95,9 @@ def test_a_strategy_gives_the_same_answer_and_meets_the_same_archive(
     "estimator",
     [
         KNeighborsClassifier(3),
-        RidgeClassifier(),
         Ridge(),
         LGBMClassifier(n_estimators=5, min_child_samples=3),
         DecisionTreeClassifier(max_depth=3, max_features=2),
-        HistGradientBoostingClassifier(max_iter=3),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -137,14 +135,11 @@ def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:
     at = NAMES.index("x2")
     small: dict[str, Any] = {"max_iter": 3, "max_depth": 1, "min_samples_leaf": 3}
     by_position = HistGradientBoostingClassifier(**small, categorical_features=[at])
-    by_mask = HistGradientBoostingClassifier(
-        **small, categorical_features=[name == "x2" for name in NAMES]
-    )
     by_name = HistGradientBoostingClassifier(**small, categorical_features=["x2"])
     plain = HistGradientBoostingClassifier(**small)
     full = {"strategy": "full", "fixed": [at], "forbidden": ["Age"]}
     costs = [
         selector(estimator=model, scoring="neg_log_loss", **full).fit(X, y).cost_
-        for model in (by_position, by_mask, by_name, plain)
+        for model in (by_position, by_name, plain)
     ]
-    assert costs[0] == costs[1] == costs[2] != costs[3]
+    assert costs[0] == costs[1] != costs[2]

@@ -3,52 +3,20 @@
 from __future__ import annotations
 
 import doctest
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import check_estimator
 
 import swarm.selector.selector
 from swarm import SubsetSelector
-from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, WINE
 
 X, y = WINE
-
-
-@pytest.fixture(scope="module")
-def fitted() -> SubsetSelector:
-    return SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE)
-
-
-def test_the_cost_is_the_cross_validated_cost_of_the_chosen_features(
-    fitted: SubsetSelector,
-) -> None:
-    folds = list(Problem.build(X, y, GaussianNB(), folds=3).folds)
-    scores = cross_val_score(GaussianNB(), X[fitted.subset_], y, cv=folds)
-    assert fitted.cost_ == pytest.approx(1 - scores.mean())
-    assert fitted.history_["best_cost"].iloc[-1] == fitted.cost_
-    assert sorted(fitted.result_.features) == sorted(fitted.subset_)
-
-
-def test_it_transforms_like_a_selector(fitted: SubsetSelector) -> None:
-    support = fitted.get_support()
-    assert np.array_equal(support, fitted.support_)
-    assert list(X.columns[support]) == fitted.subset_
-    assert fitted.get_feature_names_out().tolist() == fitted.subset_
-    assert fitted.n_features_in_ == X.shape[1]
-    assert fitted.feature_names_in_.tolist() == list(X.columns)
-    chosen = fitted.transform(X)
-    pd.testing.assert_frame_equal(chosen, X[fitted.subset_])
-    back = fitted.inverse_transform(chosen.to_numpy())
-    assert np.array_equal(back[:, support], chosen)
-    assert (back[:, ~support] == 0).all()
 
 
 def test_fitting_changes_no_parameter_and_repeats() -> None:
@@ -88,9 +56,9 @@ def test_the_example_of_the_docstring_runs() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("model", [GaussianNB(), Ridge()])
-def test_it_passes_every_check_of_scikit_learn(model: Any) -> None:
-    results = check_estimator(SubsetSelector(model, **{**BRIEF, "budget": 1}), on_fail=None)
+def test_it_passes_every_check_of_scikit_learn() -> None:
+    selector = SubsetSelector(GaussianNB(), strategy="random", budget=1, cv=2)
+    results = check_estimator(selector, on_fail=None)
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert not failed
     assert sum(r["status"] == "passed" for r in results) > 40
