@@ -35,7 +35,6 @@ from swarm.validation.contenders import (
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
-from swarm.validation.sentences import searched
 from swarm.validation.verdict import outcome_of
 from tests.test_scorer_metrics import by_scikit_learn
 
@@ -56,8 +55,6 @@ def test_the_task_follows_from_the_estimator_and_the_target() -> None:
     assert (labels.task, labels.pos_label, labels.positive) == ("multilabel", None, 0)
     numbers = of(LinearRegression(), [1, 2])
     assert (numbers.task, numbers.test.dtype, len(numbers.classes)) == ("regression", float, 0)
-    # A class that only the test rows have is a class.
-    assert EvaluationTarget.of(GaussianNB(), [0, 1], [1, 2], None).classes.tolist() == [0, 1, 2]
     with pytest.raises(DataError, match="'a'"):
         of(GaussianNB(), ["a", "a"])
     with pytest.raises(DataError, match="several targets"):
@@ -148,7 +145,6 @@ def test_a_committee_leaves_each_row_out_once_and_classes_and_labels_in_proporti
     several = np.array([[0, 0], [0, 1]] * 8)
     assert [several[part, 1].sum() for part in left_out(4, several, 16)] == [2] * 4
     one, other = (left_out(3, None, 12, seed=seed) for seed in (0, 1))
-    assert [len(part) for part in one] == [4] * 3
     assert any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -159,17 +155,10 @@ def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too
         assert not set(groups[out]) & set(groups[kept])
         assert set(groups[kept] % 2) == {0, 1}
     assert [len(out) for out in left_out(12, groups % 2, 36, groups, seed=1)] == [3] * 12
-    # Two groups of the one class and one of the other to each part.
-    twelve, kinds = np.repeat(np.arange(12), 3), np.tile(np.repeat([0, 0, 1], 3), 4)
-    assert [kinds[out].sum() for out in left_out(4, kinds, 36, twelve)] == [3] * 4
     # Each part has a large group and a small one of either class, and not all of one class.
     sizes, either = [5, 3, 4, 2], np.repeat([0, 0, 1, 1], [5, 3, 4, 2])
     for out in left_out(2, either, 14, np.repeat(np.arange(4), sizes)):
         assert set(either[out]) == {0, 1}
-    # As many groups as members are enough.
-    few = np.repeat([0, 1, 2], 4)
-    parts = left_out(3, None, 12, few)
-    assert sorted(few[out].tolist() for out in parts) == [[0] * 4, [1] * 4, [2] * 4]
 
 
 def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism: Any = None) -> Any:
@@ -200,27 +189,6 @@ def test_random_subsets_and_optimism_are_doubts_unless_all_features_are_the_resu
         assert codes(3, 0.1, 0.1, cost / 100, optimism) == ["SWM203"]
 
 
-def test_what_the_search_promised_is_stated_with_its_curse_and_a_doubt_where_there_is_one() -> None:
-    scoring = resolve_scoring("accuracy", None, np.array([0, 1]), "binary")
-
-    def said(n_chosen: int, n_columns: int, tested: bool, confirmed: bool = True) -> str:
-        fresh = SimpleNamespace(cost=0.3, searched_cost=0.25, n_train=6, n_test=4)
-        space = SimpleNamespace(n_allowed=4, n_columns=n_columns)
-        confirmation = fresh if confirmed else None
-        result: Any = SimpleNamespace(
-            cost=0.25, features=["x"] * n_chosen, space=space, confirmation=confirmation
-        )
-        return searched(result, scoring, tested)
-
-    assert "all features: 0.75" in said(4, 10, True)
-    assert "this subset: 0.75" in said(3, 10, True)
-    assert "0.700 on fresh folds" in said(3, 10, True)
-    assert "+0.050)" in said(3, 10, True)
-    # More columns than rows, or no other rows.
-    doubts = [said(3, 10, True), said(3, 11, True), said(3, 10, False), said(3, 11, True, False)]
-    assert ["so they may" in each for each in doubts] == [False, True, True, False]
-
-
 # ---------------------------------------------------------------- judged from training to verdict
 
 Pair = tuple[pd.DataFrame, Any]
@@ -249,14 +217,14 @@ CHOSEN = [["x0", "x1", "x2"], ["x1", "x2", "x3"], ["x0", "x2", "x3"]]
 KNN = KNeighborsClassifier(5)
 
 
-@pytest.mark.parametrize("metric", ["accuracy", "roc_auc", "log_loss"])
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
 def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
     metric: str,
 ) -> None:
     guesses = {}
     for effect in (1.2, 0.0):
-        train, test = planted(300, 0, effect=effect), planted(400, 1, effect=effect)
-        options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 100}
+        train, test = planted(150, 0, effect=effect), planted(200, 1, effect=effect)
+        options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 40}
         judged = judge(GaussianNB(), train, test, CHOSEN, **options)
         dummy = DummyClassifier(strategy="prior").fit(*train)
         scorer = get_scorer({"log_loss": "neg_log_loss"}.get(metric, metric))
@@ -379,25 +347,12 @@ def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
     assert (judged.vote, judged.pos_label) == ("any", "sick")
 
 
-def test_groups_widen_what_copies_of_rows_pretend_to_know(small: Any) -> None:
-    train, (X, y) = small
-    copies = np.repeat(np.arange(40), 10)
-    test = X.iloc[copies].reset_index(drop=True), y.iloc[copies].reset_index(drop=True)
-    as_rows = judge(KNN, train, test, CHOSEN, metrics=["accuracy"], n_random=1)
-    as_groups = judge(
-        KNN, train, test, CHOSEN, metrics=["accuracy"], n_random=1, test_groups=copies
-    )
-    width = [(j.table["high"] - j.table["low"]).iloc[0] for j in (as_rows, as_groups)]
-    assert width[1] > 2 * width[0]
-    assert as_groups.n_groups == 40
-    assert "On 400 unseen rows of 40 groups the ensemble of 3 subsets" in as_groups.sentence()
-
-
 def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
     train, test = small
     groups = np.zeros(len(test[0]))
     judged = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9, test_groups=groups)
     assert judged.table[["low", "high"]].isna().all(axis=None)
+    assert "On 171 unseen rows of 1 group the ensemble of 3 subsets" in judged.sentence()
     text = json.dumps(judgement_record(judged), allow_nan=False)
     told = json.loads(text)
     assert "which has no interval" in told["verdict"]
