@@ -12,7 +12,6 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import MLkNN, SubsetSelector
@@ -81,10 +80,6 @@ def multilabel() -> tuple[pd.DataFrame, Any, Any]:
     return pd.DataFrame(X).add_prefix("x"), y, MLkNN()
 
 
-def numbers() -> tuple[pd.DataFrame, Any, Any]:
-    return TABLE, TABLE["x7"] * 3 + TABLE["x31"] + 0.1, KNeighborsRegressor()
-
-
 def gaps() -> tuple[pd.DataFrame, Any, Any]:
     holes = TABLE.mask(np.random.default_rng(1).random(TABLE.shape) < 0.2)
     return holes, CLASSES, DecisionTreeClassifier(max_depth=3)
@@ -99,7 +94,7 @@ def sparse() -> tuple[pd.DataFrame, Any, Any]:
     return TABLE.where(TABLE > 0, 0.0).astype("Sparse[float64]"), CLASSES, GaussianNB()
 
 
-@pytest.mark.parametrize("build", [multilabel, numbers, gaps, categories, sparse])
+@pytest.mark.parametrize("build", [multilabel, gaps, categories, sparse])
 def test_every_kind_of_table_is_ranked(build: Any) -> None:
     space, table = ranked(*build())
     assert set(table.origin) == {"mutual-information ranking", "extra-trees ranking"}
@@ -181,13 +176,6 @@ def test_the_best_prefixes_on_the_folds_of_the_search_are_confirmed(short: Subse
     taken = {mask.tobytes() for mask in confirmed.masks[confirmed.origin != "search"]}
     is_taken = np.array([mask.tobytes() in taken for mask in table.masks])
     assert table.costs[is_taken].max() <= table.costs[~is_taken].min()
-
-
-def test_workers_do_not_change_what_is_confirmed(short: SubsetSelector) -> None:
-    one, two = short.confirmation_.candidates, fitted(n_jobs=2).confirmation_.candidates
-    assert np.array_equal(one.masks, two.masks)
-    assert np.array_equal(one.fresh, two.fresh)
-    assert one.origin.tolist() == two.origin.tolist()
 
 
 def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:
