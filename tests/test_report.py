@@ -110,13 +110,6 @@ BLIND = replace(
 )
 CASES = {
     "plain": PLAIN,
-    "no epoch": replace(
-        PLAIN,
-        history=pd.DataFrame(),
-        evaluations=pd.DataFrame(),
-        figures=pd.DataFrame(),
-        importances=pd.Series({"column 0": 0.0}),
-    ),
     "no intervals, all fixed": replace(BLIND, history=history(5)[["epoch", "best_cost"]]),
     "one feature": report(["only"], n_chosen=1),
     "infinite costs, one subset": replace(
@@ -265,28 +258,19 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     masks = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], dtype=bool)
     table = Candidates.build(masks, np.full(3, 0.2), fresh=np.array([[0.2], [0.3], [INF]]) + WAVE)
     table = replace(table, origin=np.array(["search", "extra-trees ranking", "search"]))
-    space = SearchSpace.build(["a", "b", "c", "d"], forbidden=["d"])
+    # A group counts as its columns.
+    space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]}, forbidden=["d"])
     scores = confirmed_scores(confirmed(table, space), scoring)
     assert scores is not None
     # A subset that failed on a fold has no score.
     assert scores["kind"].tolist() == ["chosen", "ranking", "all"]
-    assert scores["size"].tolist() == [2, 1, 3]
+    assert scores["size"].tolist() == [3, 2, 4]
     start = 1.0 if sign < 0 else 0.0
     assert scores["score"].tolist() == pytest.approx([start + sign * c for c in (0.2, 0.3, 0.4)])
     assert (scores["low"] < scores["score"]).all()
     assert (scores["score"] < scores["high"]).all()
     unconfirmed: Any = SimpleNamespace(confirmation=None)
     assert confirmed_scores(unconfirmed, scoring) is None
-
-
-def test_a_group_counts_as_its_columns_in_the_picture_of_confirmed_scores() -> None:
-    scoring = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
-    space = SearchSpace.build(["a", "b", "c"], groups={"pair": ["a", "b"]})
-    pair = np.array([[name == "pair" for name in space.names]])
-    table = Candidates.build(pair, np.full(1, 0.2), fresh=0.2 + WAVE[None, :])
-    scores = confirmed_scores(confirmed(table, space), scoring)
-    assert scores is not None
-    assert scores["size"].tolist() == [2, 3]
 
 
 @pytest.mark.parametrize(

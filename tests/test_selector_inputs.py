@@ -21,10 +21,9 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.metrics import accuracy_score, make_scorer, silhouette_score
 from sklearn.model_selection import (
-    GridSearchCV,
     GroupKFold,
     KFold,
     cross_val_score,
@@ -41,7 +40,6 @@ import swarm.selector.inputs
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.models import describe
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, TREES, WINE
 
@@ -77,10 +75,8 @@ def polars_table(**more: Any) -> Any:
 
 # What is passed to `fit`, the model, and the same table by hand if a model does not take it as is.
 KINDS: dict[str, tuple[Any, Any, Any]] = {
-    "numbers": (TABLE, BINNED, None),
     "text categories": (mixed(["x", None, "z"] * 30, "category"), BOOSTED, None),
     "categories in bins": (mixed(list("xyz") * 30, "category"), BINNED, None),
-    "Int64": (mixed([7, None, 2] * 30, "Int64"), BOOSTED, None),
     "numbers of Arrow": (
         mixed([7, None, 2] * 30, "uint8[pyarrow]"),
         BOOSTED,
@@ -94,11 +90,7 @@ KINDS: dict[str, tuple[Any, Any, Any]] = {
         mixed(pd.cut(pd.Series(ROWS[:, 0], index=TABLE.index), 3).cat.rename_categories(str)),
     ),
     "sparse columns": (mixed(pd.arrays.SparseArray([0, 0, 1] * 30)), BOOSTED, None),
-    "numbered columns": (TABLE.set_axis([2, 0, 1], axis=1), BOOSTED, None),
-    "array": (ROWS, LogisticRegression(), None),
-    "whole array": ((ROWS * 9).astype(np.int8), BINNED, None),
     "array with gaps": (np.where(ROWS > 1, np.nan, ROWS), BOOSTED, None),
-    "csr": (sparse.csr_matrix(ROWS), LogisticRegression(), None),
     "csc": (sparse.csc_array(ROWS), BOOSTED, None),
     "polars": (polars_table, BINNED, None),
     "polars objects": (
@@ -138,7 +130,7 @@ def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kin
         assert (
             chosen.equals(table)
             if hasattr(chosen, "equals")
-            else (np.array_equal(chosen, table, equal_nan=chosen.dtype == float))
+            else np.array_equal(chosen, table, equal_nan=True)
         )
 
 
@@ -217,15 +209,6 @@ def _twice(X: Any) -> Any:
     return X * 2.0
 
 
-@pytest.mark.parametrize("module", ["pandas", "polars", "pyarrow"])
-def test_a_table_of_one_column_is_a_target(module: str) -> None:
-    kind = {"pyarrow": "table"}.get(module, "DataFrame")
-    X, y = WINE
-    table = getattr(pytest.importorskip(module), kind)({"cultivar": y.to_numpy()})
-    same = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
-    assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, table).subset_ == same.subset_
-
-
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
 def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
@@ -240,6 +223,15 @@ def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(swarm.selector.inputs.os, "sysconf", lambda _: 1)
     with pytest.raises(DataError, match="dense"):
         selector.fit(thin, y)
+
+
+def test_a_table_of_one_column_is_a_target() -> None:
+    X, y = WINE
+    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
+    same = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
+    for table in (pd.DataFrame, pl.DataFrame, pa.table):
+        target = table({"cultivar": y.to_numpy()})
+        assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, target).subset_ == same.subset_
 
 
 def test_columns_that_are_numbered_are_called_x0_and_so_on() -> None:
@@ -279,15 +271,6 @@ class TestRouting:
         expected = self.plain(weight, groups)
         assert pipe[0].subset_ == expected.subset_
         assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
-        grid = GridSearchCV(
-            pipe,
-            {"subsetselector__size": [(None, 9)], "subsetselector__budget": [{"distinct": 20}]},
-            cv=GroupKFold(2),
-            scoring=make_scorer(accuracy_score).set_score_request(sample_weight=False),
-            error_score="raise",
-        )
-        grid.fit(*WINE, sample_weight=weight, groups=groups)
-        assert grid.best_score_ > 0.7
 
     @pytest.mark.usefixtures("routing")
     def test_what_was_not_requested_is_refused(self) -> None:
@@ -300,12 +283,11 @@ class TestRouting:
             SubsetSelector(model, scoring=scorer, **BRIEF).fit(*WINE, sample_weight=weight)
 
 
-@pytest.mark.parametrize("model", [make_pipeline(StandardScaler(), GaussianNB()), TREES])
-def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table(model: Any) -> None:
+def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table() -> None:
     X, y = WINE[0].to_numpy(), WINE[1]
     options = {**BRIEF, "scoring": "neg_log_loss"}
-    table = SubsetSelector(model, **options).fit(pd.DataFrame(X).add_prefix("x"), y)
-    array = SubsetSelector(model, **options).fit(X, y)
+    table = SubsetSelector(TREES, **options).fit(pd.DataFrame(X).add_prefix("x"), y)
+    array = SubsetSelector(TREES, **options).fit(X, y)
     assert array.get_support().tolist() == table.get_support().tolist()
     pd.testing.assert_frame_equal(array.history_, table.history_, check_exact=True)
 
@@ -362,28 +344,12 @@ class TestCategories:
             Catless(["kind", "sort"]),
             Enabling(enable_categorical=True),
             Tagged(),
-            HistGradientBoostingClassifier(max_iter=2, categorical_features=[3, 4]),
-            HistGradientBoostingClassifier(max_iter=2),
         ],
     )
     def test_models_that_take_them_are_given_them(self, mixed: Any, model: Any) -> None:
         selector = SubsetSelector(model, strategy="sfs", cv=3, importance="none").fit(*mixed)
         assert np.isfinite(selector.results_["cost"].dropna()).all()
         assert len(selector.results_) == 15
-
-    @pytest.mark.parametrize("kind", ["timestamp", "tuple"])
-    def test_categories_may_be_anything(self, kind: str) -> None:
-        X, y = WINE[0].iloc[:, :2], WINE[1]
-        bins = pd.cut(WINE[0]["flavanoids"], 4)
-        days = list(pd.date_range("2024", periods=4))
-        odd = {"timestamp": days, "tuple": [("a", code) for code in range(4)]}[kind]
-        options: dict[str, Any] = {"strategy": "sfs", "cv": 3, "importance": "none"}
-        found, plain = (
-            SubsetSelector(TREES, **options).fit(X.assign(bin=bins.cat.rename_categories(names)), y)
-            for names in (odd, ["0 bin", "1 bin", "2 bin", "3 bin"])
-        )
-        assert found.results_["cost"].tolist() == plain.results_["cost"].tolist()
-        assert "bin" in found.subset_
 
     def test_others_are_refused(self, mixed: Any) -> None:
         with pytest.raises(DataError, match="'kind'"):
@@ -422,65 +388,48 @@ def test_a_model_that_does_not_fit_the_data_is_refused_before_it_is_trained(
 SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
 
 
-@pytest.fixture(scope="module")
-def blobs() -> Any:
-    return make_blobs(90, n_features=5, centers=3, random_state=0)[0]
-
-
 def silhouette(model: Any, X: Any) -> float:
     return float(silhouette_score(X, model.predict(X)))
 
 
-class TestWithoutATarget:
-    @pytest.mark.parametrize(("scoring", "strategy"), [(None, "sfs"), (silhouette, "sbs")])
-    def test_it_chooses_what_scikit_learn_chooses(
-        self, blobs: Any, scoring: Any, strategy: str
-    ) -> None:
-        model = KMeans(3, n_init=2, random_state=0)
-        expected = SequentialFeatureSelector(
-            model,
-            n_features_to_select=2,
-            scoring=scoring,
-            cv=KFold(3),
-            direction="forward" if strategy == "sfs" else "backward",
-        ).fit(blobs)
-        options: dict[str, Any] = {"strategy": strategy, "size": 2, "cv": KFold(3)}
-        selector = SubsetSelector(model, scoring=scoring, **options).fit(blobs)
-        assert np.array_equal(selector.get_support(), expected.get_support())
-        assert selector.importances_.isna().all()
+@pytest.mark.parametrize("scoring", [None, silhouette])
+def test_without_a_target_it_chooses_what_scikit_learn_chooses(scoring: Any) -> None:
+    blobs = make_blobs(90, n_features=5, centers=3, random_state=0)[0]
+    model = KMeans(3, n_init=1, random_state=0)
+    expected = SequentialFeatureSelector(
+        model, n_features_to_select=2, scoring=scoring, cv=KFold(3)
+    ).fit(blobs)
+    selector = SubsetSelector(model, scoring=scoring, cv=KFold(3), **SFS).fit(blobs)
+    assert np.array_equal(selector.get_support(), expected.get_support())
+    assert selector.importances_.isna().all()
 
 
-class TestSeveralOutputs:
-    @pytest.mark.parametrize("model", [LinearRegression(), MultiOutputRegressor(Ridge())])
-    def test_of_numbers(self, model: Any) -> None:
-        rng = np.random.default_rng(0)
-        X = rng.normal(size=(80, 6))
-        Y = X[:, [1, 4]] * 3 + rng.normal(size=(80, 2))
-        expected = SequentialFeatureSelector(model, n_features_to_select=2, cv=KFold(4)).fit(X, Y)
-        selector = SubsetSelector(model, cv=KFold(4), **SFS).fit(X, pd.DataFrame(Y))
-        assert np.array_equal(selector.get_support(), expected.get_support())
-        scores = cross_val_score(model, selector.transform(X), Y, cv=KFold(4))
-        assert selector.cost_ == pytest.approx(1 - scores.mean())
-        assert SubsetSelector(model, budget=2).fit(X, Y).cost_ < 0.5
+def test_several_outputs_of_numbers_are_those_of_scikit_learn() -> None:
+    model = MultiOutputRegressor(Ridge())
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 6))
+    Y = X[:, [1, 4]] * 3 + rng.normal(size=(80, 2))
+    expected = SequentialFeatureSelector(model, n_features_to_select=2, cv=KFold(4)).fit(X, Y)
+    selector = SubsetSelector(model, cv=KFold(4), **SFS).fit(X, pd.DataFrame(Y))
+    assert np.array_equal(selector.get_support(), expected.get_support())
+    scores = cross_val_score(model, selector.transform(X), Y, cv=KFold(4))
+    assert selector.cost_ == pytest.approx(1 - scores.mean())
+    assert SubsetSelector(model, budget=2).fit(X, Y).cost_ < 0.5
 
-    @pytest.mark.parametrize(
-        "model", [DecisionTreeClassifier(max_depth=3, random_state=0), KNeighborsClassifier()]
-    )
-    def test_of_classes(self, model: Any) -> None:
-        X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)
-        Y = np.column_stack([y, (y + 1) % 3])
-        selector = SubsetSelector(model, cv=KFold(3), **SFS).fit(X, Y)
-        costs = []
-        for train, test in KFold(3).split(X):
-            chosen = X[:, selector.get_support()]
-            found = model.fit(chosen[train], Y[train]).predict(chosen[test])
-            costs.append(1 - (found == Y[test]).all(axis=1).mean())
-        assert selector.cost_ == pytest.approx(np.mean(costs))
-        # Archives contain this path, in the fingerprints of such problems.
-        scorer = describe(selector._evaluated.scoring.scorer)
-        assert scorer == "swarm.selector.defaults.subset_accuracy"
-        text = np.array(["a", "b", "c"])[Y]
-        assert SubsetSelector(model, cv=KFold(3), **SFS).fit(X, text).cost_ == selector.cost_
+
+def test_several_outputs_of_classes_are_right_if_all_of_a_row_are() -> None:
+    model = DecisionTreeClassifier(max_depth=3, random_state=0)
+    X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)
+    Y = np.column_stack([y, (y + 1) % 3])
+    selector = SubsetSelector(model, cv=KFold(3), **SFS).fit(X, Y)
+    costs = []
+    for train, test in KFold(3).split(X):
+        chosen = X[:, selector.get_support()]
+        found = model.fit(chosen[train], Y[train]).predict(chosen[test])
+        costs.append(1 - (found == Y[test]).all(axis=1).mean())
+    assert selector.cost_ == pytest.approx(np.mean(costs))
+    text = np.array(["a", "b", "c"])[Y]
+    assert SubsetSelector(model, cv=KFold(3), **SFS).fit(X, text).cost_ == selector.cost_
 
 
 def test_an_estimator_without_get_params_is_copied() -> None:
@@ -516,8 +465,8 @@ class Plain:
 
 def test_a_number_of_folds_divides_no_group() -> None:
     rng = np.random.default_rng(0)
-    groups = np.repeat(np.arange(60), 5)
-    rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(300, 4))
+    groups = np.repeat(np.arange(60), 3)
+    rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(180, 4))
     noise = rng.integers(0, 2, 60)[groups]
     few = {**BRIEF, "cv": 5}
     nearest = SubsetSelector(KNeighborsClassifier(1), confirm={"repeats": 1}, **few)

@@ -92,9 +92,8 @@ def test_repick_changes_the_answer_and_trains_nothing(monkeypatch: pytest.Monkey
         selector.repick("cheapest")
 
 
-@pytest.mark.parametrize("strategy", ["sfs", "sbfs"])
-def test_picks_stay_within_the_sizes_that_were_asked_for(strategy: str) -> None:
-    options = {"strategy": strategy, "cv": FOLDS, "fixed": ["ash"]}
+def test_picks_stay_within_the_sizes_that_were_asked_for() -> None:
+    options = {"strategy": "sbfs", "cv": FOLDS, "fixed": ["ash"]}
     selector = SubsetSelector(GaussianNB(), size=(3, 6), **options).fit(*WINE)
     assert selector.pareto_["size"].between(3, 6).all()
     for rule in ("best", "parsimonious", "knee"):
@@ -156,8 +155,8 @@ def test_features_may_be_named_by_positions() -> None:
 
 
 class TestMetricTable:
-    @pytest.mark.parametrize("confidence", [0.5, 0.99])
-    def test_it_has_the_best_of_each_size_with_any_interval(self, confidence: float) -> None:
+    def test_it_has_the_best_of_each_size_with_any_interval(self) -> None:
+        confidence = 0.5
         selector = SubsetSelector(KNN, strategy="sbs", size=2, cv=StratifiedKFold(4)).fit(*IRIS)
         table, results = selector.metric_table(confidence), selector.results_
         assert table.index.tolist() == [2, 3, 4]
@@ -198,23 +197,21 @@ def linear(
 class TestStopping:
     @pytest.mark.parametrize(
         ("strategy", "tol"),
-        [("sfs", 1e-4), ("sfs", 0.01), ("sfs", 0.3), ("sbs", -0.3), ("sbs", -0.02), ("sbs", -1e-4)],
+        [("sfs", 0.01), ("sfs", 0.3), ("sbs", -0.3), ("sbs", -1e-4)],
     )
     def test_it_stops_where_scikit_learn_does(self, strategy: str, tol: float) -> None:
         direction = "forward" if strategy == "sfs" else "backward"
-        for seed in range(2):
-            data = made(seed, n_features=8)
-            expected = SequentialFeatureSelector(
-                LinearRegression(), tol=tol, cv=KFold(3), direction=direction
-            ).fit(*data)
-            found = linear(strategy, data, tol=tol)
-            assert np.array_equal(found.get_support(), expected.get_support())
+        data = made(n_features=8)
+        expected = SequentialFeatureSelector(
+            LinearRegression(), tol=tol, cv=KFold(3), direction=direction
+        ).fit(*data)
+        assert np.array_equal(linear(strategy, data, tol=tol).get_support(), expected.get_support())
 
     def test_backward_the_first_removal_has_to_pay_as_well(self) -> None:
         # Here scikit-learn removes a feature.
         assert linear("sbs", tol=0.5).get_support().all()
 
-    @pytest.mark.parametrize("strategy", ["sfs", "sbs", "sffs", "sbfs"])
+    @pytest.mark.parametrize("strategy", ["sfs", "sbfs"])
     def test_auto_is_half_of_the_features_without_tol(self, strategy: str) -> None:
         assert linear(strategy).get_support().sum() == 6
         assert linear(strategy, bounds=(None, 4)).get_support().sum() == 4
