@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import swarm.ensemble
 from swarm import SubsetSelector
-from swarm.ensemble import SubsetEnsemble, one_thread, plain_target
+from swarm.ensemble import SubsetEnsemble, one_thread
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
 from swarm.problem.model_inputs import with_plain_categories
@@ -260,14 +260,6 @@ def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
     assert one_thread(Named(cat_features=LGBMClassifier)).cat_features is LGBMClassifier
 
 
-def test_a_target_of_one_column_is_one_target(numbers: Any) -> None:
-    _, y = numbers
-    assert plain_target(y.to_frame()).tolist() == plain_target(y).tolist() == y.tolist()
-    assert plain_target([[1, 0, 1]]).shape == (1, 3)
-    assert plain_target(y.astype(object)).dtype == bool
-    assert plain_target(np.array([[1.5, 2.5]])).tolist() == [[1.5, 2.5]]
-
-
 def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     X, _ = numbers
     y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0}).astype(int)
@@ -347,14 +339,14 @@ def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     np.testing.assert_allclose(served(X).to_numpy(), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["interval", "timestamp", "date", "period"])
+@pytest.mark.parametrize("kind", ["interval", "timestamp", "period"])
 def test_categories_that_json_lacks_are_served_as_they_were_trained(
     kind: str, tmp_path: Path
 ) -> None:
     X, y = odd_table()
     bins = pd.cut(X.iloc[:, 2], 4)
     days = pd.date_range("2024", periods=4)
-    names = {"timestamp": days, "date": days.date, "period": days.to_period("D")}
+    names = {"timestamp": days, "period": days.to_period("D")}
     bins = bins if kind == "interval" else bins.cat.rename_categories(list(names[kind]))
     X = pd.DataFrame({"a": X.iloc[:, 0], "bin": bins})
     trained = with_plain_categories(X)

@@ -153,14 +153,6 @@ def test_a_long_table_is_sampled_and_the_sample_does_not_change(
         assert np.array_equal(getattr(sampled, name), getattr(again, name))
 
 
-def test_hints_are_computed_as_far_as_they_are_asked_for() -> None:
-    table = mixed().drop(columns="constant")
-    space = SearchSpace.build(list(table.columns), groups={"ab": ["a", "b"]})
-    for needs in ((), ("relevance", "redundancy"), ("distance", "clusters")):
-        hints = prepare_hints(table, space, table["yes"], needs=needs)
-        assert {name for name, value in vars(hints).items() if value is not None} == set(needs)
-
-
 def test_what_cannot_be_computed_is_refused() -> None:
     table = mixed()
     space, yes = SearchSpace.build(list(table)), table["yes"]
