@@ -115,13 +115,10 @@ def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_
 def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_said() -> None:
     missed = confirmation([around(0.3)], [4], around(0.1), goal="size")
     assert (missed.chosen, missed.missed, missed.as_dict()["missed"]) == (0, True, True)
-    told = "none of 1 subsets is within 0.25 standard errors of the cost of all features"
-    assert told in missed.sentence()
     same = around(0.3), around(0.1)
     for goal, costs in (("size", [same[1]]), ("balanced", [same[0]]), ("score", [same[0]])):
         reached = confirmation(costs, [4], same[1], goal=goal)
         assert not reached.missed
-        assert "none of" not in reached.sentence()
     # Without a cost of all features there is nothing to be as good as.
     assert not confirmation([around(0.3)], [4], [np.inf] * 10, goal="size").missed
 
@@ -201,7 +198,6 @@ def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
         ({"cv": KFold(3)}, "needs folds that can be drawn again"),
         ({"confirm": {"bets": 3}}, "unknown option 'bets' of confirm"),
         ({"confirm": {"goal": "scores"}}, "unknown goal 'scores'"),
-        ({"confirm": 20}, "must be True, False or a mapping"),
         ({"pick": "knee"}, "both select a subset"),
     ],
 )

@@ -72,7 +72,7 @@ def drawn(seed: int, n: int, values: int, n_labels: int = 4) -> tuple[Rows, Rows
 
 
 @pytest.mark.parametrize("values", [2, 10_000])
-@pytest.mark.parametrize(("k", "s"), [(1, 1), (10, 2), (4, Fraction(1, 2))])
+@pytest.mark.parametrize(("k", "s"), [(1, 1), (4, Fraction(1, 2))])
 def test_predictions_are_those_of_the_paper_ties_included(values: int, k: int, s: Any) -> None:
     X, Y = drawn(values, 40, values)
     slow = Slow(X, Y, k, Fraction(s))

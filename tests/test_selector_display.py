@@ -137,8 +137,8 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     tmp_path: Path,
 ) -> None:
     rng = np.random.default_rng(0)
-    features, target = rng.normal(size=(1100, 100)), rng.integers(0, 2, 1100)
-    rows, new = slice(0, 100), slice(100, 1100)
+    features, target = rng.normal(size=(600, 100)), rng.integers(0, 2, 600)
+    rows, new = slice(0, 100), slice(100, 600)
     selector = SubsetSelector(GaussianNB(), budget=15, confirm=True)
     selector.fit(features[rows], target[rows])
     assert selector.confirmation_.verdict == "better"
@@ -148,7 +148,7 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     unseen, fresh = head.evidence
     assert (unseen.outcome, fresh.outcome) == ("no clear difference", "better")
     assert head.verdict == "no clear difference"
-    assert unseen.rows == "1,000 unseen rows"
+    assert unseen.rows == "500 unseen rows"
     assert fresh.chosen - unseen.chosen > 0.1
     assert head.title.startswith("Any model guesses")
     page = selector.report(
@@ -220,7 +220,6 @@ def test_a_scorer_that_may_read_the_rows_is_named_where_another_metric_judges() 
     ("rows", "test", "words"),
     [
         (ROWS, X[TEST], "test must be a pair"),
-        (ROWS, (X[TEST], None), "test must be a pair"),
         (ROWS, (X[TEST], Y[TEST][:5]), "60 rows .* 5 of the target"),
         (ROWS, (X[::-1], Y[::-1]), "118 of 178 test rows are rows of the fit"),
         (ROWS, (X[TEST].drop(columns="ash"), Y[TEST]), "no column 'ash'"),

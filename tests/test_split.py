@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +10,6 @@ from hypothesis import strategies as st
 
 from swarm.errors import DataError
 from swarm.problem.target import task_of
-from tasks.sources import fetch
 from tasks.split import split
 from tasks.table import Table
 
@@ -67,21 +63,6 @@ def test_each_kind_takes_the_rows_that_it_promises() -> None:
         assert len(tests) > 1, kind
 
 
-@pytest.mark.parametrize(("name", "size"), [("musk_v2", 0.3), ("musk_v2", 0.2), ("lsvt", 0.3)])
-def test_no_molecule_or_subject_is_on_both_sides(
-    name: str, size: float, shared_data: Callable[[str], Path]
-) -> None:
-    made = fetch("file", path=str(shared_data(name)), target="target", group="group")
-    assert made.groups is not None
-    share = made.target.value_counts(normalize=True)
-    for seed in range(3):
-        rows = split(made, "group", test_size=size, seed=seed)
-        assert not rows.findings
-        assert not set(made.groups[rows.train]) & set(made.groups[rows.test])
-        assert len(rows.test) / len(made.target) == pytest.approx(size, abs=0.1)
-        assert made.target[rows.test].value_counts(normalize=True).sub(share).abs().max() < 0.1
-
-
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     made = table(np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10))
     for kind in ("random", "stratified"):
@@ -130,13 +111,11 @@ def test_a_split_that_cannot_be_made_is_refused(
     ("target", "task"),
     [
         ([0, 1, 1], "binary"),
-        ([True, False], "binary"),
         (["a", "b", "c"], "multiclass"),
         ([1.0, 2.0, 3.0], "multiclass"),
         ([0.5, 2.0], "regression"),
         (list(range(21)), "regression"),
         (list(range(20)), "multiclass"),
-        (list(range(21)) * 5, "multiclass"),
         ([str(i) for i in range(40)], "multiclass"),
     ],
 )

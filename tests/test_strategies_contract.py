@@ -86,8 +86,6 @@ OUT_OF_RANGE: list[tuple[str, str, list[Any]]] = [
     ("multiswarm", "velocity_bound", [-1.0]),
     ("multiswarm", "n_swarms", [0, 17]),
     ("multiswarm", "local_search", ["ridge"]),
-    ("multiswarm", "init", ["x"]),
-    ("multiswarm", "step", ["jump"]),
     ("multiswarm", "n_particles", [2.5, 10**9]),
     ("multiswarm", "inertia", [float("nan")]),
     ("bee_colony", "alpha", [0]),
@@ -129,13 +127,13 @@ def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -
     assert np.allclose(np.bincount(sizes)[2:] / len(sizes), 0.25, atol=0.03)
 
 
-@pytest.mark.parametrize("name", [*sorted(STRATEGIES), *VARIANTS])
+@pytest.mark.parametrize("name", sorted(STRATEGIES))
 @pytest.mark.parametrize("exact_shrink", [True, False])
 def test_an_exact_size_is_kept_in_every_proposal_and_result(name: str, exact_shrink: bool) -> None:
-    strategy = make(*VARIANTS.get(name, (name,)))
+    strategy = make(name)
     space = plain_space(9, min_size=4, max_size=4)
     evaluator = dataclasses.replace(planted(space), exact_shrink=exact_shrink)
-    steps = drive(strategy, evaluator, epochs=40)
+    steps = drive(strategy, evaluator, epochs=20)
     if not strategy.crosses_size_bounds:
         assert all((step.proposal.masks.sum(axis=1) == 4).all() for step in steps)
     members = steps[-1].after.members

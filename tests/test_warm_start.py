@@ -54,15 +54,6 @@ def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: P
     assert not found[0].results_.equals(fitted(None).results_)
 
 
-def test_a_search_behind_a_prefilter_starts_from_them_too() -> None:
-    selector = SubsetSelector(
-        GaussianNB(), strategy="bpso", warm=[list(X.columns)], prefilter={"least": 5}, budget=1
-    ).fit(X, y)
-    assert selector.prefilter_ is not None
-    kept = selector.result_.space.subset(selector.prefilter_.kept)
-    assert set(selector.results_["features"].iloc[0]) == set(kept)
-
-
 class Store:
     """A tracking store with a single run."""
 
