@@ -1,7 +1,4 @@
-"""Claims on the three searches that are guided by information, at the edges of their rules.
-
-Their usual figures decide the recorded searches (tests/golden).
-"""
+"""Claims on the three searches that are guided by information, figure by figure."""
 
 from __future__ import annotations
 
@@ -37,6 +34,12 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 
 class TestMerit:
+    def test_the_figures_of_equation_3(self) -> None:
+        assert FOUR.values(mask(0, 0, 0, 0)).tolist() == [[0.75, 0.25, 0.625, 0.125]]
+        assert FOUR.values(mask(1, 0, 0, 0)).tolist() == [[0.75, 0.25, -0.875, 0.0]]
+        # A unit that is in is not redundant with itself.
+        assert FOUR.values(mask(1, 0, 1, 0)).tolist() == [[-0.75, 0.125, -0.875, 0.0]]
+
     def test_merits_do_not_depend_on_the_order_of_a_sum(self) -> None:
         merit = Merit.of(hints_for(plain_space(50)), "test")
         masks = rng().random((20, 50)) < 0.5
@@ -50,6 +53,13 @@ class TestMerit:
 
 
 class TestBees:
+    def test_the_figures_of_loyalty_and_recruitment(self) -> None:
+        costs = np.array([0.2, 0.4, 0.6, 0.3])
+        assert loyalty(costs) == pytest.approx([1.0, 0.5, 0.0, 0.75])
+        share = recruitment(costs, np.array([True, False, False, True]))
+        assert share == pytest.approx([0.8 / 1.5, 0, 0, 0.7 / 1.5])
+        assert loyalty(np.full(3, 0.5)).tolist() == [1, 1, 1]
+
     def test_costs_without_bounds_are_taken_from_the_worst_bee_upwards(self) -> None:
         costs = np.array([-3.0, -1.0, 1.0, 2.0])
         assert loyalty(costs) == pytest.approx([1.0, 0.6, 0.2, 0.0])

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
 from swarm.problem.space import SearchSpace
+from swarm.strategies.multiswarm import split_evenly
 from swarm.strategies.operators.initialise import ranked_prefixes
 from swarm.strategies.operators.local_search import lowest, search_locally, total_squared
 from swarm.strategies.operators.memory import Memory, improves, remember
+from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 from swarm.testing.planted import plain_space, spaces
 from tests.fakes import calm
 
@@ -23,6 +25,33 @@ shapes = st.tuples(st.integers(1, 8), st.integers(1, 12))
 
 def _masks(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
     return rng.random(shape) < rng.random()
+
+
+# velocities
+
+
+class _Ones(np.random.Generator):
+    """A generator whose numbers are all 1, the supremum of uniform ones."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.PCG64(0))
+
+    def random(self, size: object = None, *_: object) -> np.ndarray:  # type: ignore[override]
+        return np.ones(size)  # type: ignore[call-overload, no-any-return]
+
+
+def test_velocities_follow_the_formula_and_approach_the_reach() -> None:
+    on, off = np.array([[True]]), np.array([[False]])
+    r1, r2 = np.random.default_rng(3).random(2)
+    weights, before = VelocityWeights(inertia=0.5, c1=0.7, c2=0.3), np.array([[0.4]])
+    moved = update_velocity(before, off, on, on, weights, np.random.default_rng(3))
+    assert moved.item() == pytest.approx(0.5 * 0.4 + 0.7 * r1 + 0.3 * r2)
+    velocity, weights = np.zeros((1, 1)), VelocityWeights(0.5, 0.5, 0.5)
+    for _ in range(200):
+        velocity = update_velocity(velocity, off, on, on, weights, _Ones())
+    assert velocity.item() == pytest.approx(weights.reach) == 2.0
+    assert VelocityWeights(1.0, 2.0, 2.0).reach == np.inf
+    assert VelocityWeights(1.0, 0.0, 0.0).reach == 0.0
 
 
 # memory
@@ -58,6 +87,13 @@ def test_remembering_a_batch_is_remembering_its_rows_in_turn(
         assert np.array_equal(getattr(at_once, name), expected)
 
 
+# subswarms
+
+
+def test_sizes_of_subswarms_differ_by_at_most_one() -> None:
+    assert np.bincount(split_evenly(11, 4)).tolist() == [3, 3, 3, 2]
+
+
 # first positions
 
 
@@ -82,6 +118,16 @@ def test_ranked_prefixes_grow_and_hold_the_most_relevant_units(
 # local search
 
 
+class Fixed:
+    """A generator whose uniform numbers are all the same."""
+
+    def __init__(self, number: float) -> None:
+        self.number = number
+
+    def random(self, shape: tuple[int, ...]) -> np.ndarray:
+        return np.full(shape, self.number)
+
+
 @calm
 @given(shapes, seeds, st.integers(1, 4))
 def test_lowest_marks_exactly_as_many_as_asked_however_many_tie(
@@ -100,6 +146,13 @@ def test_lowest_marks_exactly_as_many_as_asked_however_many_tie(
             assert key[row][marked[row]].max() <= key[row][left].min()
 
 
+def test_lowest_breaks_ties_by_chance_not_by_position() -> None:
+    n = 4000
+    among = np.ones((n, 4), dtype=bool)
+    marked = lowest(np.zeros((n, 4)), among, np.ones(n, dtype=int), np.random.default_rng(0))
+    assert np.allclose(marked.mean(axis=0), 0.25, atol=0.03)
+
+
 SUBSET = np.array([True, True, False, False, False])
 # Distances of the units 2, 3, 4 to the units 0 and 1.
 DISTANCE = np.zeros((5, 5))
@@ -114,6 +167,27 @@ def searched(
     subsets, importance = np.tile(subset, (n, 1)), np.tile(IMPORTANCE, (n, 1))
     space = plain_space(5)
     return search_locally(subsets, importance, np.square(distance), space, rng, **options)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "entering"),
+    [
+        # 0.36 + 0.49 beats 0.81 + 0.01; a plain sum (1.3 against 1.0) would agree, a maximum (0.7
+        # against 0.9) would not.
+        ([0.9, 0.6, 0.1], [0.1, 0.7, 0.2], 3),
+        # 1.0 + 0.0 beats 0.36 + 0.36; plain sums say the opposite.
+        ([1.0, 0.6, 0.0], [0.0, 0.6, 0.0], 2),
+    ],
+)
+def test_the_total_distance_is_the_documents_sum_of_squares(
+    first: list[float], second: list[float], entering: int
+) -> None:
+    distance = DISTANCE.copy()
+    distance[:2, 2:] = [first, second]
+    # One candidate each (the numbers drawn are all 0) and every candidate flips (0 < 0.5). Unit 1
+    # has the lowest importance in the subset.
+    found = searched(Fixed(0.0), distance=distance)
+    assert np.flatnonzero(found).tolist() == [0, entering]
 
 
 WIDE = np.array([True, True, True, False, False])
@@ -140,8 +214,9 @@ def test_low_importance_leaves_and_high_distance_enters_as_often_as_the_document
     assert np.allclose(flips.mean(axis=0), expected, atol=0.015)
 
 
-def test_equal_units_tie_exactly_for_any_number_of_blas_threads() -> None:
-    rng, d = np.random.default_rng(0), 250
+@pytest.mark.parametrize("d", [83, 250])
+def test_equal_units_tie_exactly_for_any_number_of_blas_threads(d: int) -> None:
+    rng = np.random.default_rng(0)
     half = rng.random((d, d))
     squared = np.tile(np.square(half + half.T), (2, 2))
     subsets = rng.random((5, 2 * d)) < 0.3

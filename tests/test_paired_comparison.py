@@ -40,6 +40,20 @@ def test_a_duel_is_won_by_the_margin_at_the_confidence_asked() -> None:
     assert not duel(y, champion, challenger, "accuracy", groups=np.zeros(300)).won
 
 
+def test_groups_are_drawn_whole_in_a_duel() -> None:
+    y = np.tile([0, 1], 100)
+    groups = np.repeat(np.arange(4), 50)
+    # Better in one group of four, and there by much: rows would be sure of it, groups are not.
+    champion = np.where(groups == 0, 1 - y, y)
+    by_rows = duel(y, champion, y, "accuracy", confidence=0.95)
+    by_group = duel(y, champion, y, "accuracy", confidence=0.95, groups=groups)
+    assert by_rows.chance == 1.0
+    assert by_group.chance < 0.95
+    assert by_group.n_groups == 4
+    # A share of the thousand resamples that the documentation tells of.
+    assert by_group.chance * 1000 == pytest.approx(round(by_group.chance * 1000))
+
+
 def test_a_smaller_loss_is_a_gain_and_its_interval_is_that_of_the_confidence() -> None:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 2, (200, 3))

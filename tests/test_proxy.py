@@ -43,7 +43,17 @@ def test_a_part_has_its_share_of_every_class_in_every_fold(share: float) -> None
             assert (part.target[tested] == label).sum() == pytest.approx(expected, abs=2)
 
 
-@pytest.mark.parametrize("share", [0, 1, 0.001])
+def test_a_part_has_its_share_of_every_set_of_labels() -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    labels = np.column_stack([y, X["mean radius"] > 14])
+    whole = problem(DecisionTreeClassifier(), (X, labels.astype(int)))
+    part = on_part_of_rows(whole, 0.3)
+    for one in np.unique(whole.target, axis=0):
+        count = (whole.target == one).all(axis=1).sum()
+        assert (part.target == one).all(axis=1).sum() == pytest.approx(0.3 * count, abs=4)
+
+
+@pytest.mark.parametrize("share", [-0.5, 0, 1, 0.001])
 def test_a_share_that_leaves_no_rows_or_all_is_refused(share: float) -> None:
     whole = problem(GaussianNB(), load_breast_cancer(return_X_y=True, as_frame=True))
     named = r"^proxy\.rows" if share == 0.001 else "^rows of the proxy"
