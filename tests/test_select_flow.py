@@ -28,7 +28,7 @@ from swarm.validation.contenders import CONTENDERS
 from tasks.tracking.writes import accepted_key
 from tests.fakes import Terminal
 from tests.servers import happens
-from tests.small_run import N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
+from tests.small_run import BAYES, N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
 # The product's, not the cheap one of a bench.
 CONFIRM = ConfirmSection().model_dump()
@@ -61,7 +61,7 @@ def frame_of(data: bytes) -> pd.DataFrame:
 
 
 def test_a_run_leaves_one_finished_run_in_mlflow(first):
-    bench, _, outcome = first
+    bench, config, outcome = first
     assert (bench.statuses(), outcome.unsent) == (["FINISHED"], "")
     run = run_of(bench, outcome.run_id)
     tags = run.data.tags
@@ -74,36 +74,28 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert note.endswith("eight columns")
     assert note.startswith(outcome.markdown())
     assert f"runs/{outcome.run_id}/artifacts/report.html" in note
-    assert run.info.run_name == "table-multiswarm-0"
-    assert len(tags["problem"]) == 32
     assert {"version.lightgbm", "version.numpy", "version.prefect"} <= set(tags)
     assert "error" not in tags
     sets = {each.dataset.name: each.tags[0].value for each in run.inputs.dataset_inputs}
     assert sets == {"table": "training", "table-test": "eval"}
-
-
-def test_the_parameters_of_a_run_are_what_its_file_changes_and_none_is_null(first):
-    bench, config, outcome = first
-    params = run_of(bench, outcome.run_id).data.params
+    # What its file changes, and no key that is null.
+    params = run.data.params
     every = {key: json.dumps(value) for key, value in flatten(config).items()}
     assert params.pop("strategy.name") == "multiswarm"
     assert params.pop("seed") == every["seed"] == "0"
-    assert (params["folds.n_folds"], params["ensemble.n_models"]) == ("3", "3")
-    assert params["strategy.params.n_swarms"] == "2"
+    assert (params["folds.n_folds"], params["strategy.params.n_swarms"]) == ("3", "2")
     assert set(params) <= {accepted_key(key) for key in every}
     assert "null" not in params.values()
     assert not [key for key in params if key.split(".")[0] in ("tracking", "archive", "test.seed")]
     assert "test.metrics" not in params, "a default"
-    assert len(params) < len(every) / 2
 
 
 def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
     bench, config, outcome = first
-    client = bench.tracking.client
     run = run_of(bench, outcome.run_id)
     (test,) = (e.dataset for e in run.inputs.dataset_inputs if e.tags[0].value == "eval")
     rank = {"field_name": "metrics.test/accuracy", "ascending": False, "dataset_name": test.name}
-    (model,) = client.search_logged_models(
+    (model,) = bench.tracking.client.search_logged_models(
         [bench.tracking.experiment_id],
         filter_string="metrics.`test/accuracy` > 0.5 AND params.strategy = 'multiswarm'",
         order_by=[rank],
@@ -115,11 +107,8 @@ def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
         assert key.startswith("test/")
         assert (metric.dataset_name, metric.dataset_digest) == (test.name, test.digest)
         assert metric.value == run.data.metrics[key]
-    assert model.params["estimator"] == config.model.estimator
-    assert model.params["estimator.n_estimators"] == "5"
-    assert model.params["models"] == "3"
-    assert int(model.params["columns"]) <= 8
-    assert model.params["positive_class"] == "1"
+    told = {"estimator": config.model.estimator, "estimator.n_estimators": "5"}
+    assert (told | {"models": "3", "positive_class": "1"}).items() <= model.params.items()
 
 
 def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
@@ -204,13 +193,12 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(
     assert bench.statuses() == ["KILLED"]
 
 
-def test_every_metric_has_one_point_per_epoch(first):
+def test_every_metric_has_one_point_per_epoch_and_those_of_the_whole_run_a_single_one(first):
     bench, _, outcome = first
     epochs = [1, 2, 3, 4]
     last = run_of(bench, outcome.run_id).data.metrics
     curves = {name for name in last if bench.steps(outcome.run_id, name) == epochs}
     assert {"epoch/best_accuracy", "epoch/mean_accuracy", "epoch/n_features", "spent/fits"} < curves
-    assert len(curves) == 8
     assert last["epoch/best_accuracy"] == 1 - outcome.result.state.best_cost
     found = outcome.result.confirmation
     assert last["fresh/accuracy"] == 1 - found.cost
@@ -223,16 +211,24 @@ def test_every_metric_has_one_point_per_epoch(first):
         assert bench.steps(outcome.run_id, name) == [0], name
 
 
-def test_the_scores_of_all_contenders_are_one_table_and_no_metrics(first):
+def test_the_scores_of_five_contenders_are_one_table_with_intervals_and_no_metrics(first):
     bench, _, outcome = first
     table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "evaluation.csv")))
     judgement = outcome.judgement
     assert table["value"].tolist() == judgement.table["value"].tolist()
-    assert set(table["contender"]) == set(CONTENDERS)
     assert table["difference"].equals(judgement.table["difference"])
     metrics = [name for name in run_of(bench, outcome.run_id).data.metrics if "test" in name]
     assert len(metrics) == len(judgement.metrics) + 4, metrics
-    assert not [name for name in metrics if "all_features" in name]
+    found = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
+    assert set(table["contender"]) == set(found["contenders"]) == set(CONTENDERS)
+    for contender in found["contenders"].values():
+        assert contender["metrics"]
+        for metric in contender["metrics"].values():
+            assert metric["low"] <= metric["value"] <= metric["high"]
+    assert set(found["differences_from_ensemble"]) == set(CONTENDERS) - {"ensemble"}
+    assert found["optimism"] == pytest.approx(found["test_cost"] - outcome.result.cost)
+    assert found["bootstrap"]["n_resamples"] == 50
+    assert found["verdict"] == judgement.sentence()
 
 
 def test_a_run_leaves_every_artifact_that_it_promises(first):
@@ -264,13 +260,11 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     figures = bench.tracking.client.list_artifacts(run_id, "figures")
     names = {"confirmed", "convergence", "correlations", "tradeoff"}
     assert {entry.path for entry in figures} == {f"figures/{name}.png" for name in names}
-    assert all(entry.file_size > 1000 for entry in figures)
     page = bench.artifact(run_id, "report.html").decode()
     _, _, losses = page.partition("Loss without each column")
     assert all(name in losses for name in outcome.result.features)
     subsets = pd.read_csv(io.BytesIO(bench.artifact(run_id, "subsets.csv")))
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]
-    assert len(subsets) == 4
     assert subsets["cost"].is_monotonic_increasing
 
 
@@ -294,34 +288,13 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     (spec,) = Path(place.removeprefix("file://")).rglob("ensemble.json")
     members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
     assert members == [subset["features"] for subset in answer["subsets"]]
-
-
-def test_a_run_names_what_proposed_each_subset(first):
-    bench, _, outcome = first
+    # Each subset has what proposed it; members that were not confirmed are those of the search.
     table = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "confirmation.csv")))
-    confirmed = outcome.result.confirmation.candidates
-    assert table["origin"].tolist() == confirmed.origin.tolist()
+    assert table["origin"].tolist() == outcome.result.confirmation.candidates.origin.tolist()
     origin_of = dict(zip(table["features"], table["origin"], strict=True))
-    answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
     for subset in answer["subsets"]:
-        # The members that were not confirmed are those of the search.
-        expected = origin_of.get(json.dumps(subset["features"]), "search")
-        assert subset["origin"] == expected
+        assert subset["origin"] == origin_of.get(json.dumps(subset["features"]), "search")
     assert run_of(bench, outcome.run_id).data.tags["origin"] == answer["subsets"][0]["origin"]
-
-
-def test_the_evaluation_compares_five_contenders_with_intervals_and_tells_the_optimism(first):
-    bench, _, outcome = first
-    found = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
-    assert set(found["contenders"]) == set(CONTENDERS)
-    for contender in found["contenders"].values():
-        assert contender["metrics"]
-        for metric in contender["metrics"].values():
-            assert metric["low"] <= metric["value"] <= metric["high"]
-    assert set(found["differences_from_ensemble"]) == set(CONTENDERS) - {"ensemble"}
-    assert found["optimism"] == pytest.approx(found["test_cost"] - outcome.result.cost)
-    assert found["bootstrap"]["n_resamples"] == 50
-    assert found["verdict"] == outcome.judgement.sentence()
 
 
 def test_contenders_are_trained_on_training_rows_and_judged_on_test_rows_only(first):
@@ -372,7 +345,6 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     assert outcome.headline.title == "Keep all 8 columns: the best 1 is worse"
     assert outcome.headline.title in said
     assert "RMSE on 36 unseen rows: 1." in said
-    assert outcome.declined
     assert not outcome.model_uri.startswith("models:/lost/")
     assert "not registered, as all features are better" in said
     assert run_of(bench, outcome.run_id).data.tags["headline"] == outcome.headline.title
@@ -386,21 +358,16 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     assert version.source == f"models:/{model.model_id}"
 
 
-@pytest.fixture(scope="module")
-def bounded(first: tuple[Bench, SelectConfig, Outcome]) -> tuple[SelectConfig, Outcome]:
-    """The same search, with an ensemble of as many columns as its best subset has."""
-    bench, _, outcome = first
-    ensemble = {"n_models": 4, "union_at_most": len(outcome.result.features)}
-    config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM)
-    return config, searched(config)
-
-
-def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first, bounded):
+def test_a_bound_on_the_union_keeps_the_ensemble_small_and_no_version_is_registered_unasked(
+    first, plain, capsys
+):
     bench, _, outcome = first
     bound = len(outcome.result.features)
     known = json.loads(bench.artifact(outcome.run_id, "features.json"))
     assert known["n_model_inputs"] > bound, "the ensemble has no more columns to lose"
-    _, small = bounded
+    ensemble = {"n_models": 4, "union_at_most": bound}
+    config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM)
+    small = searched(config)
     answer = json.loads(bench.artifact(small.run_id, "features.json"))
     together = sorted({name for one in answer["subsets"] for name in one["features"]})
     assert answer["features"] == known["features"]
@@ -408,22 +375,14 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_from_file_to_report(first
     assert answer["union_at_most"] == bound
     assert len(together) <= bound
     assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
-    page = bench.artifact(small.run_id, "report.html").decode()
-    assert f"{len(together)} columns together" in page
-
-
-def test_no_run_registers_a_version_unless_asked(first, bounded, capsys):
-    bench, _, _ = first
-    config, outcome = bounded
-    print_summary(outcome, config)
-    assert not outcome.registered
-    assert outcome.model_uri.startswith("models:/m-")
+    print_summary(small, config)
     assert "stored with the run" in " ".join(capsys.readouterr().out.split())
+    assert small.model_uri.startswith("models:/m-")
     assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
 
 
-def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(bounded, monkeypatch):
-    config, outcome = bounded
+def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(first, monkeypatch):
+    _, config, outcome = first
     doubts = [make_finding("SWM112", "word " * 40)] * 5
     full = replace(outcome, findings=tuple(doubts))
     monkeypatch.setenv("COLUMNS", "80")
@@ -438,8 +397,8 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(bounded, monkeyp
     assert sum(row.endswith("…") for row in rows) >= 2
 
 
-def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(bounded, capsys):
-    config, outcome = bounded
+def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(first, capsys):
+    _, config, outcome = first
     for change, offered in (
         ({"verdict": "better", "beats_guessing": True}, True),
         ({"verdict": "worse", "beats_guessing": True}, False),
@@ -451,7 +410,7 @@ def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(bounded,
 
 @pytest.mark.usefixtures("plain")
 def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, monkeypatch, capsys):
-    config = bench.config()
+    config = bench.config(model=BAYES, budget={"epochs": 2})
 
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -487,5 +446,3 @@ def test_columns_may_be_named_as_those_of_the_results(first, bench):
         theirs = frame_of(reference.artifact(plain.run_id, file))
         assert list(ours) == list(theirs)
         assert ours["cost"].equals(theirs["cost"])
-    chosen = json.loads(bench.artifact(outcome.run_id, "features.json"))["features"]
-    assert set(chosen) <= set(TAKEN)
