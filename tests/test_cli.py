@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from importlib.metadata import version
@@ -34,58 +35,57 @@ def words(text: str) -> str:
     return " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
 
 
-@pytest.mark.parametrize("command", ["", *sorted(commands())])
-def test_every_command_has_help(swarm, command):
-    told = swarm(*command.split(), "--help")
-    assert told.status == 0
-    assert re.match(rf"Usage: .*swarm {command}", words(told.out))
-    if command:
-        assert f"Example: swarm {command}" in words(told.out)
-    else:
-        assert all(name.split()[0] in told.out for name in commands())
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_every_command_has_help_with_an_example(swarm, command):
+    told = words(swarm(command, "--help").out)
+    assert re.match(rf"Usage: .*swarm {command}", told)
+    assert f"Example: swarm {command}" in told
 
 
 def test_the_help_has_a_line_for_each_command_in_four_groups(swarm, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    lines = re.sub(r"\x1b\[[\d;]*m", "", swarm("--help").out).splitlines()
+    lines = re.sub(r"\x1b\[[\d;]*m", "", swarm("-h").out).splitlines()
     groups = [line.split()[1] for line in lines if line.startswith("╭─")]
     assert groups == ["Options", "Search", "Look", "Production", "Set-up"]
     listed = lines[next(i for i, line in enumerate(lines) if "─ Search ─" in line) :]
     assert sorted(line.split()[1] for line in listed if line.startswith("│")) == sorted(commands())
 
 
-def test_help_and_version_are_printed_by_the_command_and_by_the_module(swarm):
-    assert swarm("-h").out == swarm("--help").out
-    assert swarm("--version").out == f"swarm {version('swarmselect')}\n"
+def test_the_module_is_the_command(swarm):
     command = [sys.executable, "-m", "swarm", "--version"]
     told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert told.stdout == f"swarm {version('swarmselect')}\n"
+    assert told.stdout == swarm("--version").out == f"swarm {version('swarmselect')}\n"
 
 
 def test_config_prints_every_key_in_a_form_that_reads_back(swarm, bench):
     told = swarm("config", bench.file(), "--set", "budget.epochs=7")
     assert told.status == 0
-    shown = from_yaml(told.out, env={})
-    assert shown == bench.config(budget={"epochs": 7})
-    assert "bootstrap: 50" in told.out
+    assert from_yaml(told.out, env={}) == bench.config(budget={"epochs": 7})
     assert (
         json.loads(swarm("config", "default", "--schema").out) == SelectConfig.model_json_schema()
     )
 
 
-def test_what_the_default_store_holds_is_read_without_mlflow(swarm, tmp_path, monkeypatch):
+def test_what_the_default_store_holds_is_read_without_mlflow(
+    swarm, tracking_uri, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
+    Path("mlruns").mkdir()
+    # Making the tables of another store takes seconds.
+    shutil.copy(tracking_uri.removeprefix("sqlite:///"), "mlruns")
     open_tracking("sqlite:///mlruns/mlflow.db", "swarm")
     for run in ("ab12" + 28 * "0", "ab13" + 28 * "0"):
         folder = Path("mlruns", "artifacts", run, "artifacts")
         folder.mkdir(parents=True)
         (folder / "features.json").write_text(json.dumps({"features": [run[:4], "y"]}))
-        (folder / "report.html").write_text(f"<p>{run}</p>")
+        page = "report.html" if run[:4] == "ab12" else "comparison.html"
+        (folder / page).write_text(f"<p>{run}</p>")
     with monkeypatch.context() as away:
         away.setattr("tasks.tracking.open_tracking", lambda *_: pytest.fail("MLflow was asked"))
         assert swarm("features", "ab13").out.split() == ["ab13", "y"]
-        assert swarm("report", "ab12").status == 0
-        assert "<p>ab12" in Path("report-ab12.html").read_text()
+        for start in ("ab12", "ab13"):
+            assert swarm("report", start).status == 0
+            assert f"<p>{start}" in Path(f"report-{start}.html").read_text()
     # MLflow says what is wrong with a run that is not there, and with a name of several.
     for start in ("ab", "ab1", "ab14"):
         assert f"there is no run '{start}'" in swarm("features", start).sentence
@@ -114,16 +114,12 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     inputs = swarm("features", run_id, *at, "--model-inputs").out.split()
     assert inputs == answer["model_inputs"]
     assert set(inputs) == {name for subset in answer["subsets"] for name in subset["features"]}
-    assert f"needs {len(inputs)} columns" in told.out
     store = store_option(bench.uri)
     assert f"swarm report {run_id[:8]} --open{store}" in told.out
     assert swarm("features", run_id[:8], *at).out.split() == names
-    assert "there is no run" in swarm("features", "0" * 32, *at).sentence
-    assert set(names) <= {f"x{i}" for i in range(8)}
 
     longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q", "--json")
-    assert longer.status == 0
-    assert longer.err == ""
+    assert (longer.status, longer.err) == (0, "")
     answer = json.loads(longer.out)
     assert (answer["run_id"], answer["epochs"], answer["n_available"]) == (run_id, 3, 8)
     assert answer["features"] == swarm("features", run_id, *at).out.split()
@@ -131,12 +127,15 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert bench.steps(run_id) == [1, 2, 3]
     assert bench.statuses() == ["FINISHED"]
 
-    line = swarm("resume", run_id, *at, "--set", "seed=5").sentence
-    assert "started with seed '0' but now it is '5'" in line
     table().assign(x0=table()["x1"]).to_csv(bench.folder / "table.csv", index=False)
     line = swarm("resume", run_id, *at).sentence
     assert "started with the values of the table" in line
     assert bench.statuses() == ["FINISHED"]
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything(swarm, tmp_path):
+    for out, told in ((tmp_path, "is a folder"), (tmp_path / "no" / "r.html", "does not exist")):
+        assert told in swarm("report", "x", "--out", str(out)).sentence
 
 
 def test_a_printed_command_names_its_store_unless_it_is_the_default(monkeypatch, tmp_path):
@@ -188,18 +187,11 @@ def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     assert "'two words' has no version '4'" in pasted(why).sentence
 
 
-@pytest.mark.usefixtures("prefect_server")
-def test_a_tracking_server_that_is_away_is_one_sentence_before_a_search(swarm, bench):
-    assert NOWHERE in swarm("select", bench.file(), "--set", f"tracking.uri={NOWHERE}").sentence
-    assert not (bench.folder / "archive.db").exists()
-
-
-@pytest.mark.parametrize("command", ["resume", "features"])
-def test_an_unknown_run_or_a_server_that_is_away_is_one_sentence(swarm, bench, command):
-    line = swarm(command, "0" * 32, "--tracking-uri", bench.uri).sentence
-    assert f"there is no run '{'0' * 32}'" in line
-    assert "swarm runs" in line
-    assert NOWHERE in swarm(command, "0" * 32, "--tracking-uri", NOWHERE).sentence
+def test_an_unknown_run_or_a_server_that_is_away_is_one_sentence(swarm, bench):
+    for command in ("resume", "features"):
+        line = swarm(command, "0" * 32, "--tracking-uri", bench.uri).sentence
+        assert f"there is no run '{'0' * 32}'" in line
+    assert NOWHERE in swarm("resume", "0" * 32, "--tracking-uri", NOWHERE).sentence
 
 
 def test_a_prefect_server_that_is_away_ends_in_one_sentence(swarm, bench):
@@ -249,10 +241,9 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     text = " ".join(" ".join(words) for words in lines)
     assert "wine nb Keep 4 of 13 columns, ROC AUC 0.875 in the search" in text
     assert "wine failed failed, ROC AUC 0.875 in the search" in text
-    assert all(len(line) <= 80 for line in told.out.splitlines())
+    assert max(map(len, told.out.splitlines())) <= 80
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert short["all, cell 1"] in searches
-    assert short["all"] not in searches
     # A confirmed run has the score of the features that its headline names: the best score of the
     # search may be that of another subset.
     tracking = open_tracking(bench.uri, bench.experiment)

@@ -27,44 +27,28 @@ def interrupt() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_an_interrupt_within_prefects_own_work_reaches_the_flow_as_such() -> None:
-    ran = []
+class Upstream(dict[str, int]):
+    """A result that Prefect looks into while it creates the run of the step."""
 
-    @step("interrupted-before")
-    def body() -> None:
-        ran.append(True)
-
-    class Upstream(dict[str, int]):
-        """A result that Prefect looks into while it creates the run of the step."""
-
-        def items(self) -> Any:
-            interrupt()
-            return super().items()
-
-    @flow
-    def interrupted() -> str:
-        try:
-            body.after(Upstream(a=1))()
-        except KeyboardInterrupt:
-            return "caught"
-        return "finished"
-
-    assert interrupted() == "caught"
-    assert not ran
+    def items(self) -> Any:
+        interrupt()
+        return super().items()
 
 
-def test_an_interrupt_ends_the_function_of_a_step_at_once() -> None:
+@pytest.mark.parametrize("within", ["the work of Prefect", "the function"])
+def test_an_interrupt_within_a_step_reaches_the_flow_as_such_and_at_once(within: str) -> None:
     went_on = []
 
-    @step("interrupted-within")
+    @step("interrupted")
     def body() -> None:
-        interrupt()
+        if within == "the function":
+            interrupt()
         went_on.append(True)
 
     @flow
     def interrupted() -> str:
         try:
-            body()
+            (body if within == "the function" else body.after(Upstream(a=1)))()
         except KeyboardInterrupt:
             return "caught"
         return "finished"
