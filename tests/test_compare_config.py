@@ -50,13 +50,9 @@ def test_a_bare_label_is_a_strategy_with_defaults_and_a_label_may_hide_another_n
     assert (wide.name, wide.params["batch_size"]) == ("random", 50)
 
 
-def test_a_number_of_seeds_counts_from_0():
-    assert read(WINE, "seeds=3").seed_list == [0, 1, 2]
-    assert read(WINE, "seeds=[7, 3]").seed_list == [7, 3]
-
-
 def test_a_data_set_falls_back_to_the_top_sections():
     config = read(WINE, "datasets.wine.folds={n_folds: 4}", "folds.n_folds=7", "scoring=accuracy")
+    assert read(WINE, "seeds=3").seed_list == [0, 1, 2]
     one = config.as_select("wine", "random", 5)
     assert (one.folds.n_folds, one.scoring) == (4, "accuracy")
     assert (one.seed, one.name) == (5, "wine-random-5")
@@ -90,20 +86,15 @@ def test_the_environment_sets_keys_of_a_comparison_and_not_those_of_a_select_run
     [
         ("sedes=3", "'sedes'.*'seeds'"),
         ("datasets.wine.folds.n_fold=3", "'datasets.wine.folds.n_folds'"),
-        ("strategies.random.param={}", "'strategies.random.params'"),
         ("datasets.more={}", "'datasets.more.data'"),
         ("datasets={}", "datasets"),
-        ("strategies={}", "strategies"),
         ("seeds=[]", "seeds"),
         ("seeds=[1, 2, 1]", "seeds.*1 twice"),
-        ("strategies.rndom={}", "rndom.*'random'"),
         ("strategies.random.params={batch: 3}", "strategies.random.*'batch'.*'batch_size'"),
         ("scoring=acuracy", "'wine'.*'acuracy'.*'accuracy'"),
         ("strategies.a/b={name: random}", "'a/b'"),
         ("strategies.Random={name: random}", "'random' and 'Random'"),
         ("reference=best", "reference.*'best'"),
-        ("runner.kind=thread", "'threads'?"),
-        ("budget.distinct=null", "budget.*null"),
         ("runner.address=tcp://127.0.0.1:8786", "runner.address.*'threads'"),
         ("resample=true", "resample.*split.kind"),
         ("resample=true; split={kind: time}; datasets.wine.data.time=x", "resample.*'time'"),

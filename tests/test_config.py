@@ -84,8 +84,7 @@ def test_an_existing_file_wins_over_the_one_that_ships(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    names = [load(path, env={}).name for path in ("default", "default.yaml", "conf/default.yaml")]
-    assert names == ["breast_cancer"] * 3
+    assert load("conf/default.yaml", env={}).name == "breast_cancer"
     (tmp_path / "default.yaml").write_text(WINE)
     assert load("default.yaml", env={}).name == "a"
     (tmp_path / "default").mkdir()
@@ -100,11 +99,9 @@ REFUSED = {
     "a: 1\nb: [": ["conf/x.yaml, line 2"],
     "name: a": ["'data'"],
     "name: a b\ndata: {source: bundled, name: wine}": ["name", "'a b'"],
-    "name: 3\ndata: {source: bundled, name: wine}": ["name", "got 3"],
     "name: a\ndata: {source: fil}": ["data.source", "'fil'", "'file'?"],
     "name: a\ndata: {source: uci}": ["'uci'", "data.id", "data.name"],
     "name: a\ndata: {source: bundled, name: wine, csv: {decimal: ','}}": ["data.csv", "'bundled'"],
-    "name: a\ndata: {source: file, path: t, target: 3}": ["data.target", "got 3", "[3]"],
     "name: a\ndata: {source: sql, url: 'postgresql://u:pw@h/d', query: q, target: t}": ["data.url"],
     "name: a\ndata: {source: file, path: t, target: y, group: y}": ["data.group", "'y'", "target"],
     "name: a\ndata: {source: file, path: t, target: y, drop: [y]}": ["data.drop", "'y'", "target"],
@@ -112,24 +109,15 @@ REFUSED = {
     WINE + "epochs: 3": ["'epochs'", "'budget.epochs'?"],
     WINE + "prepare: {zzz: 1}": ["'prepare.zzz'", "n_clusters"],
     WINE + "a: 1\nbudget: {epochs: 0}\nsplit: 3": ["'a'", "description"],
-    WINE + "1: 2": ["'1'"],
-    WINE + "budget: {epochs: null}": ["budget.epochs", "null"],
     WINE + "budget: {seconds: .inf}": ["budget.seconds", "inf"],
     WINE + "split: 3": ["split", "got 3", "test_size"],
-    WINE + "evaluation: {n_jobs: 0}": ["evaluation.n_jobs", "-1", "got 0"],
     WINE + "space: {fixed: a}": ["space.fixed", "[a]"],
     WINE + "space: {min_size: 3, max_size: 2}": ["space.max_size", "space.min_size", "got 2"],
     WINE + "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": ["'g'", "'b'"],
     WINE + "folds: {kind: column}": ["'column'", "folds.column"],
-    WINE + "split: {kind: group}": ["'group'", "data.group"],
     WINE + "model: {estimator: sklearn.nope.X}": ["'sklearn.nope.X'"],
     WINE + "model: {estimator: sklearn.decomposition.PCA}": ["PCA", "predict"],
-    WINE + "model: {estimator: sklearn.cluster.KMeans}": ["KMeans", "classifier"],
     WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": ["SVC", "'hard'"],
-    WINE + "model: {estimator: lightgbm.LGBMRegressor}\nensemble: {vote: any}": [
-        "'any'",
-        "LGBMRegressor",
-    ],
     WINE + "ensemble: {vote: mean}": ["ensemble.vote", "'mean'", "LGBMClassifier"],
     WINE + "mute: [SWM117]": ["SWM117"],
     WINE + "evaluation: {timeout_seconds: 5, backend: threading}": [
@@ -142,8 +130,6 @@ REFUSED = {
         "velocity_bound",
         "-1.0",
     ],
-    WINE + "scoring: zzz": ["scoring", "'zzz'"],
-    WINE + "model: {params: {zzz: 4}}": ["model.params.zzz"],
     WINE
     + "model: {estimator: sklearn.neighbors.KNeighborsClassifier, params: {n_neighbors: -3}}": [
         "model.params.n_neighbors",
@@ -158,14 +144,9 @@ REFUSED = {
     WINE + "schedule: {timezone: UTC}": ["'schedule.cron'"],
     WINE + "a: " + "[" * 1000: ["conf/x.yaml"],
     "--set x": ["--set 'x'"],
-    "--set a..b=1": ["--set 'a..b=1'"],
     "--set name.x=1": ["--set name.x", "'name'", "'a'"],
     "--set seed=null": ["--set seed", "null"],
-    "--set split=null": ["--set split", "null"],
-    "--set budget=null": ["--set budget", "null"],
-    "--set folds=null": ["--set folds", "null"],
     "--set budget.epochs=many": ["budget.epochs", "'many' in --set budget.epochs"],
-    "--set budget.epoch=1": ["--set budget.epoch;", "'budget.epochs'?"],
     "--set union_at_most=1": ["'ensemble.union_at_most'?"],
     "--set model.estimator=lightgbm.LGBMClasifier": ["LGBMClasifier", "'LGBMClassifier'?"],
     "--set model.params={num_leavs: 4}": ["num_leavs", "'num_leaves'?"],
@@ -262,16 +243,16 @@ def test_any_native_parameter_of_lightgbm_is_legal() -> None:
     assert build_estimator(config.model).get_params()["min_data_in_leaf"] == 3
 
 
-@pytest.mark.parametrize("place", ["working folder", "folder of the file"])
+@pytest.mark.parametrize(("working", "folder"), [("here", "away"), ("away", "here")])
 def test_an_allowed_package_is_found_beside_the_command_or_the_configuration(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    working: str, folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     for name in ("here", "away"):
         (tmp_path / name).mkdir()
-    file = tmp_path / ("away" if place == "working folder" else "here") / "own.yaml"
-    monkeypatch.chdir(tmp_path / ("here" if place == "working folder" else "away"))
-    name = f"beside_{place.partition(' ')[0]}"
+    file = tmp_path / folder / "own.yaml"
+    monkeypatch.chdir(tmp_path / working)
+    name = f"beside_{working}"
     code = "from sklearn.naive_bayes import GaussianNB\nclass Mine(GaussianNB): pass\n"
     (tmp_path / "here" / f"{name}.py").write_text(code)
     model = f"model: {{estimator: {name}.Mine, allow: ALLOW}}\n"
@@ -308,7 +289,7 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     params=st.dictionaries(texts, values, max_size=4),
     drop=st.lists(st.text(min_size=1, max_size=10), max_size=3),
@@ -344,15 +325,9 @@ def test_every_key_or_its_section_has_a_description_in_the_schema() -> None:
         return any(sections.get(part.get("$ref"), part).get("description") for part in parts)
 
     objects = [each for each in (SCHEMA, *sections.values()) if "properties" in each]
-    keys = [item for each in objects for item in each["properties"].items()]
-    assert [key for key, entry in keys if not described(entry)] == []
+    for each in objects:
+        assert [key for key, entry in each["properties"].items() if not described(entry)] == []
     assert all(each["additionalProperties"] is False for each in objects)
-    assert "register" in dict(keys)
-
-
-def test_a_model_is_registered_only_if_asked() -> None:
-    given = [read(WINE, f"tracking.register={value}") for value in ("false", "auto", "true")]
-    assert [each.tracking.register for each in (read(WINE), *given)] == [False, False, True, True]
 
 
 # ---------------------------------------------------------------- what ships
