@@ -39,10 +39,9 @@ CELLS = [[1], [0]] * 60
 
 # What is set, which columns differ from those of the small table, and what the sentence names.
 INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "no such target": ("data.target=Y", {}, "target column 'Y'"),
-    "no such file": ("data.path=no/such.csv", {}, "'no/such.csv'"),
     "classes of numbers": (CLASSES, {}, "'number' is continuous.*LGBMClassifier.*LGBMRegressor"),
     "classes of whole numbers": (CLASSES, {"number": np.arange(120) * 3}, "120 .*LGBMRegressor"),
+    "scorer of classes": (f"{NUMBERS}; {REGRESSOR}; scoring=accuracy", {}, "'accuracy'.*'r2'"),
     "weights of nothing in a fold": (
         f"{WEIGHTS}; data.part=side; split.kind=column",
         {"number": [1.0, *[0.0] * 119], "side": ["train"] * 90 + ["test"] * 30},
@@ -60,21 +59,15 @@ INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "category of lists": (f"{PARQUET}; data.categorical=[x3]", {"x3": CELLS}, "'x3'.*several val"),
     "no name": (PARQUET, {}, "column 4.*table.parquet.*has no name"),
     "pipe": ("data.path=pipe.csv", {}, "pipe.csv.*a pipe"),
-    "scorer of classes": (f"{NUMBERS}; {REGRESSOR}; scoring=accuracy", {}, "'accuracy'.*'r2'"),
+    "store that is away": ("tracking.uri=http://127.0.0.1:9", {}, "http://127.0.0.1:9"),
     "variable that is not set": ("archive.url=sqlite:///${NOT_SET}/a.db", {}, "'NOT_SET'.*archive"),
     "archive without a driver or a server": (
         "archive.url=postgresql+psycopg://ann:${DB_SECRET}@127.0.0.1:9/db",
         {},
         "archive.*postgresql.*\\*\\*\\*",
     ),
-    "archive of another kind": ("archive.url=mysql://h/db", {}, "'mysql.*SQLite"),
     # Refused by the model or the scorer themselves, once they are tried.
     "one leaf": (LIGHT % "num_leaves: 1", {}, "LGBMClassifier cannot be fitted.*num_leaves"),
-    "more neighbours than rows": (
-        "model={estimator: sklearn.neighbors.KNeighborsClassifier, params: {n_neighbors: 1000}}",
-        {},
-        "KNeighborsClassifier.*n_neighbors = 1000",
-    ),
     "words": (
         f"{REGRESSOR}; {RANDOM}",
         {"y": np.where(table()["y"] == 1, "yes", "no")},

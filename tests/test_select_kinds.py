@@ -27,12 +27,11 @@ def select(config: SelectConfig, run_id: str | None = None) -> Outcome:
 
 
 def test_a_regression_runs_from_end_to_end(bench):
-    model = {"estimator": "sklearn.linear_model.LinearRegression"}
     config = bench.config(
         data={"target": "number", "drop": ["y", *OTHERS[1:]]},
         split={"kind": "random"},
         folds={"kind": "random"},
-        model=model,
+        model={"estimator": "sklearn.linear_model.LinearRegression"},
         space={"fixed": ["x0", "x1", "x2"]},
         budget={"epochs": 2},
     )
@@ -56,23 +55,16 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.task == "multiclass"
     assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
-    told = {each.code: str(each) for each in outcome.findings}
-    assert "rows of one group on both sides" in told["SWM101"]
-    assert "split kind 'group'" in told["SWM101"]
     # The folds divide the groups as well.
-    assert "SWM105" in told
+    assert {"SWM101", "SWM105"} <= {each.code for each in outcome.findings}
 
 
 SPLITS = {
-    "random": {},
-    "stratified": {},
     "group": {"group": "who"},
     "time": {"time": "when"},
     "column": {"part": "side"},
 }
 FOLDS = {
-    "stratified": {},
-    "random": {},
     "group": {"group": "who"},
     "stratified_group": {"group": "who"},
     "time": {"time": "when"},
@@ -86,7 +78,7 @@ def roles(given: dict[str, str], *more: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("kind", SPLITS)
 def test_every_kind_of_split_keeps_its_column_out_of_the_features(bench, kind):
-    config = bench.config(data=roles(SPLITS[kind]), split={"kind": kind})
+    config = bench.config(data=roles(SPLITS[kind]), split={"kind": kind}, model=BAYES)
     train, test, problem = prepared_by_hand(config)
     assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
     assert len(train.features) + len(test.features) == N_ROWS

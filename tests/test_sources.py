@@ -54,16 +54,14 @@ def csv(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_bundled_sets_need_no_network() -> None:
-    for name, shape, task in (
-        ("breast_cancer", (569, 30), "binary"),
-        ("wine", (178, 13), "multiclass"),
-        ("digits", (1797, 64), "multiclass"),
-        ("diabetes", (442, 10), "regression"),
-    ):
-        table = fetch("bundled", name=name, target=None)
-        assert (table.features.shape, task_of(table.target)) == (shape, task)
-        assert (table.name, table.source) == (name, f"bundled:{name}")
+@pytest.mark.parametrize(
+    ("name", "shape", "task"),
+    [("digits", (1797, 64), "multiclass"), ("diabetes", (442, 10), "regression")],
+)
+def test_bundled_sets_need_no_network(name: str, shape: tuple[int, int], task: str) -> None:
+    table = fetch("bundled", name=name, target=None)
+    assert (table.features.shape, task_of(table.target)) == (shape, task)
+    assert (table.name, table.source) == (name, f"bundled:{name}")
 
 
 def test_the_newest_snapshot_is_the_one_of_the_latest_date(tmp_path: Path) -> None:
@@ -81,7 +79,6 @@ def test_the_newest_snapshot_is_the_one_of_the_latest_date(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("where", "extension"),
     [
-        ("$DATA_ROOM/", ".csv"),
         ("${DATA_ROOM}/", ".csv.gz"),
         ("~/", ".parquet"),
         ("memory://", ".csv"),
@@ -187,7 +184,6 @@ def test_booleans_with_gaps_decimals_and_durations_are_features_and_targets(
 REFUSED: list[tuple[pd.DataFrame | str, dict[str, Any], str]] = [
     (small(), {"target": "yy"}, "'yy'.*did you mean 'y'"),
     (small(), {"group": "moll"}, "group.*'moll'.*did you mean 'mol'"),
-    (small(), {"time": "q"}, "time.*'q'.*'a', 'b'"),
     (small(), {"group": "y"}, "'y'.*target.*'group'"),
     (small(y=["a", None, "b", None]), {}, "'y'.*2 of 4 rows"),
     (small(y=1), {}, "'y'.*1 in every row"),
@@ -197,23 +193,19 @@ REFUSED: list[tuple[pd.DataFrame | str, dict[str, Any], str]] = [
     (small().iloc[:0], {}, "no rows"),
     (small(), {"drop": [*"ab", "mol", "day", "w", "side"]}, "no features"),
     (small(w=[1, -1, 2, -3]), ROLES, "'w' is negative in 2"),
-    (small(w=[1, None, 2, 3]), ROLES, "'w' is missing in 1"),
     (small(), {"weight": "b"}, "weight.*'b'"),
     (small(side="valid"), ROLES, "'valid' in 4.*'train' or 'test'"),
     (small(day="31/1/2024"), ROLES, "time.*'day'.*ISO"),
     (small(mol=["m", None, "n", "n"]), ROLES, "group.*'mol'.*1"),
     ("a,b,a,y\n1,2,3,0\n", {}, "own.csv.*'a'"),
     ("a,y\n1,2,3\n4,5,6\n", {}, "2 names"),
-    ("a;y\n1;2\n", {}, "data.csv.separator to ';'"),
     ('a,y\n"1,2\n', {}, "own.csv"),
     (GERMAN, {"csv": {**STYLE, "encoding": "klingon"}}, "'klingon'.*data.csv.encoding"),
     (GERMAN, {"csv": {**STYLE, "encoding": "utf-8"}}, "data.csv.encoding.*cp1252"),
     (GERMAN, {"csv": {**STYLE, "separator": ","}}, "data.csv.separator to ';'"),
     (GERMAN, {"csv": STYLE, "dates": {"tag": "%Y"}}, "'tag'.*'31.01.2024 07:30' in 2.*data.dates"),
-    (GERMAN, {"csv": STYLE, "dates": {"tog": None}}, "'tog'.*did you mean 'tag'"),
     ("", {"source": "fil"}, "'fil'.*did you mean 'file'"),
     ("", {"path": None}, "'file'.*'path'"),
-    ("", {"query": "select"}, "'file'.*'query'"),
     ("", {"path": "x.csv"}, "'x.csv'"),
     ("", {"path": "x.xlsx"}, "x.xlsx.*csv"),
     ("", {"path": "${NO_SUCH_VAR}/x.csv"}, "'NO_SUCH_VAR'.*path"),
@@ -287,7 +279,6 @@ def test_sql_gives_the_rows_of_the_query_and_takes_a_password_literally(database
     [
         (f"{ANN}:hunter2@h/${{DB_FILE}}", "select 1", "login of ann with"),
         (f"{LEAKY}/${{DB_FILE}}", "select * from gone", "no such table: gone"),
-        (f"{LEAKY}/${{DB_FILE}}", "selec", "syntax"),
         (f"{LEAKY}/${{DB_FILE}}", "select * from orders where 0", "no rows"),
         ("postgresql+psycopg2://ann:${DB_PASSWORD}@h/d", "select 1", "psycopg2"),
         ("postgres+no://ann:${DB_PASSWORD}@h/d", "select 1", r"'postgres\+no'"),
