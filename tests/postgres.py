@@ -5,21 +5,19 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 
 from tests.servers import free_port
 
 VARIABLE = "SWARM_TEST_POSTGRES"
-_SECONDS = 240.0
 
 
 class NoPostgres(Exception):
@@ -120,30 +118,24 @@ def _started(programs: Path, folder: Path) -> Iterator[Postgres]:
         raise NoPostgres(f"initdb failed: {made.stderr.strip().splitlines()[-1]}")
     port = free_port()
     # fsync: what is left in the system's hands outlives every kill of ours.
-    settings = {"listen_addresses": "127.0.0.1", "port": port, "fsync": "off"}
-    settings |= {"unix_socket_directories": "", "max_connections": 200}
-    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            [programs / "postgres", "-D", data, *options],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
-            start_new_session=True,
-            **owner,
-        )
-    url = sa.URL.create("postgresql+psycopg", "swarm", password, "127.0.0.1", port, "postgres")
+    settings = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off -c max_connections=200"
+    control = [programs / "pg_ctl", "-D", data, "-w", "-t", "240", "-l", log]
+    options = {"cwd": folder, "stdout": subprocess.DEVNULL, "start_new_session": True, **owner}
+    started = subprocess.run(
+        [*control, "start", "-o", f"{settings} -c unix_socket_directories=''"], **options
+    )
+    if started.returncode:
+        raise NoPostgres(f"PostgreSQL did not start: {log.read_text(errors='replace')[-200:]}")
     try:
-        _wait(url, process, log)
-        yield Postgres(url)
+        yield Postgres(
+            sa.URL.create("postgresql+psycopg", "swarm", password, "127.0.0.1", port, "postgres")
+        )
     finally:
         # A fast shutdown: whoever is still connected is sent away.
-        process.send_signal(signal.SIGINT)
-        process.wait(timeout=_SECONDS)
+        subprocess.run([*control, "stop", "-m", "fast"], check=True, **options)
 
 
-def _owner(folder: Path) -> dict[str, int]:
+def _owner(folder: Path) -> dict[str, Any]:
     """The server refuses to run as root: there its folder, and its processes, are another's."""
     if os.geteuid() != 0:
         return {}
@@ -158,17 +150,3 @@ def _owner(folder: Path) -> dict[str, int]:
             os.chown(place, user.pw_uid, user.pw_gid)
         return {"user": user.pw_uid, "group": user.pw_gid}
     raise NoPostgres("PostgreSQL does not run as root, and there is no user 'postgres' or 'nobody'")
-
-
-def _wait(url: sa.URL, process: subprocess.Popen[bytes], log: Path) -> None:
-    engine = sa.create_engine(url, poolclass=sa.NullPool)
-    deadline = time.monotonic() + _SECONDS
-    while True:
-        try:
-            engine.connect().close()
-            return
-        except sa.exc.OperationalError as error:
-            if process.poll() is not None or time.monotonic() > deadline:
-                lines = log.read_text(errors="replace").strip().splitlines() or [str(error)]
-                raise NoPostgres(f"PostgreSQL did not start: {lines[-1]}") from None
-            time.sleep(0.1)

@@ -22,6 +22,7 @@ import sqlalchemy as sa
 from conf.yaml_text import render
 from swarm.errors import DataError, StoreError
 from swarm.storage.archive import Archive
+from tasks.refresh.lock import champion_lock, run_lock
 from tasks.sources import fetch
 from tasks.tracking import open_tracking
 from tests.postgres import Postgres
@@ -178,6 +179,7 @@ def test_a_wrong_password_is_one_sentence_without_it(postgres: Postgres) -> None
     url = wrong.render_as_string(hide_password=False)
     for attempt, kind in (
         (lambda: Archive(url), StoreError),
+        (lambda: champion_lock(url, "any").__enter__(), StoreError),
         (lambda: open_tracking(url, "any"), StoreError),
         (lambda: fetch("sql", url=url, query="SELECT 1", target="y"), DataError),
     ):
@@ -185,6 +187,21 @@ def test_a_wrong_password_is_one_sentence_without_it(postgres: Postgres) -> None
             attempt()
         assert "hush" not in str(caught.value)
         assert "\n" not in str(caught.value)
+
+
+def test_a_lock_in_a_database_is_held_by_one_and_ends_with_its_connection(
+    postgres: Postgres,
+) -> None:
+    url = postgres.database()
+    # The key of a lock is a signed number of 64 bits: those of some names are below 0.
+    for name in "abcd":
+        for _ in range(2):
+            with champion_lock(url, name), run_lock(url, name):
+                for lock in (champion_lock, run_lock):
+                    with pytest.raises(StoreError, match=name):
+                        lock(url, name).__enter__()
+                with champion_lock(url, f"{name}b"):
+                    pass
 
 
 def make_store(uri: str) -> str:
