@@ -28,19 +28,19 @@ from tasks.search_cell import Cell, CellResult
 from tests.fakes import Terminal
 
 
-def record(epoch: int, hits: int = 1, size: int = 4, fits: int = 30) -> EpochRecord:
-    metrics = {"best_cost": 0.25, "best_size": float(size), "fits": 30.0 * epoch}
+def record(epoch: int) -> EpochRecord:
+    metrics = {"best_cost": 0.25, "best_size": 4.0, "fits": 30.0 * epoch}
     metrics |= {"evaluations": 10.0 * epoch, "distinct_evaluations": 8.0 * epoch}
     metrics |= {"folds_pruned": 2.0, "failed_evaluations": 0.0}
-    return EpochRecord(epoch, metrics, {}, Work(hits=hits, fits=fits))
+    return EpochRecord(epoch, metrics, {}, Work(hits=1, fits=30))
 
 
 HALF = np.array([True, False])
 
 
-def trained(folds: int, seconds: float = 0.0) -> Record:
+def trained(folds: int) -> Record:
     """A mask of which all folds were trained."""
-    return Record(np.zeros(folds), np.zeros((folds, 2)), np.ones((folds, 2), dtype=bool), seconds)
+    return Record(np.zeros(folds), np.zeros((folds, 2)), np.ones((folds, 2), dtype=bool), 0.0)
 
 
 def result(seed: int) -> CellResult:
@@ -73,17 +73,6 @@ def score(cost: float) -> str:
     return f"accuracy {1 - cost:.2f}"
 
 
-def epochs_shown(capsys, now, budget: Budget, n: int, verbosity: int, every: float) -> list[str]:
-    """Lines on stderr of a search of which each epoch takes `every` seconds."""
-    with display(budget, score, verbosity) as shown:
-        for epoch in range(1, n + 1):
-            now[0] += every
-            shown.epoch(record(epoch))
-    told = capsys.readouterr()
-    assert told.out == ""
-    return told.err.splitlines()
-
-
 @pytest.mark.parametrize(
     ("budget", "n", "verbosity", "every", "epochs"),
     [
@@ -97,7 +86,13 @@ def epochs_shown(capsys, now, budget: Budget, n: int, verbosity: int, every: flo
 def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
     capsys, now, budget, n, verbosity, every, epochs
 ):
-    lines = epochs_shown(capsys, now, budget, n, verbosity, every)
+    with display(budget, score, verbosity) as shown:
+        for epoch in range(1, n + 1):
+            now[0] += every
+            shown.epoch(record(epoch))
+    told = capsys.readouterr()
+    assert told.out == ""
+    lines = told.err.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"epoch {i}/{budget.epochs}" for i in epochs]
     if verbosity == 2:
         assert lines[-1].endswith(

@@ -17,7 +17,6 @@ import pytest
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
-from conf.sections import ConfirmSection
 from flows.answer import Outcome
 from flows.flow_runs import mark_run
 from flows.select import select
@@ -30,8 +29,8 @@ from tests.fakes import Terminal
 from tests.servers import happens
 from tests.small_run import BAYES, N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
-# The product's, not the cheap one of a bench.
-CONFIRM = ConfirmSection().model_dump()
+# With the rankings and the repeats that a bench leaves out.
+CONFIRM = {"best": 4, "repeats": 3, "rankings": True}
 
 
 def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> Outcome:
