@@ -13,10 +13,10 @@ from tests.small_run import BAYES, Bench
 SAME = ("cells.csv", "summary.csv", "ranks.csv", "tests_over_datasets.csv", "tests_over_seeds.csv")
 
 
-def small(bench: Bench, **sections: Any) -> dict[str, Any]:
-    """Keys of a comparison of three strategies with two seeds on wine; others replace."""
+def of(bench: Bench, **sections: Any) -> CompareConfig:
+    """Configuration of three strategies with two seeds on wine; other sections replace."""
     base = bench.mapping()
-    return {
+    mapping = {
         "name": "small",
         "datasets": {"wine": {"data": {"source": "bundled", "name": "wine"}}},
         "strategies": {
@@ -33,17 +33,6 @@ def small(bench: Bench, **sections: Any) -> dict[str, Any]:
         "archive": base["archive"],
         **sections,
     }
-
-
-def of(bench: Bench, **sections: Any) -> CompareConfig:
-    """Configuration of a small comparison."""
-    config = from_yaml(render(small(bench, **sections)), env={})
+    config = from_yaml(render(mapping), env={})
     assert isinstance(config, CompareConfig)
     return config
-
-
-def file(bench: Bench, **sections: Any) -> str:
-    """Path of a file of a small comparison."""
-    path = bench.folder / "comparison.yaml"
-    path.write_text(render(small(bench, **sections)), encoding="utf-8")
-    return str(path)

@@ -24,6 +24,7 @@ from tasks.split import split
 from tasks.table import Table
 from tests.small_comparison import SAME, of
 from tests.small_run import Bench
+from tests.test_report import Page
 
 BUNDLED = {"source": "bundled"}
 STRATEGIES = ["multiswarm", "random", "full"]
@@ -87,7 +88,12 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     drawn = [f"figures/{name}" for name in ("ranks", "convergence_wine")]
     assert {entry.path for entry in figures} == {f"{d}.{k}" for d in drawn for k in ("svg", "png")}
     page = page_of(bench, compared)
-    assert all(word in page for word in (*STRATEGIES, "PI %", "T1", "smallest p"))
+    assert all(word in page for word in STRATEGIES)
+    # The page asks for nothing outside of itself, and runs nothing.
+    parts = Page(page)
+    assert not {"script", "link", "iframe", "object", "base", "img"} & set(parts.tags)
+    assert set(parts.links) <= {f"#{name}" for name in parts.ids}
+    assert "http" not in " ".join([*parts.styles, *parts.links])
     both = compared.cells[compared.cells["strategy"] == "random"]["features"].str.split()
     chosen = re.search(r"random</t[hd]> ?<td[^>]*>2 of 2: ([^;<]+); 1 of 2: ([^<]+)</td>", page)
     shared = set.intersection(*map(set, both))
@@ -118,8 +124,6 @@ def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, b
     means = compared.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
     assert f"random {1 - means['wine', 'random']:.4f}" in said
     assert "no difference, however clear, can be significant" in said
-    [*header] = (row.split() for row in rows if row.split()[:1] == ["strategy"])
-    assert all(names[1:3] == ["mean", "score"] and names[-1] == "rank" for names in header[:-1])
 
 
 def test_a_search_finds_the_same_again_and_whatever_its_rivals(first, bench, undrawn):
@@ -197,46 +201,6 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     assert same(bench, resumed) == same(*first)
 
 
-@pytest.mark.slow
-def test_a_store_that_goes_away_and_loses_answers_has_every_search_once_at_the_end(
-    first, bench, undrawn, monkeypatch
-):
-    from mlflow import MlflowClient
-
-    def shaky(plain: Any) -> Any:
-        calls = []
-
-        def call(self: Any, *args: Any, **options: Any) -> Any:
-            calls.append(1)
-            if len(calls) == 1:
-                raise ConnectionError("the store is away")
-            answer = plain(self, *args, **options)
-            if len(calls) == 2:
-                raise TimeoutError("the answer is lost")
-            return answer
-
-        return call
-
-    plain = SearchRuns.__init__
-
-    def opened(self: SearchRuns, parent: Any) -> None:
-        plain(self, parent)
-        # From here on: a comparison whose own run cannot be created ends at once.
-        for name in ("create_run", "log_batch", "log_artifact", "set_terminated"):
-            monkeypatch.setattr(MlflowClient, name, shaky(getattr(MlflowClient, name)))
-
-    monkeypatch.setattr(SearchRuns, "__init__", opened)
-    compared = compare(of(bench), verbosity=0)
-    assert bench.statuses() == ["FINISHED"] * 7
-    runs = children(bench, compared)
-    assert len({run.info.run_name for run in runs}) == len(runs) == 6
-    for run in runs:
-        epochs = json.loads(bench.artifact(run.info.run_id, "features.json"))["epochs"]
-        assert bench.steps(run.info.run_id) == list(range(1, epochs + 1))
-        assert run.data.params["seed"] == run.data.tags["seed"]
-    assert same(bench, compared) == same(*first)
-
-
 def test_searches_of_other_data_are_run_again(bench, undrawn):
     frame = pd.read_csv(bench.mapping()["data"]["path"])
     data = {"small": {"data": bench.mapping()["data"]}}
@@ -250,7 +214,8 @@ def test_searches_of_other_data_are_run_again(bench, undrawn):
 
 
 def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undrawn, monkeypatch):
-    config = of(bench, strategies={"random": {"params": {"batch_size": 4}}, "full": {}})
+    strategies = {"random": {"params": {"batch_size": 4}}, "full": {}}
+    config = of(bench, strategies=strategies, seeds=1)
     monkeypatch.setattr(run_cell.task, "retry_delay_seconds", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         tries = []
@@ -261,19 +226,18 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
 
         patch.setattr(registry()["random"], "start", break_down)
         with pytest.raises(
-            FailedSearches, match=r"2 of 4.*disk is gone.*strategies\.random"
+            FailedSearches, match=r"1 of 2.*disk is gone.*strategies\.random"
         ) as told:
             compare(config, verbosity=0)
-        assert len(tries) == 6, "each of the two was to be tried three times"
-    assert sorted(bench.statuses()) == ["FAILED"] * 3 + ["FINISHED"] * 2
+        assert len(tries) == 3
+    assert sorted(bench.statuses()) == ["FAILED", "FAILED", "FINISHED"]
     partial = told.value.compared
     assert partial is not None
     assert partial.comparison.summary["strategy"].tolist() == ["full"]
-    table = bench.artifact(partial.run_id, "summary.csv").decode()
-    assert "random" not in table
+    assert "random" not in bench.artifact(partial.run_id, "summary.csv").decode()
     print_comparison(partial, config)
     whole = compare(config, verbosity=0)
-    assert whole.read_back == 2
+    assert whole.read_back == 1
     assert "random" in bench.artifact(whole.run_id, "summary.csv").decode()
     assert bench.tracking.run(whole.run_id).data.metrics
 
@@ -295,7 +259,6 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     [
         ({"datasets": {"w": {"data": {**BUNDLED, "name": "wne"}}}}, DataError, "'w': .*wne"),
         ({"space": {"fixed": ["x9"]}}, SpaceError, "'wine': .*x9"),
-        ({"strategies": {"rnd": {}}}, ConfigError, "rnd"),
     ],
 )
 def test_bad_input_ends_before_anything_is_trained_or_recorded(bench, sections, kind, words):
