@@ -9,9 +9,11 @@ import socket
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import psutil
 import pytest
@@ -67,20 +69,14 @@ def this_process(name: str, address: str, store: str = "") -> Server:
     return Server(name, address, os.getpid(), psutil.Process().create_time(), store)
 
 
-def run(arguments: list[str], folder: Path, environment: Environment) -> CompletedProcess[str]:
+def run(
+    command: str, options: list[str], folder: Path, environment: Environment
+) -> CompletedProcess[str]:
+    """Run `swarm select default`."""
+    arguments = [command, "select", "default", *options]
     return subprocess.run(
         arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=290
     )
-
-
-def select(command: list[str], folder: Path, environment: Environment) -> str:
-    """Run `swarm select default`, and give the id of its run."""
-    done = run([*command, "select", "default", *OPTIONS], folder, environment)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "of 30 columns" in done.stdout
-    run_id: str = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
-    return run_id
 
 
 @pytest.mark.slow
@@ -88,7 +84,11 @@ def test_a_new_user_selects_features_and_finds_everything_in_one_folder(
     tmp_path, new_user, command
 ):
     """What the lock has to be good for: `swarm select` with no server and no settings."""
-    run_id = select([command], tmp_path, new_user)
+    done = run(command, OPTIONS, tmp_path, new_user)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+    assert "of 30 columns" in done.stdout
+    run_id = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
     kept = tmp_path / "mlruns"
     assert (kept / "mlflow.db").exists()
     assert (kept / "archive.db").exists()
@@ -100,7 +100,7 @@ def test_a_new_user_selects_features_and_finds_everything_in_one_folder(
 
 
 def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new_user, command):
-    done = run([command, "select", "default", "--set", "budget.epocs=2"], tmp_path, new_user)
+    done = run(command, ["--set", "budget.epocs=2"], tmp_path, new_user)
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["home"]
@@ -109,62 +109,57 @@ def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new
 @pytest.mark.faults
 def test_a_server_that_dies_ends_in_its_own_last_words(tmp_path, new_user, command):
     database = {"PREFECT_API_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path}/no/x.db"}
-    done = run([command, "select", "default", *OPTIONS], tmp_path, {**new_user, **database})
+    done = run(command, OPTIONS, tmp_path, {**new_user, **database})
     assert done.returncode == 2
     assert "PREFECT_API_URL" in done.stderr
     assert "unable to open database file" in done.stderr
     assert not (tmp_path / "mlruns" / "mlflow.db").exists()
 
 
-@pytest.mark.faults
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["kill -9", "kill"])
-def test_the_server_ends_with_the_command_however_it_ends(tmp_path, new_user, end):
-    waits = "from flows.prefect_server import start_prefect; start_prefect(); print('up'); input()"
+@contextmanager
+def started(code: str, home: Path, environment: Environment) -> Iterator[Any]:
+    """A process that starts a server and then runs some code, and its server."""
+    up = "from flows.prefect_server import *; start_prefect(); print('up', flush=True)\n"
     with subprocess.Popen(
-        [sys.executable, "-c", waits],
+        [sys.executable, "-c", up + code],
         cwd=Path(__file__).parents[1],
-        env={**new_user, "PREFECT_HOME": str(tmp_path / "prefect")},
+        env={**environment, "PREFECT_HOME": str(home)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        start_new_session=True,
     ) as parent:
+        assert parent.stdout
         assert parent.stdout.readline() == "up\n"
         (server,) = servers_of(parent.pid)
-        assert not is_gone(server)
-        parent.send_signal(end)
-        parent.wait(timeout=120)
+        yield parent, server
         assert happens(lambda: is_gone(server), 120)
+
+
+@pytest.mark.faults
+def test_the_server_ends_with_a_command_that_is_killed(tmp_path, new_user):
+    with started("input()", tmp_path / "prefect", new_user) as (parent, server):
+        assert not is_gone(server)
+        parent.kill()
+        parent.wait(timeout=120)
 
 
 @pytest.mark.faults
 def test_ctrl_c_leaves_the_server_to_the_command(tmp_path, new_user):
     waits = """
 import os, threading
-from flows.prefect_server import answers, start_prefect
-start_prefect()
 try:
-    print("up", flush=True)
     threading.Event().wait()
 except KeyboardInterrupt:
     # A server that heard it would need a moment to end.
     threading.Event().wait(2)
     print(answers(os.environ["PREFECT_API_URL"]), flush=True)
 """
-    with subprocess.Popen(
-        [sys.executable, "-c", waits],
-        cwd=Path(__file__).parents[1],
-        env={**new_user, "PREFECT_HOME": str(tmp_path / "prefect")},
-        stdout=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    ) as parent:
-        assert parent.stdout.readline() == "up\n"
-        (server,) = servers_of(parent.pid)
+    with started(waits, tmp_path / "prefect", new_user) as (parent, _):
         # As a terminal does: to the whole group.
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == "True\n"
         assert parent.wait() == 0
-        assert is_gone(server)
 
 
 def test_the_server_of_this_folder_is_used_and_no_other_one(

@@ -156,7 +156,10 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
         keys = state.state_details.run_input_keyset
         with get_client(sync_client=True) as api:
             about = api.read_flow_run_input(second, keys["description"])
-            assert api.read_flow_run(second).name == "rows_2026-02-02/multiswarm/seed 0"
+            asking = api.read_flow_run(second)
+            # The name of the file that was read, not the pattern that found it.
+            assert asking.name == "rows_2026-02-02/multiswarm/seed 0"
+            assert {"swarm", "refresh", "champion:asked"} <= set(asking.tags)
             lines = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
             assert any("MLflow run " in line.message for line in api.read_logs(lines))
         assert all(word in about for word in ("version 2", "asked", "accuracy 0.", "gain +"))
