@@ -1,4 +1,4 @@
-"""Searches on clusters: the same answer as on this machine, whichever part of a cluster dies."""
+"""A search whose cluster dies is resumed on this machine with the same answer."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from flows.select import select
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Evaluations
 from swarm.storage.archive import Archive
+from tasks.task_runner import is_reachable
 from tests.servers import free_port, happens
-from tests.small_run import Bench, leave_report_out
 from tests.test_workers import ROOT, Noted, needs_dask, notes, problem_of, same
 
 pytestmark = pytest.mark.faults
@@ -35,12 +33,6 @@ SOON = 30
 def evaluated(folder: Path | str = "", archive: Archive | None = None, **options: Any) -> Any:
     with CrossValidation(problem_of(Noted(str(folder))), archive, **options) as evaluator:
         return evaluator.evaluate(MANY, np.full(len(MANY), np.inf), np.arange(3))
-
-
-@pytest.fixture(scope="module")
-def plain() -> Evaluations:
-    """Answers of one process of this machine."""
-    return evaluated()
 
 
 @contextmanager
@@ -61,36 +53,15 @@ def in_mid_batch(folder: Path, kill: Callable[[], None]) -> Iterator[None]:
     assert killed.is_set(), "nothing was killed"
 
 
-@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=needs_dask)])
-def test_a_run_is_the_same_to_the_byte_on_every_backend(
-    backend: str, bench: Bench, prefect_server: str, monkeypatch: Any
-) -> None:
-    leave_report_out(monkeypatch)
-    here = bench.other("here")
-    expected = here.answer(select(here.config(), verbosity=0).run_id)
-    there = bench.other("there")
-    config = there.config(evaluation={"n_jobs": 2, "backend": backend})
-    found = there.answer(select(config, verbosity=0).run_id)
-    assert found == expected
-
-
-def resumed(folder: Path, plain: Evaluations) -> None:
-    """Finish on this machine what the archive of the folder does not have."""
-    finished = evaluated(folder, Archive(f"sqlite:///{folder}/archive.db"))
-    same(finished, plain)
-    assert finished.work.hits > 0, "nothing was kept"
-
-
-def dask(*arguments: str, inside: tuple[str, ...] = (), **options: Any) -> subprocess.Popen[Any]:
+def dask(*arguments: str) -> subprocess.Popen[Any]:
     """Start a scheduler or a worker of Dask, in a process group of its own."""
-    command = [*inside, sys.executable, "-m", "distributed.cli.dask_" + arguments[0]]
+    module = f"distributed.cli.dask_{arguments[0]}"
     return subprocess.Popen(
-        [*command, *arguments[1:], "--no-dashboard"],
+        [sys.executable, "-m", module, *arguments[1:], "--no-dashboard"],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        **options,
     )
 
 
@@ -101,26 +72,23 @@ def kill_group(process: subprocess.Popen[Any]) -> None:
 
 @needs_dask
 def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resumed(
-    tmp_path: Path, plain: Evaluations
+    tmp_path: Path,
 ) -> None:
     port = str(free_port())
-    address = f"tcp://127.0.0.1:{port}"
-    archive = Archive(f"sqlite:///{tmp_path}/archive.db")
+    address, file = f"tcp://127.0.0.1:{port}", f"sqlite:///{tmp_path}/archive.db"
+    archive = Archive(file)
     with ExitStack() as cluster:
         scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", port)
         worker = dask("worker", address, "--nthreads", "1", "--nworkers", "2")
         cluster.callback(kill_group, worker)
-        listens(port)
+        assert happens(lambda: is_reachable(address, 0, 1.0), 60)
         with (
             pytest.raises(EvaluationError, match="Dask scheduler"),
             in_mid_batch(tmp_path, lambda: kill_group(scheduler)),
         ):
             evaluated(tmp_path, archive, backend="dask", address=address)
     archive.close()
-    resumed(tmp_path, plain)
-
-
-def listens(port: str, host: str = "127.0.0.1") -> None:
-    from tasks.task_runner import is_reachable
-
-    assert happens(lambda: is_reachable(f"tcp://{host}:{port}", 0, 1.0), 60)
+    # On this machine, what the archive does not have.
+    finished = evaluated(tmp_path, Archive(file))
+    same(finished, evaluated())
+    assert finished.work.hits > 0, "nothing was kept"

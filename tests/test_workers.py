@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
 import pytest
 from numpy.typing import NDArray
 from sklearn.naive_bayes import GaussianNB
@@ -32,13 +33,11 @@ from swarm.evaluation.workers import Workers, _timed_out_fit, _too_many_deaths
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from tests.fakes import evaluated
+from tests.servers import happens
 
 ROOT = Path(__file__).resolve().parents[1]
 Bool = NDArray[np.bool_]
 
-needs_proc = pytest.mark.skipif(
-    not Path("/proc/self/task").exists(), reason="children are counted in /proc"
-)
 needs_dask = pytest.mark.skipif(find_spec("distributed") is None, reason="no extra dask")
 in_processes = pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=needs_dask)])
 
@@ -104,36 +103,20 @@ def same(one: Evaluations, other: Evaluations) -> None:
 
 def children() -> set[int]:
     """Live processes that this one started, but for joblib's tracker of temporary files."""
-    while True:
-        try:
-            lists = [(task / "children").read_text() for task in Path("/proc/self/task").iterdir()]
-            break
-        except OSError:
-            # A thread ended while we looked, and its children went to another: look again.
-            continue
-    found = {int(pid) for pids in lists for pid in pids.split()}
-    return {pid for pid in found if b"resource_tracker" not in _command(pid)}
-
-
-def _command(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes() or b"resource_tracker"
-    except OSError:
-        return b"resource_tracker"
+    found = psutil.Process().children()
+    # One that has just ended has no command line.
+    lines = {each.pid: " ".join(each.as_dict(["cmdline"])["cmdline"] or ()) for each in found}
+    return {pid for pid, line in lines.items() if line and "resource_tracker" not in line}
 
 
 @contextmanager
 def nobody_left_behind() -> Iterator[None]:
     before = children()
     yield
-    patience = time.monotonic() + 120
-    while children() - before and time.monotonic() < patience:
-        time.sleep(0.05)
-    assert not children() - before
+    assert happens(lambda: not children() - before, 120)
 
 
 @pytest.mark.slow
-@needs_proc
 @in_processes
 def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
     backend: str, tmp_path: Path
@@ -156,7 +139,6 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
     assert sorted(pid for pid, *_ in notes(tmp_path, "load")) == sorted(workers)
 
 
-@needs_proc
 @pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])
 def test_without_processes_results_and_warning_filters_are_the_same(
     n_jobs: int, backend: str, tmp_path: Path
@@ -171,7 +153,6 @@ def test_without_processes_results_and_warning_filters_are_the_same(
     assert list(warnings.filters) == filters
 
 
-@needs_proc
 @in_processes
 @pytest.mark.slow
 def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Path) -> None:
@@ -183,7 +164,6 @@ def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Pa
     same(plain, survived)
 
 
-@needs_proc
 @in_processes
 @pytest.mark.slow
 def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
@@ -201,19 +181,19 @@ def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
     assert all(record.complete for record in known if record.has_cost.any())
 
 
-def nan_without_x1(estimator: Any, X: pd.DataFrame, y: Any) -> float:
-    return 0.5 if "x1" in X.columns else float("nan")
-
-
-@needs_proc
 @pytest.mark.filterwarnings("error")
-def test_no_process_is_left_after_an_error() -> None:
-    problem = problem_of(Noted(), scoring=nan_without_x1)
+def test_no_process_is_left_after_an_error_and_what_a_script_defines_works_in_processes() -> None:
+    class Mine(Noted):
+        pass
+
+    def nan_without_x1(estimator: Any, X: pd.DataFrame, y: Any) -> float:
+        return 0.5 if "x1" in X.columns else float("nan")
+
+    problem = problem_of(Mine(), scoring=nan_without_x1)
     with nobody_left_behind(), pytest.raises(EvaluationError, match="is NaN on fold 0"):
         evaluate(problem, n_jobs=2)
 
 
-@needs_proc
 def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
     problem, archive = problem_of(Noted()), Archive()
     known = evaluate(problem, archive)
@@ -223,45 +203,6 @@ def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
         assert children() == before
     same(known, again)
     assert again.work.hits == len(MASKS)
-
-
-SCRIPT = """
-import numpy as np
-import pandas as pd
-from sklearn.naive_bayes import GaussianNB
-from swarm import CrossValidation, Problem
-
-class Mine(GaussianNB):
-    pass
-
-bonus = 0.125
-
-if __name__ == "__main__":
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(40, 4)), columns=list("abcd"))
-    score = lambda model, X, y: model.score(X, y) + bonus
-    problem = Problem.build(X, np.arange(40) % 2, Mine(), scoring=score, importance="none")
-    masks = np.eye(4, dtype=bool)
-    for n_jobs in (1, 2):
-        with CrossValidation(problem, n_jobs=n_jobs) as evaluator:
-            answers = evaluator.evaluate(masks, np.full(4, np.inf), np.arange(5))
-        print(answers.costs.tolist())
-"""
-
-
-def started(script: Path, text: str, *arguments: str, **options: Any) -> subprocess.Popen[str]:
-    script.write_text(text)
-    command = [sys.executable, str(script), *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, env=environment, text=True, **options)
-
-
-@pytest.mark.slow
-def test_a_lambda_and_a_class_of_a_script_work_in_processes(tmp_path: Path) -> None:
-    running = started(tmp_path / "script.py", SCRIPT, stdout=subprocess.PIPE)
-    one, two = running.communicate()[0].splitlines()
-    assert one == two
-    assert all(cost < 0 for cost in map(float, one.strip("[]").split(",")))
 
 
 # A background job of a shell, such as these tests may be, ignores SIGINT otherwise.
@@ -280,73 +221,42 @@ if __name__ == "__main__":
 """
 
 
-@needs_proc
 @in_processes
 @pytest.mark.slow
 def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path) -> None:
-    running = started(
-        tmp_path / "script.py",
-        CTRL_C,
-        *(str(tmp_path), backend),
+    script = tmp_path / "script.py"
+    script.write_text(CTRL_C)
+    running = subprocess.Popen(
+        [sys.executable, str(script), str(tmp_path), backend],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    patience = time.monotonic() + 240
-    while not (tmp_path / "notes").exists() or len(notes(tmp_path, "fit")) < 20:
-        assert time.monotonic() < patience
-        assert running.poll() is None, running.communicate()[1]
-        time.sleep(0.05)
+    begun = tmp_path / "notes"
+    assert happens(lambda: begun.exists() and len(notes(tmp_path, "fit")) >= 20, 240)
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate(timeout=240)
     # Not always last: joblib's resource tracker may warn of a folder that is gone.
     assert any(line.startswith("KeyboardInterrupt") for line in said.splitlines())
     assert said.count("Traceback") <= 2
     for pid, *_ in notes(tmp_path, "fit"):
-        assert not Path(f"/proc/{pid}").exists()
-
-
-OWN = """
-import signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)
-from pathlib import Path
-from distributed import LocalCluster
-if __name__ == "__main__":
-    cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    Path(sys.argv[1]).write_text(cluster.scheduler_address)
-    time.sleep(3600)
-"""
-
-
-@pytest.fixture
-def address(tmp_path: Path) -> Iterator[str]:
-    """Give the address of a Dask cluster that somebody else runs."""
-    told = tmp_path / "address"
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    running = started(tmp_path / "own.py", OWN, str(told), **silent)
-    try:
-        patience = time.monotonic() + 240
-        while not (told.exists() and told.read_text()):
-            assert time.monotonic() < patience, "the scheduler did not start"
-            time.sleep(0.05)
-        yield told.read_text()
-    finally:
-        running.send_signal(signal.SIGINT)
-        try:
-            running.wait(20)
-        finally:
-            running.kill()
+        assert not psutil.pid_exists(int(pid))
 
 
 @pytest.mark.slow
 @needs_dask
-@needs_proc
-def test_a_cluster_of_ones_own_is_used_and_left_running(address: str, tmp_path: Path) -> None:
-    from distributed import Client
+def test_a_cluster_of_ones_own_is_used_and_left_running(tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
 
     plain = evaluate(problem_of(Noted()))
     problem = problem_of(Noted(str(tmp_path)))
-    with Client(address, set_as_default=False) as client:
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
         before = set(client.scheduler_info()["workers"])
+        address = cluster.scheduler_address
         with nobody_left_behind():
             same(plain, evaluate(problem, backend="dask", address=address))
         assert set(client.scheduler_info()["workers"]) == before
@@ -400,6 +310,8 @@ def test_a_cluster_whose_workers_all_leave_is_one_sentence(
     [
         ({"backend": "luky"}, "'luky'"),
         ({"n_jobs": 0}, "n_jobs"),
+        # No thread can be ended.
+        ({"backend": "threading", "timeout": 5.0}, "'loky'.*'threading'"),
         ({"address": "tcp://127.0.0.1:1"}, "address"),
         ({"backend": "dask"}, r"swarmselect\[dask\]"),
     ],
