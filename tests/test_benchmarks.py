@@ -57,6 +57,3 @@ def test_selectors_at_fixed_sizes_are_scored_on_unseen_rows_and_compared(tmp_pat
     assert rows["n_selected"].tolist() == [13, 10, 10, 13, 2, 2]
     assert (rows["score"] > 0.8).all()
     assert "mean rank" in ended.stdout
-
-
-X, Y = load_wine(return_X_y=True, as_frame=True)

@@ -72,8 +72,7 @@ def runs(
     return bench, ids, pages
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_fits_its_window_suits_its_reader_and_asks_nothing_of_the_network(
     browser: Any, runs: Any, page: str, width: int, scheme: str

@@ -79,16 +79,6 @@ def test_the_page_on_strategies_adds_one_in_a_package_of_its_own(tmp_path: Path)
     said = do([*contract.split()[1:], *quiet], tmp_path, **environment)
     assert int(re.search(r"(\d+) passed", said)[1]) >= 30  # type: ignore[index]
     assert "skipped" not in said
-    code = (
-        "import swarm; from swarm_climb import Climb; from sklearn.datasets import load_wine\n"
-        "from sklearn.naive_bayes import GaussianNB\n"
-        "assert swarm.make('climb', {'flips': 2}) == Climb(flips=2)\n"
-        "X, y = load_wine(return_X_y=True, as_frame=True)\n"
-        "for given in ('climb', Climb()):\n"
-        "    print(swarm.SubsetSelector(GaussianNB(), strategy=given, budget=3).fit(X, y).cost_)"
-    )
-    by_name, by_object = do(["-c", code], tmp_path, **environment).split()
-    assert by_name == by_object
     assert "(package swarm-climb)" in do(
         ["-m", "flows.cli", "strategies", "climb"], tmp_path, **environment
     )

@@ -1,20 +1,15 @@
-"""The consumer's side of a refresh: a served champion, and memory that stays flat for a year."""
+"""Memory that stays flat however many refreshes a process has made."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
-import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from tests.servers import answers_soon, free_port
 from tests.small_run import Bench
 from tests.test_refresh import Desk, snapshot
 
@@ -28,41 +23,6 @@ LONG = os.environ.get("SWARM_FAULTS") == "long"
 REFRESHES = 50 if LONG else 6
 # Refreshes until caches and tables have their size.
 WARM = 5 if LONG else 3
-
-
-def test_the_champion_is_served_and_takes_rows_of_full_width(bench: Bench) -> None:
-    desk = Desk(bench)
-    frame = snapshot(desk.snapshots, "2026-01-05", 3)
-    done = desk.refresh()
-    assert done.outcome is not None
-    rows = frame.drop(columns=["y", "week"]).head(20)
-    port = free_port()
-    command = [sys.executable, "-m", "mlflow", "models", "serve", "-m"]
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    server = subprocess.Popen(
-        [*command, f"models:/{desk.name}@champion", "--env-manager", "local", "-p", str(port)],
-        # As in an activated environment: MLflow looks its server up by name.
-        env={**os.environ, "MLFLOW_TRACKING_URI": bench.uri, "PATH": path},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    try:
-        address = f"http://127.0.0.1:{port}"
-        answers_soon(f"{address}/ping", server)
-        body = json.dumps({"dataframe_split": rows.to_dict(orient="split")}).encode()
-        asked = urllib.request.Request(
-            f"{address}/invocations", body, {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(asked, timeout=120) as answer:
-            served = json.loads(answer.read())["predictions"]
-    finally:
-        if server.poll() is None:
-            os.killpg(server.pid, signal.SIGTERM)
-        server.wait(120)
-        assert server.stdout is not None
-        server.stdout.close()
-    assert np.array_equal(np.ravel(served), done.outcome.ensemble.predict(rows))
 
 
 def resident() -> float:
