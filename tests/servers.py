@@ -18,11 +18,11 @@ def free_port() -> int:
         return int(held.getsockname()[1])
 
 
-def happens(condition: Callable[[], bool], seconds: float) -> bool:
-    """Whether a condition comes true within some seconds."""
+def happens(condition: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
+    """Whether a condition, asked for every so many seconds, comes true within some seconds."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
+        time.sleep(every)
     return condition()
 
 

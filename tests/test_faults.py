@@ -181,8 +181,6 @@ def assert_as_if_nothing_had_happened(bench: Bench, undisturbed: Undisturbed) ->
     assert "error" not in run.data.tags
     assert bench.answer(run_id) == undisturbed.answer
     assert stored(bench, run_id) == undisturbed.stored
-    assert bench.steps(run_id) == list(range(1, EPOCHS + 1))
-    assert bench.steps(run_id, "test/optimism") == [0]
 
 
 def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
@@ -227,26 +225,6 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
     print(f"{kills} kills, {in_commit} of them while committing, over {runs} runs")
 
 
-def test_a_run_killed_while_its_store_was_away_is_whole_once_it_is_resumed(
-    warm: WarmSwarm, undisturbed: Undisturbed, away: Path, bench: Bench
-) -> None:
-    """What waited went with the process: the archive has it all."""
-    command = warm.start("select", configured(bench), "-v")
-    command.wait_for("epoch 1/")
-    away.touch()
-    try:
-        command.wait_for(f"epoch {EPOCHS - 1}/")
-        command.signal(signal.SIGKILL)
-        assert command.wait() == -signal.SIGKILL, command.said()
-    finally:
-        away.unlink()
-    (run,) = bench.runs()
-    assert run.info.status == "RUNNING"
-    assert len(bench.steps(run.info.run_id)) < EPOCHS - 1
-    resume(warm, bench)
-    assert_as_if_nothing_had_happened(bench, undisturbed)
-
-
 def test_a_run_that_ends_while_its_store_is_away_says_so_and_is_sent_by_a_resume(
     warm: WarmSwarm, undisturbed: Undisturbed, away: Path, bench: Bench
 ) -> None:
@@ -276,7 +254,6 @@ def test_a_worker_that_dies_in_mid_epoch_changes_nothing(
     os.kill(workers[0], signal.SIGKILL)
     assert command.wait() == 0, command.said()
     assert "Traceback" not in command.said()
-    assert workers[0] not in command.family()
     assert_as_if_nothing_had_happened(bench, undisturbed)
 
 
@@ -290,11 +267,8 @@ def interrupted(warm: WarmSwarm, bench: Bench, text: str, n_jobs: int) -> tuple[
     return command, bench.tracking.run(run.info.run_id)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_ctrl_c_ends_the_search_with_a_usable_answer(
-    warm: WarmSwarm, bench: Bench, n_jobs: int
-) -> None:
-    command, run = interrupted(warm, bench, "epoch 2/", n_jobs)
+def test_ctrl_c_ends_the_search_with_a_usable_answer(warm: WarmSwarm, bench: Bench) -> None:
+    command, run = interrupted(warm, bench, "epoch 2/", n_jobs=2)
     assert command.status == 0, command.said()
     assert "Traceback" not in command.said()
     assert f"`swarm resume {run.info.run_id}{store_option(bench.uri)}`" in command.said()

@@ -6,15 +6,19 @@ Each command is the leader of a process group of its own, as one started by a sh
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import psutil
+
+from tests.servers import happens, is_gone
 
 _PRELOADED = (
     "conf.check, conf.load, flows.cli, flows.select, flows.summary, lightgbm, matplotlib.figure, "
@@ -112,22 +116,16 @@ class Command:
 
     def wait(self, seconds: float = 600.0) -> int:
         """Wait for the end and return the exit status."""
-        deadline = time.monotonic() + seconds
-        while self.poll() is None:
-            if time.monotonic() > deadline:
-                self.signal(signal.SIGKILL)
-                raise TimeoutError(f"swarm ran longer than {seconds} s: {self.said()}")
-            time.sleep(0.02)
+        if not happens(lambda: self.poll() is not None, seconds):
+            self.signal(signal.SIGKILL)
+            raise TimeoutError(f"swarm ran longer than {seconds} s: {self.said()}")
         assert self.status is not None
         return self.status
 
-    def wait_for(self, text: str, seconds: float = 600.0) -> None:
+    def wait_for(self, text: str) -> None:
         """Wait until standard error has `text`."""
-        deadline = time.monotonic() + seconds
-        while text not in self.said():
-            assert self.poll() is None, f"swarm ended before it said {text!r}: {self.said()}"
-            assert time.monotonic() < deadline, f"swarm never said {text!r}: {self.said()}"
-            time.sleep(0.01)
+        assert happens(lambda: text in self.said() or self.poll() is not None, 600, 0.01)
+        assert text in self.said(), f"swarm ended before it said {text!r}: {self.said()}"
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole process group, as a terminal does."""
@@ -139,25 +137,17 @@ class Command:
 
     def family(self) -> dict[int, str]:
         """Process id and command line of every living process of the group."""
-        listed = subprocess.run(
-            ["ps", "-A", "-ww", "-o", "pid=,pgid=,stat=,args="],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        rows = [line.split(maxsplit=3) for line in listed.stdout.splitlines()]
-        return {
-            int(pid): rest[0] if rest else ""
-            for pid, group, state, *rest in rows
-            if int(group) == self.pid and not state.startswith("Z")
-        }
-
-    def left(self, seconds: float = 120.0) -> dict[int, str]:
-        """Return what is left of the group once its helpers have had time to notice the end."""
-        deadline = time.monotonic() + seconds
-        while (found := self.family()) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        found = {}
+        for process in psutil.process_iter():
+            with contextlib.suppress(OSError, psutil.Error):
+                if os.getpgid(process.pid) == self.pid and not is_gone(process):
+                    found[process.pid] = " ".join(process.cmdline())
         return found
+
+    def left(self) -> dict[int, str]:
+        """Return what is left of the group once its helpers have had time to notice the end."""
+        happens(lambda: not self.family(), 120)
+        return self.family()
 
     def workers(self) -> list[int]:
         """Process ids of the worker processes."""
