@@ -132,7 +132,10 @@ def started(code: str, home: Path, environment: Environment) -> Iterator[Any]:
         assert parent.stdout
         assert parent.stdout.readline() == "up\n"
         (server,) = servers_of(parent.pid)
-        yield parent, server
+        try:
+            yield parent, server
+        finally:
+            parent.kill()
         assert happens(lambda: is_gone(server), 120)
 
 
@@ -146,8 +149,10 @@ def test_the_server_ends_with_a_command_that_is_killed(tmp_path, new_user):
 
 @pytest.mark.faults
 def test_ctrl_c_leaves_the_server_to_the_command(tmp_path, new_user):
+    # What a shell starts in the background ignores Ctrl-C otherwise.
     waits = """
-import os, threading
+import os, signal, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     threading.Event().wait()
 except KeyboardInterrupt:
