@@ -6,9 +6,11 @@ import json
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import venv
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,12 +117,22 @@ def test_the_command_without_the_workflow_says_what_to_install(library):
     assert "swarmselect[workflow]" in done.stderr
 
 
-def test_the_workflow_selects_features_in_an_empty_folder(workflow):
+def test_a_new_user_selects_features_and_finds_everything_in_one_folder(workflow):
     options = [part for each in SMALL for part in ("--set", each)]
     done = workflow.run(workflow.bin / "swarm", "select", "default", *options)
     assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
     assert "of 30 columns" in done.stdout
     assert sorted(path.name for path in workflow.folder.iterdir()) == ["home", "mlruns"]
+    kept = workflow.folder / "mlruns"
+    assert (kept / "mlflow.db").exists()
+    assert (kept / "archive.db").exists()
+    run_id = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
+    assert (kept / "artifacts" / run_id / "artifacts" / "report.html").exists()
+    with closing(sqlite3.connect(kept / "prefect" / "prefect.db")) as database:
+        ((state,),) = database.execute("select state_type from flow_run").fetchall()
+    assert state == "COMPLETED"
+    assert not list((workflow.folder / "home" / ".prefect").glob("*"))
 
 
 def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):

@@ -6,11 +6,10 @@ import os
 import re
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -77,26 +76,6 @@ def run(
     return subprocess.run(
         arguments, cwd=folder, env=environment, capture_output=True, text=True, timeout=290
     )
-
-
-@pytest.mark.slow
-def test_a_new_user_selects_features_and_finds_everything_in_one_folder(
-    tmp_path, new_user, command
-):
-    """What the lock has to be good for: `swarm select` with no server and no settings."""
-    done = run(command, OPTIONS, tmp_path, new_user)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "of 30 columns" in done.stdout
-    run_id = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
-    kept = tmp_path / "mlruns"
-    assert (kept / "mlflow.db").exists()
-    assert (kept / "archive.db").exists()
-    assert (kept / "artifacts" / run_id / "artifacts" / "report.html").exists()
-    with closing(sqlite3.connect(kept / "prefect" / "prefect.db")) as database:
-        ((state,),) = database.execute("select state_type from flow_run").fetchall()
-    assert state == "COMPLETED"
-    assert not list(Path(new_user["HOME"], ".prefect").glob("*"))
 
 
 def test_bad_input_does_not_wait_for_the_server_and_leaves_nothing(tmp_path, new_user, command):
