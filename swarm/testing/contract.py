@@ -75,7 +75,7 @@ class StrategyContract:
     optimum_rank : int
         How many of the 4,095 subsets of twelve units may be better than its result. Default: 0.
     distinct : int
-        Distinct evaluations after which it has to beat random search on 60 units. Default: 600.
+        Distinct evaluations after which it has to beat random search on 60 units. Default: 300.
     widest : int
         Largest number of units that the strategy supports, if fewer than 60.
     """
@@ -84,7 +84,7 @@ class StrategyContract:
     golden: Path | None = None
     is_baseline: bool = False
     optimum_rank: int = 0
-    distinct: int = 600
+    distinct: int = 300
     widest: int = 60
 
     def _on_its_way(self, space: SearchSpace) -> SearchSpace:
