@@ -10,10 +10,11 @@ import pytest
 from swarm.problem.hints import Hints
 from swarm.strategies.bee_colony import follow, loyalty, recruitment
 from swarm.strategies.catalogue import make
+from swarm.strategies.genetic import Genetic
 from swarm.strategies.memetic import refined
 from swarm.strategies.operators.information_search import Merit
 from swarm.strategies.operators.walk import walk
-from swarm.testing.planted import hints_for, plain_space
+from swarm.testing.planted import drive, hints_for, plain_space, planted
 
 # Four units and two labels: the third repeats the first.
 HINTS = Hints(
@@ -94,6 +95,17 @@ class TestAnts:
         for hints in (blank, HINTS):
             strategy = make("mlaco", {"size": 4})
             assert strategy.propose(strategy.start(space, hints, rng()), rng())[1].masks.all()
+
+
+def test_lucky_parents_survive_beside_the_elite_and_the_children() -> None:
+    strategy = Genetic(population_size=10, n_elite=2, generation_gap=0.5)
+    for step in drive(strategy, planted(plain_space(12)), epochs=6)[1:]:
+        survivors = step.moved.survivors.tolist()
+        assert survivors[:2] == [0, 1]
+        assert len(set(survivors)) == 5
+        assert set(survivors) <= set(range(10))
+        assert len(step.proposal.masks) == 5
+        assert len(step.after.memory.masks) == 10
 
 
 def test_a_child_gains_its_best_unit_or_loses_its_worst() -> None:

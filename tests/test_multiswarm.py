@@ -77,6 +77,9 @@ def test_trap_shrunk_subset_is_evaluated_before_it_is_kept() -> None:
         assert [evaluator.cost(mask) for mask in memory.masks] == memory.costs.tolist()
         shrunk = np.array([role == "shrink" for role in proposal.role])
         assert np.array_equal(proposal.masks[shrunk], step.before.pending)
+        # Only what a shrinking changes waits for its cost.
+        waiting = step.after
+        assert (waiting.pending != memory.masks[waiting.pending_owner]).any(axis=1).all()
         won = shrunk & (memory.masks[proposal.owner] == proposal.masks).all(axis=1)
         confirmed += int((won & np.isfinite(step.answers.costs)).sum())
     assert confirmed > 0

@@ -113,6 +113,16 @@ def test_a_ranking_that_cannot_read_a_column_is_left_out() -> None:
         assert set(prefixes(replace(problem, features=features), kept, seed=0).origin) == names
 
 
+def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("swarm.search.rankings._MOST_RANKING_ROWS", 100)
+    problem = Problem.build(TABLE, CLASSES, GaussianNB())
+    tables = [prefixes(problem, ~problem.space.forbidden, seed) for seed in (0, 0, 1)]
+    deciding = problem.space.mask(["x7", "x31"])
+    assert all(table.masks[table.sizes > 4][:, deciding].all() for table in tables)
+    assert np.array_equal(tables[0].masks, tables[1].masks)
+    assert not np.array_equal(tables[0].masks, tables[2].masks)
+
+
 def test_without_a_target_there_is_no_ranking() -> None:
     clusters = Problem.build(TABLE, None, KMeans(2, n_init=1, random_state=0))
     assert not len(prefixes(clusters, ~clusters.space.forbidden, seed=0))

@@ -19,6 +19,7 @@ from swarm.search.budget import Budget, Counts
 from swarm.search.candidates import Candidates
 from swarm.search.history import record_epoch
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
+from swarm.search.result import listed_within
 from swarm.strategies.base import Members, Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import make, registry
@@ -84,6 +85,22 @@ def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
     # The sums are over what reached its incumbent, which does not depend on pruning.
     known = [np.nansum(answers.fold_costs, axis=0) for *_, answers in evaluator.batches]
     assert result.state.fold_sums == pytest.approx(np.sum(known, axis=0))
+
+
+def test_a_line_of_names_has_one_however_narrow_it_is() -> None:
+    names = ["a long name"] * 3
+    for width, line in (
+        (3, "a long name and 2 more"),
+        (34, "a long name and 2 more"),
+        (35, "a long name, a long name and 1 more"),
+        (80, "a long name, a long name, a long name"),
+    ):
+        assert listed_within(width, "", names) == line
+
+
+def test_tables_of_candidates_cannot_be_changed() -> None:
+    table = Candidates.build(np.eye(3, dtype=bool), np.zeros(3))
+    assert not any(column.flags.writeable for column in vars(table).values())
 
 
 def test_each_limit_ends_a_search_and_a_finished_strategy_does() -> None:
