@@ -167,6 +167,7 @@ def test_a_version_is_promoted_by_hand_where_there_is_no_champion(registry: Regi
         registry.roll_back()
     before, now = registry.roll_back("2")
     assert (before, now.version, now.over, now.instead_of) == (None, "2", None, None)
+    assert now.why == "promoted by hand"
     assert registry.aliases == {ALIAS: "2"}
 
 

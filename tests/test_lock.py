@@ -15,7 +15,7 @@ import pytest
 import sqlalchemy as sa
 
 from swarm.errors import StoreError
-from tasks.refresh.lock import champion_lock, run_lock
+from tasks.refresh.lock import advisory_key, champion_lock, run_lock
 
 
 @pytest.mark.parametrize("lock", [champion_lock, run_lock])
@@ -42,6 +42,12 @@ def test_the_lock_of_a_run_is_not_that_of_a_champion(tmp_path: Path) -> None:
         pass
     with pytest.raises(sa.exc.DBAPIError), champion_lock(url, "one"):
         raise sa.exc.DBAPIError("errors of the holder are its own", None, Exception())
+
+
+def test_a_database_has_room_for_the_key_of_any_name() -> None:
+    keys = {advisory_key(f"champion-{i}") for i in range(100)}
+    assert len(keys) == 100
+    assert -(2**63) <= min(keys) < 0 < max(keys) < 2**63
 
 
 def test_a_lock_is_let_go_by_a_process_that_is_killed(tmp_path: Path) -> None:

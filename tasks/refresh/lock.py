@@ -93,12 +93,15 @@ def _beside(url: sa.URL, name: str) -> Path:
 def _lock_in_database(
     stack: contextlib.ExitStack, url: sa.URL, name: str, conflict: StoreError
 ) -> None:
-    # The key of an advisory lock is a signed 64-bit integer.
-    digest = hashlib.sha256(f"swarm-champion:{name}".encode()).digest()
-    key = int.from_bytes(digest[:8], "big", signed=True)
     engine = open_engine(url, poolclass=sa.pool.NullPool, isolation_level="AUTOCOMMIT")
     try_lock = sa.text("select pg_try_advisory_lock(:key)")
     stack.callback(engine.dispose)
     connection = stack.enter_context(engine.connect())
-    if not connection.execute(try_lock, {"key": key}).scalar_one():
+    if not connection.execute(try_lock, {"key": advisory_key(name)}).scalar_one():
         raise conflict
+
+
+def advisory_key(name: str) -> int:
+    """Return the key of an advisory lock, a signed 64-bit integer."""
+    digest = hashlib.sha256(f"swarm-lock:{name}".encode()).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
