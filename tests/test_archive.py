@@ -380,7 +380,7 @@ def test_damage_inside_an_archive_is_found_by_its_check(tmp_path: Path, full: by
     damaged = bytearray(file.read_bytes())
     damaged[4096 * (page - 1) + 3 : 4096 * (page - 1) + 5] = b"\0\0"
     file.write_bytes(damaged)
-    with pytest.raises(StoreError, match=r"archive\.db.* is damaged"):
+    with pytest.raises(StoreError, match=r"archive\.db.* is damaged: .*database main"):
         Archive(f"sqlite:///{file}").check()
 
 

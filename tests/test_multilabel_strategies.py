@@ -76,6 +76,12 @@ class TestBees:
 
 
 class TestAnts:
+    def test_the_masks_of_a_warm_start_come_once(self) -> None:
+        warm = np.random.default_rng(8).random((3, 20)) < 0.3
+        first, second = drive(make("mlaco"), planted(plain_space(20)), epochs=2, warm=warm)
+        assert np.array_equal(first.proposal.masks[:3], warm)
+        assert not np.array_equal(second.proposal.masks[:3], warm)
+
     @pytest.mark.parametrize("greedy", [True, False])
     def test_walks_reach_their_size_where_attractions_are_rounded_to_zero(
         self, greedy: bool
