@@ -194,9 +194,9 @@ def greedy(rows: Rows, model: Any, candidates: Votes) -> Votes:
     return [columns for columns, count in zip(candidates, best, strict=True) for _ in range(count)]
 
 
-def divided(X: pd.DataFrame, y: np.ndarray) -> Rows:
+def divided(X: pd.DataFrame, y: np.ndarray, division: int) -> Rows:
     """Return rows to learn from and unseen ones, in units of the former."""
-    train, test = split(y, N_TEST)
+    train, test = split(y, N_TEST, seed=division)
     values = X.to_numpy(dtype=float)
     mean, spread = values[train].mean(axis=0), values[train].std(axis=0)
     varies = spread > 0
@@ -204,17 +204,18 @@ def divided(X: pd.DataFrame, y: np.ndarray) -> Rows:
     return Rows(scaled[train], y[train], scaled[test], y[test])
 
 
-def run(folder: Path, out: Path, names: list[str], models: list[str]) -> None:
-    """Append the rows of each table and model that has none."""
-    done = finished(out, ["table", "model"])
+def run(folder: Path, out: Path, *, names: list[str], models: list[str], division: int) -> None:
+    """Append the rows of each table and model that has none for this division."""
+    done = finished(out, ["table", "model", "division"])
     for (name, X, y), label in itertools.product(tables(folder, names), models):
-        if (name, label) in done or y.max() >= MOST_CLASSES:
+        if (name, label, division) in done or y.max() >= MOST_CLASSES:
             continue
-        rows, (model, budget) = divided(X, y), MODELS[label]
+        rows, (model, budget) = divided(X, y, division), MODELS[label]
         found = [
             {
                 "table": name,
                 "model": label,
+                "division": division,
                 "n_columns": rows.X.shape[1],
                 "n_train": len(rows.y),
                 "answer": answer,
@@ -233,7 +234,7 @@ def summary(out: Path) -> pd.DataFrame:
     """
     rows: list[dict[str, Any]] = []
     for model, part in pd.read_csv(out).groupby("model"):
-        score = 100 * part.pivot(index="table", columns="answer", values="score")
+        score = 100 * part.pivot_table(index="table", columns="answer", values="score")
         share = (part["n_selected"] / part["n_columns"]).groupby(part["answer"]).median()
         for answer, gap in score.sub(score["confirmed"], axis=0).items():
             rows.append(
@@ -252,10 +253,18 @@ def summary(out: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Run or summarise."""
-    arguments = parser(__doc__, MODELS).parse_args()
+    made = parser(__doc__, MODELS)
+    made.add_argument("--division", type=int, default=0, help="seed of the rows to learn from")
+    arguments = made.parse_args()
     warnings.filterwarnings("ignore")
     if not arguments.summary:
-        run(arguments.tables, arguments.out, arguments.names, arguments.models)
+        run(
+            arguments.tables,
+            arguments.out,
+            names=arguments.names,
+            models=arguments.models,
+            division=arguments.division,
+        )
     print(summary(arguments.out).round(3).to_string(index=False))
 
 

@@ -124,11 +124,12 @@ def finished(out: Path, keys: list[str]) -> set[tuple[Any, ...]]:
     return set(pd.read_csv(out)[keys].itertuples(index=False, name=None))
 
 
-def split(y: np.ndarray, most_test: int = N_TEST) -> tuple[np.ndarray, np.ndarray]:
+def split(y: np.ndarray, most_test: int = N_TEST, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return the positions of training rows and of test rows."""
-    train, test = train_test_split(np.arange(len(y)), test_size=0.4, stratify=y, random_state=0)
+    everything = np.arange(len(y))
+    train, test = train_test_split(everything, test_size=0.4, stratify=y, random_state=seed)
     if len(train) > N_TRAIN:
-        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=0)
+        train, _ = train_test_split(train, train_size=N_TRAIN, stratify=y[train], random_state=seed)
     return train, test[:most_test]
 
 
