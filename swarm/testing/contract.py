@@ -93,7 +93,7 @@ class StrategyContract:
             return space
         return dataclasses.replace(space, min_size=1, max_size=space.n_units)
 
-    @settings(deadline=None, max_examples=25, suppress_health_check=SUPPRESSED)
+    @settings(deadline=None, max_examples=15, suppress_health_check=SUPPRESSED)
     @given(space=spaces(), seed=st.integers(0, 2**32), exact=st.booleans())
     def test_every_mask_obeys_every_constraint(
         self, space: SearchSpace, seed: int, exact: bool
@@ -318,7 +318,7 @@ class StrategyContract:
             with CrossValidation(
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
-                hints, budget = hints_for(problem.space), Budget(epochs=3)
+                hints, budget = hints_for(problem.space), Budget(epochs=2)
                 search = Search(problem, self.strategy, hints=hints, seed=2, budget=budget)
                 runs.append(everything(search.driver(evaluator).run()))
         assert runs[0] == runs[1]
