@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -136,7 +137,10 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
     assert {libraries for _, libraries, _ in fits} == {"1"}
     # Libraries that a worker has not loaded yet read the environment; Dask's is its own.
     assert backend != "loky" or {environment for *_, environment in fits} == {"1"}
-    assert sorted(pid for pid, *_ in notes(tmp_path, "load")) == sorted(workers)
+    loads = Counter(pid for pid, *_ in notes(tmp_path, "load"))
+    assert set(loads) == workers
+    # Dask may copy the data from the other worker to one that it has sent them to.
+    assert max(loads.values()) <= (1 if backend == "loky" else 2)
 
 
 @pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])
