@@ -230,12 +230,15 @@ def run(folder: Path, out: Path, *, names: list[str], models: list[str], divisio
 def summary(out: Path) -> pd.DataFrame:
     """Return for each model and answer its mean, and its difference to the confirmed subset.
 
-    The differences are in points; their p is that of Wilcoxon's test over the tables.
+    Divisions are averaged first, and then the models for the rows of all. The differences are in
+    points; their p is that of Wilcoxon's test over the tables.
     """
     rows: list[dict[str, Any]] = []
-    for model, part in pd.read_csv(out).groupby("model"):
+    found = pd.read_csv(out).assign(share=lambda each: each["n_selected"] / each["n_columns"])
+    means = found.groupby(["model", "table", "answer"], as_index=False)[["score", "share"]].mean()
+    for model, part in [*means.groupby("model"), ("all", means)]:
         score = 100 * part.pivot_table(index="table", columns="answer", values="score")
-        share = (part["n_selected"] / part["n_columns"]).groupby(part["answer"]).median()
+        share = part.groupby("answer")["share"].median()
         for answer, gap in score.sub(score["confirmed"], axis=0).items():
             rows.append(
                 {
