@@ -31,6 +31,7 @@ from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics
 from tasks.secrets import expand
+from tasks.sources import fetch
 from tasks.split import horizon_findings, time_findings
 from tasks.steps import cluster_columns, fetch_data, pose_problem, spearman_distance, split_rows
 from tasks.table import Table
@@ -62,13 +63,14 @@ class PreparedData(Posed):
         )
 
 
-def fetch_as_configured(config: SelectConfig) -> Table:
-    """Fetch the table of a configuration."""
+def fetch_as_configured(config: SelectConfig, as_task: bool = True) -> Table:
+    """Fetch the table of a configuration; not as a task where no flow runs."""
     # This one concerns the scorer.
     options = config.data.model_dump(exclude={"weights_in_score"})
     if not isinstance(config.data.horizon, str):
         options["horizon"] = None
-    return fetch_data(**options, fold=config.folds.column)
+    read = fetch_data if as_task else fetch
+    return read(**options, fold=config.folds.column)
 
 
 @dataclass(frozen=True, eq=False)

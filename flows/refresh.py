@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import ExitStack
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 import pandas as pd
 from prefect import flow
@@ -74,32 +76,59 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
     StoreError
         If another refresh of this champion is running, or a store is unavailable.
     """
+    with _locked(config, verbosity) as champions:
+        return _refresh(config, champions, force, verbosity)
+
+
+def unchanged(config: RefreshConfig) -> RefreshRun | None:
+    """Return the earlier refresh if neither data nor configuration changed since, else None.
+
+    Needs no Prefect server. None as well if an interrupted change has to be completed: its event
+    goes to Prefect.
+    """
+    with _locked(config, 0) as champions:
+        champion = champions.current(config.name)
+        if champion is not None and champion.pending:
+            return None
+        return _look(config, champions, fetch_as_configured(config, as_task=False), 0).earlier
+
+
+@contextmanager
+def _locked(config: RefreshConfig, verbosity: int) -> Iterator[Champions]:
+    """Check the configuration, lock its champion, and open the registry."""
     check(config)
     url = archive_url(config.archive)
     # Opened first, so that the archive reports its own errors before it is locked.
     Archive(url).close()
-    name = config.name
     with ExitStack() as locked:
-        with show_stage(f"locking the champion {name!r}", verbosity):
-            locked.enter_context(champion_lock(url, name))
-        return _refresh(config, force, verbosity)
+        with show_stage(f"locking the champion {config.name!r}", verbosity):
+            locked.enter_context(champion_lock(url, config.name))
+        yield Champions(tracking_as_configured(config.tracking))
 
 
-def _refresh(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
-    name = config.name
-    with show_stage("reading the data", verbosity):
-        tracking = tracking_as_configured(config.tracking)
-        champions = Champions(tracking)
-        for run in champions.runs_of(name, "RUNNING"):
-            # This process holds the lock, so the other one was killed.
-            tracking.finish(run.info.run_id, "KILLED")
-        require_publishable(config.champion.publish)
-        champion = champions.current(name)
-        if champion is not None:
-            # Left by a refresh that was killed while it waited for approval.
-            champions.point(name, CHALLENGER, None)
-            champion = _complete(champions, champion, config.champion.publish)
-        table = fetch_as_configured(config)
+@dataclass(frozen=True)
+class _Look:
+    """A new snapshot beside the champion, before any search."""
+
+    challenge: Challenge
+    answer: dict[str, Any] | None  # features.json of the champion, if there is one
+    config: RefreshConfig  # with the subsets of a warm start
+    digest: str
+    earlier: RefreshRun | None  # the last refresh, if nothing has changed since
+
+
+def _look(config: RefreshConfig, champions: Champions, table: Table, verbosity: int) -> _Look:
+    """Compare the snapshot with the champion's, and look for an earlier refresh of the same."""
+    name, tracking = config.name, champions.tracking
+    for run in champions.runs_of(name, "RUNNING"):
+        # This process holds the lock, so the other one was killed.
+        tracking.finish(run.info.run_id, "KILLED")
+    require_publishable(config.champion.publish)
+    champion = champions.current(name)
+    if champion is not None:
+        # Left by a refresh that was killed while it waited for approval.
+        champions.point(name, CHALLENGER, None)
+        champion = _complete(champions, champion, config.champion.publish)
     challenge, answer = Challenge(config, champions, champion, verbosity), None
     if champion is not None:
         answer = champions.answer(champion)
@@ -107,27 +136,45 @@ def _refresh(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
     challenge.check_drift(table)
     config = with_warm_subsets(config, tracking)
     digest = _digest(config, table)
-    if not challenge.misfit and not force:
-        # The last one: after other data the champion may be another one, or was another one then.
-        for run in champions.runs_of(name, "FINISHED")[:1]:
-            same = run.data.tags.get("refresh.digest") == digest
-            # Without a champion, the alias was removed, or the first challenger was declined.
-            if same and (champion is not None or run.data.tags.get("decision") == "declined"):
-                earlier = run.info.run_id
-                why = f"neither data nor configuration changed since the refresh of run {earlier}"
-                return RefreshRun(
-                    decision="unchanged",
-                    why=why,
-                    champion=champion,
-                    run_id=earlier,
-                    outcome=None,
-                    duel=None,
-                    drift=challenge.drift,
-                    findings=challenge.findings,
-                )
+    return _Look(challenge, answer, config, digest, _earlier(challenge, digest))
+
+
+def _earlier(challenge: Challenge, digest: str) -> RefreshRun | None:
+    """Return the last refresh if it was of the same rows and configuration."""
+    if challenge.misfit:
+        return None
+    champion = challenge.champion
+    # The last one: after other data the champion may be another one, or was another one then.
+    for run in challenge.champions.runs_of(challenge.config.name, "FINISHED")[:1]:
+        same = run.data.tags.get("refresh.digest") == digest
+        # Without a champion, the alias was removed, or the first challenger was declined.
+        if same and (champion is not None or run.data.tags.get("decision") == "declined"):
+            earlier = run.info.run_id
+            return RefreshRun(
+                decision="unchanged",
+                why=f"neither data nor configuration changed since the refresh of run {earlier}",
+                champion=champion,
+                run_id=earlier,
+                outcome=None,
+                duel=None,
+                drift=challenge.drift,
+                findings=challenge.findings,
+            )
+    return None
+
+
+def _refresh(
+    config: RefreshConfig, champions: Champions, force: bool, verbosity: int
+) -> RefreshRun:
+    with show_stage("reading the data", verbosity):
+        table = fetch_as_configured(config)
+        look = _look(config, champions, table, verbosity)
+    if look.earlier is not None and not force:
+        return look.earlier
+    config, challenge = look.config, look.challenge
     # The champion first, then the saved subsets of the configuration.
-    warm = [] if answer is None else [subset["features"] for subset in answer["subsets"]]
-    tags = {"kind": "refresh", "refresh": name, "refresh.digest": digest}
+    warm = [] if look.answer is None else [subset["features"] for subset in look.answer["subsets"]]
+    tags = {"kind": "refresh", "refresh": config.name, "refresh.digest": look.digest}
     with show_stage("preparing the search", verbosity):
         rows = split(config, table)
         # The training and test rows are copies.
@@ -138,7 +185,8 @@ def _refresh(config: RefreshConfig, force: bool, verbosity: int) -> RefreshRun:
         hints = cluster(config, posed, distances, needs, warm=warm)
         data = PreparedData.of(config, rows, posed, hints)
         challenge.check_rows(data)
-    with open_run(config, data, tags=tags, registered=name, tracking=tracking) as run:
+    tracking = champions.tracking
+    with open_run(config, data, tags=tags, registered=config.name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)
         with show_stage("comparing with the champion", verbosity):
             done = challenge.decide(run, outcome)

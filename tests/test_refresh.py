@@ -16,11 +16,11 @@ from sklearn.naive_bayes import GaussianNB
 
 import flows.refresh
 import swarm
-from conf.load import from_yaml
+from conf.load import as_yaml, from_yaml
 from conf.schema import RefreshConfig
 from conf.yaml_text import render
 from flows.challenge import RefreshRun, ask
-from flows.refresh import refresh
+from flows.refresh import refresh, unchanged
 from swarm.errors import ConfigError, DataError, StoreError
 from swarm.validation.answers import Answers, EvaluationTarget
 from tasks.models.registry import register_logged
@@ -207,6 +207,15 @@ def test_the_same_data_and_configuration_are_not_searched_again(first: First) ->
     runs, published = len(desk.bench.runs()), desk.published.read_bytes()
     again = desk.refresh()
     assert (again.decision, again.run_id, again.outcome) == ("unchanged", done.run_id, None)
+    found = unchanged(desk.config())
+    assert found is not None
+    assert (found.why, found.champion, found.findings) == (
+        again.why,
+        again.champion,
+        again.findings,
+    )
+    pd.testing.assert_frame_equal(found.drift, again.drift)
+    assert unchanged(desk.config(seed=9)) is None
     assert len(desk.bench.runs()) == runs
     # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
     forced = desk.refresh(force=True)
@@ -215,6 +224,17 @@ def test_the_same_data_and_configuration_are_not_searched_again(first: First) ->
     assert desk.published.read_bytes() == published
     start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
     assert start["cost"].min() <= desk.champions.answer(done.champion)["cost"] + 1e-12
+
+
+def test_a_command_that_finds_nothing_new_starts_no_server(
+    first: First, swarm: Swarm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    desk, done = first
+    (tmp_path / "again.yaml").write_text(as_yaml(desk.config()))
+    monkeypatch.setattr("flows.cli.flows.prefect_is_there", lambda: False)
+    monkeypatch.setattr("flows.cli.flows.starting_prefect", None)
+    said = swarm("refresh", str(tmp_path / "again.yaml"))
+    assert (said.status, done.run_id in said.out) == (0, True)
 
 
 def test_a_crash_between_promotion_and_publication_is_mended(first: First) -> None:
@@ -250,6 +270,8 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
         with pytest.raises(StoreError, match="disk full"):
             desk.refresh()
     assert (desk.bench.statuses(), sent) == (["FAILED"], [])
+    # Its event is due.
+    assert unchanged(desk.config()) is None
     for _ in range(2):
         done = desk.refresh()
         assert (done.decision, done.champion.version) == ("unchanged", "1")

@@ -18,13 +18,17 @@ from flows.cli.options import (
     Uri,
     Verbose,
     artifact_of,
+    checked_config,
     echo_json,
     interruptible,
     load_config,
     run_of,
     start_command,
 )
+from flows.prefect_server import prefect_is_there, starting_prefect
+from flows.terminal import show_stage
 from swarm.errors import ConfigError
+from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
     from conf.schema import SelectConfig
@@ -159,11 +163,21 @@ def refresh(
     Example: swarm refresh my.yaml --force
     """
     verbosity = _level(verbose, quiet)
-    with start_command(lambda: load_config("refresh", config, set_), verbosity, mute) as checked:
+    checked = checked_config(lambda: load_config("refresh", config, set_), verbosity, mute)
+    with interruptible("the champion is unchanged"):
         from flows import summary
         from flows.refresh import refresh as flow
-    with interruptible("the champion is unchanged"):
-        done = flow(checked, force, verbosity)
+        from flows.refresh import unchanged
+
+        done = None
+        # On a server this is a flow run as well; a private one would only delay the answer.
+        if not (force or prefect_is_there()):
+            with show_stage("looking for changes", verbosity):
+                done = unchanged(checked)
+        if done is None:
+            with starting_prefect(verbosity):
+                load_mlflow()
+            done = flow(checked, force, verbosity)
     summary.print_refresh(done, checked, quiet=quiet)
 
 

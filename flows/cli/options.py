@@ -93,16 +93,22 @@ def start_command(
     load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
 ) -> Iterator[C]:
     """Load and check a configuration, then import in the block what is slow, as Prefect starts."""
-    from conf.check import check
-
-    config = with_mute(load(), mute)
-    check(config)
-    if verbosity:
-        _tell_ignored_uri(config.tracking)
+    config = checked_config(load, verbosity, mute)
     with starting_prefect(verbosity):
         # Every flow needs MLflow, which is slow to import.
         load_mlflow()
         yield config
+
+
+def checked_config(load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None) -> C:
+    """Load and check a configuration."""
+    from conf.check import check
+
+    config: C = with_mute(load(), mute)
+    check(config)
+    if verbosity:
+        _tell_ignored_uri(config.tracking)
+    return config
 
 
 @contextmanager
