@@ -14,14 +14,22 @@ import pytest
 
 from tests.pages import DOCS, ROOT, blocks, command_lines
 
-pytestmark = [pytest.mark.docs, pytest.mark.timeout(900)]
+# On the server of the tests: a private one of every command takes most of its time.
+pytestmark = [
+    pytest.mark.docs,
+    pytest.mark.timeout(900),
+    pytest.mark.usefixtures("prefect_server"),
+]
 
 EXAMPLES = ROOT / "examples"
 
 
 def do(arguments: list[str], folder: Path, **environment: str) -> str:
     """Run Python with `arguments` in `folder`, and give all that it said."""
+    from prefect.settings import PREFECT_API_URL
+
     given = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", **environment}
+    given["PREFECT_API_URL"] = str(PREFECT_API_URL.value())
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,

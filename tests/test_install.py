@@ -66,7 +66,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def install(folder: Path, wheel: Path, extra: str) -> Installed:
-    """Install the versions of the lock, as pip does for a user who gives them as constraints."""
+    """Install the versions of the lock, which a user would give as constraints."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     pins = re.findall(r"(?m)^([\w.-]+)(?:\[[\w,-]+\])?(==\S+)( ; [^\\\n]+)?", lock)
     constraints = folder / "constraints.txt"
@@ -75,12 +75,17 @@ def install(folder: Path, wheel: Path, extra: str) -> Installed:
     made = Installed(folder / "env" / "bin", folder / "work")
     made.folder.mkdir()
     (made.folder / "home").mkdir()
-    pip = [str(made.bin / "python"), "-m", "pip", "install", "--quiet", f"{wheel}{extra}"]
+    # Like pip, in a tenth of its time.
+    uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--compile-bytecode"]
     # With this environment's variables: they may name a package index.
     done = subprocess.run(
-        [*pip, "-c", str(constraints)], capture_output=True, text=True, timeout=600, check=False
+        [*uv, "--python", str(made.bin / "python"), "-c", str(constraints), f"{wheel}{extra}"],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
     )
-    if done.returncode != 0 and re.search(r"connection|resolve|No matching", done.stderr):
+    if done.returncode != 0 and re.search(r"(?i)connect|fetch|dns", done.stderr):
         pytest.skip(f"no package index can be reached: {done.stderr.strip().splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     return made

@@ -133,6 +133,7 @@ def test_ctrl_c_leaves_the_server_to_the_command(tmp_path, new_user):
 import os, signal, threading
 signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
+    print("waits", flush=True)
     threading.Event().wait()
 except KeyboardInterrupt:
     # A server that heard it would need a moment to end.
@@ -140,6 +141,7 @@ except KeyboardInterrupt:
     print(answers(os.environ["PREFECT_API_URL"]), flush=True)
 """
     with started(waits, tmp_path / "prefect", new_user) as (parent, _):
+        assert parent.stdout.readline() == "waits\n"
         # As a terminal does: to the whole group.
         os.killpg(parent.pid, signal.SIGINT)
         assert parent.stdout.readline() == "True\n"
