@@ -7,6 +7,7 @@ one of Prefect's profile; a private one, which keeps its database with the proje
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -125,6 +126,8 @@ def _serve(listener: socket.socket) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
+    # Its start makes many objects and hardly any garbage.
+    gc.set_threshold(20_000, 20, 20)
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -157,6 +160,11 @@ def starting_prefect(verbosity: int = 1) -> Iterator[None]:
         # It serves no pages.
         os.environ.update({"PREFECT_API_URL": private.address, "PREFECT_UI_ENABLED": "0"})
         _renew_settings()
+
+
+def has_started_prefect() -> bool:
+    """Whether a private server has started in this folder before, or another one is used."""
+    return prefect_is_there() or (_home() / "prefect.db").exists()
 
 
 def start_prefect() -> None:
@@ -242,9 +250,13 @@ def record(servers: Sequence[Server]) -> None:
     RECORD.write_text(json.dumps([asdict(server) for server in servers], indent=1), "utf-8")
 
 
+def _home() -> Path:
+    return Path(os.environ.get("PREFECT_HOME") or HOME).absolute()
+
+
 def server_settings() -> dict[str, str]:
     """Return variables of a server that is started here: its home, no telemetry, few logs."""
-    home = Path(os.environ.get("PREFECT_HOME") or HOME).absolute()
+    home = _home()
     home.mkdir(parents=True, exist_ok=True)
     return {
         "PREFECT_HOME": str(home),

@@ -24,6 +24,7 @@ from flows.cli.options import (
     load_config,
     run_of,
     start_command,
+    with_mute,
 )
 from flows.prefect_server import prefect_is_there, starting_prefect
 from flows.terminal import show_stage
@@ -163,7 +164,7 @@ def refresh(
     Example: swarm refresh my.yaml --force
     """
     verbosity = _level(verbose, quiet)
-    checked = checked_config(lambda: load_config("refresh", config, set_), verbosity, mute)
+    checked = checked_config(with_mute(load_config("refresh", config, set_), mute), verbosity)
     with interruptible("the champion is unchanged"):
         from flows import summary
         from flows.refresh import refresh as flow

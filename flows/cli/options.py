@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from flows.prefect_server import starting_prefect
+from flows.prefect_server import has_started_prefect, starting_prefect
 from flows.terminal import echo, enable_logs, hide_warnings, store_option
 from swarm.errors import InputError
 from swarm.findings.registry import check_mute
@@ -92,19 +92,22 @@ def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
 def start_command(
     load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
 ) -> Iterator[C]:
-    """Load and check a configuration, then import in the block what is slow, as Prefect starts."""
-    config = checked_config(load, verbosity, mute)
+    """Load and check a configuration, and import in the block what is slow, as Prefect starts."""
+    config: C = with_mute(load(), mute)
+    # The first start makes a database, which bad input is not to leave behind.
+    checked = None if has_started_prefect() else checked_config(config, verbosity)
     with starting_prefect(verbosity):
+        if checked is None:
+            checked_config(config, verbosity)
         # Every flow needs MLflow, which is slow to import.
         load_mlflow()
         yield config
 
 
-def checked_config(load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None) -> C:
-    """Load and check a configuration."""
+def checked_config(config: C, verbosity: int) -> C:
+    """Return a configuration after checking it with all that it names."""
     from conf.check import check
 
-    config: C = with_mute(load(), mute)
     check(config)
     if verbosity:
         _tell_ignored_uri(config.tracking)
