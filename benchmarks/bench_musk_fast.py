@@ -91,7 +91,8 @@ def musk(seed: int) -> tuple[Problem, Any, Any, Any]:
     problem = Problem.build(
         features.iloc[train], target[train], build_estimator(config.model), scoring="recall", seed=0
     )
-    return problem, features.iloc[test], target[test], config
+    # In the order of the problem, whose masks select them.
+    return problem, features.iloc[test][problem.features.columns], target[test], config
 
 
 def search_of(problem: Problem, evaluator: Any, seed: int) -> Driver:

@@ -1,6 +1,7 @@
 """Comparison with other libraries: the same estimator, folds and number of evaluations.
 
-The extra ``bench`` installs them; one that is missing or fails is listed with the reason.
+Every selection is in a process of its own, with two jobs where a library has them. The extra
+``bench`` installs the libraries; one that is missing or fails is listed with the reason.
 
     python benchmarks/bench_peers.py [--evaluations 600] [--seeds 3]
 """
@@ -11,11 +12,17 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import psutil
+from joblib.externals.loky import get_reusable_executor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -25,6 +32,7 @@ from swarm import Budget, CrossValidation, Problem, Search, make, prepare_hints
 
 OURS = ("bpso", "multiswarm", "genetic", "two_d")
 POPULATION = 30
+JOBS = 2
 Mask = np.ndarray
 Model = Callable[[], object]
 
@@ -70,15 +78,58 @@ class Task:
             self.X, problem.space, self.y, n_clusters=len(problem.space.names) // 3,
             needs=made.needs,
         )  # fmt: skip
-        options = {"n_jobs": 1, "importances": made.uses_importances}
+        options = {"n_jobs": JOBS, "importances": made.uses_importances}
         with CrossValidation(problem, **options) as evaluator:
             search = Search(problem, made, hints=hints, seed=seed, budget=budget)
             return search.driver(evaluator).run()
 
 
-def timed(call: Callable[[], object]) -> tuple[object, float]:
-    started = time.perf_counter()
-    return call(), time.perf_counter() - started
+@dataclass(frozen=True)
+class Selected:
+    """A selection, and what it took with all processes that it started."""
+
+    mask: Mask
+    evaluations: float  # subsets costed by cross-validation
+    seconds: float
+    processor: float
+    peak: float  # MB
+
+
+def measured(select: Callable[..., tuple[Mask, float]], *arguments: Any) -> Selected:
+    """Select in a new process, with compiled code loaded and libraries imported before."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(_measured, select, arguments).result()
+
+
+def _measured(select: Callable[..., tuple[Mask, float]], arguments: tuple[Any, ...]) -> Selected:
+    warnings.simplefilter("ignore")
+    select(*arguments, short=True)
+    before, began = sum(_processor()), time.perf_counter()
+    mask, evaluations = select(*arguments)
+    seconds = time.perf_counter() - began
+    peak = sum(_peak_of(process) for process in _family())
+    spent = sum(_processor()) - before
+    # Else its workers keep this process alive for five minutes.
+    get_reusable_executor().shutdown()
+    return Selected(mask, evaluations, seconds, spent, peak)
+
+
+def _family() -> list[psutil.Process]:
+    """Return this process and those that it started and that have not ended."""
+    return [psutil.Process(), *psutil.Process().children(recursive=True)]
+
+
+def _processor() -> Iterator[float]:
+    for process in _family():
+        times = process.cpu_times()
+        yield times.user + times.system + times.children_user + times.children_system
+
+
+def _peak_of(process: psutil.Process) -> float:
+    """Return the most memory that a process has used, in MB."""
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    (line,) = (line for line in status.splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
 
 
 def failed(error: BaseException) -> str:
@@ -88,7 +139,6 @@ def failed(error: BaseException) -> str:
 def sequential() -> None:
     """Compare seconds and subsets of sequential selection, 10 of the 60 features of sonar."""
     task = Task("sonar", 10)
-    task.search("sfs", {"size": 2}, Budget(epochs=10**6))  # compiled code is loaded once
     rows, notes = [], []
     contests = [
         ("sffs", {"size": 10}, mlxtend_sffs, neighbours, "50"),
@@ -96,59 +146,79 @@ def sequential() -> None:
         ("rfe", {}, sklearn_rfecv, discriminant, "-"),
     ]
     for strategy, params, peer, model, asked in contests:
-        budget = Budget(epochs=10**6)
-        result, ours = timed(
-            lambda strategy=strategy, params=params, budget=budget, model=model: task.search(
-                strategy, params, budget, model=model
-            )
-        )
-        mask = result.best_mask
+        ours = measured(stepwise, strategy, params, model)
         try:
-            theirs, seconds = timed(lambda peer=peer: peer(task))
+            theirs = measured(peer)
         except Exception as error:
             notes.append(f"{peer.__name__}: {failed(error)}")
             continue
-        same = "yes" if np.array_equal(mask, theirs) else "no"
-        costs = f"{task.cost(mask, model):.4f}", f"{task.cost(theirs, model):.4f}"
-        rows.append([strategy, peer.__name__, ours, seconds, seconds / ours, asked, same, *costs])
+        same = "yes" if np.array_equal(ours.mask, theirs.mask) else "no"
+        costs = [f"{task.cost(found.mask, model):.4f}" for found in (ours, theirs)]
+        ratio = theirs.seconds / ours.seconds
+        spent = [ours.processor, theirs.processor, ours.peak, theirs.peak]
+        seconds = [ours.seconds, theirs.seconds, ratio, asked]
+        rows.append([strategy, peer.__name__, *seconds, same, *costs, *spent])
     notes.append(
         "rfe and RFECV: a linear discriminant, of all sizes; RFECV eliminates in each fold on its "
         "own, rfe by the mean importance over the folds"
     )
     names = ["ours", "peer", "ours s", "peer s", "ratio", "asked"]
     names += ["same subset", "our cost", "peer cost"]
+    names += ["our processor s", "peer processor s", "our MB", "peer MB"]
     save(
         "peers_sequential",
-        "Sequential selection: 10 of 60 features of sonar, 5-NN, 10 folds, one process",
+        "Sequential selection: 10 of 60 features of sonar, 5-NN, 10 folds, two jobs",
         names,
         rows,
         notes,
     )
 
 
-def mlxtend_sffs(task: Task) -> Mask:
+def stepwise(
+    strategy: str, params: dict[str, Any], model: Model, short: bool = False
+) -> tuple[Mask, float]:
+    budget = Budget(evaluations=60) if short else Budget(epochs=10**6)
+    task = Task("sonar", 10)
+    result = task.search(strategy, params, budget, model=model)
+    return task.X.columns.isin(result.features), result.state.counts.evaluations
+
+
+def mlxtend_sffs(short: bool = False) -> tuple[Mask, float]:
     from mlxtend.feature_selection import SequentialFeatureSelector
 
+    task = Task("sonar", 10)
     selector = SequentialFeatureSelector(
-        neighbours(), k_features=10, forward=True, floating=True, scoring="accuracy", cv=task.folds
+        neighbours(),
+        k_features=1 if short else 10,
+        forward=True,
+        floating=True,
+        scoring="accuracy",
+        cv=task.folds,
+        n_jobs=JOBS,
     )
-    return as_mask(task, list(selector.fit(task.X.to_numpy(), task.y).k_feature_idx_))
+    return as_mask(task, list(selector.fit(task.X.to_numpy(), task.y).k_feature_idx_)), 0.0
 
 
-def sklearn_sfs(task: Task) -> Mask:
+def sklearn_sfs(short: bool = False) -> tuple[Mask, float]:
     from sklearn.feature_selection import SequentialFeatureSelector
 
+    task = Task("sonar", 10)
+    size = 1 if short else 10
     selector = SequentialFeatureSelector(
-        neighbours(), n_features_to_select=10, scoring="accuracy", cv=task.folds
+        neighbours(), n_features_to_select=size, scoring="accuracy", cv=task.folds, n_jobs=JOBS
     )
-    return selector.fit(task.X, task.y).get_support()
+    return selector.fit(task.X, task.y).get_support(), 0.0
 
 
-def sklearn_rfecv(task: Task) -> Mask:
+def sklearn_rfecv(short: bool = False) -> tuple[Mask, float]:
     from sklearn.feature_selection import RFECV
 
-    selector = RFECV(discriminant(), cv=task.folds, scoring="accuracy", min_features_to_select=1)
-    return selector.fit(task.X, task.y).get_support()
+    task = Task("sonar", 10)
+    least = task.X.shape[1] - 1 if short else 1
+    selector = RFECV(
+        discriminant(), cv=task.folds, scoring="accuracy", min_features_to_select=least, n_jobs=JOBS
+    )
+    return selector.fit(task.X, task.y).get_support(), 0.0
 
 
 def as_mask(task: Task, positions: list[int]) -> Mask:
@@ -157,108 +227,113 @@ def as_mask(task: Task, positions: list[int]) -> Mask:
     return mask
 
 
-def zoofs(task: Task, seed: int, evaluations: int) -> Mask:
+def searched(
+    strategy: str, name: str, seed: int, evaluations: int, short: bool = False
+) -> tuple[Mask, float]:
+    budget = Budget(evaluations=POPULATION if short else evaluations)
+    task = Task(name, 5)
+    result = task.search(strategy, {}, budget, seed)
+    return task.X.columns.isin(result.features), result.state.counts.evaluations
+
+
+def zoofs(name: str, seed: int, evaluations: int, short: bool = False) -> tuple[Mask, float]:
     from zoofs import ParticleSwarmOptimization
+
+    task = Task(name, 5)
 
     def objective(model, X, y, X_test, y_test) -> float:
         return 1 - cross_val_score(model, X, y, cv=task.folds, scoring=task.score).mean()
 
     np.random.seed(seed)  # noqa: NPY002  (the library draws from the global generator)
+    epochs = 1 if short else evaluations // POPULATION
     swarm = ParticleSwarmOptimization(
-        objective, n_iteration=evaluations // POPULATION, population_size=POPULATION, minimize=True
+        objective, n_iteration=epochs, population_size=POPULATION, minimize=True
     )
     chosen = swarm.fit(neighbours(), task.X, task.y, task.X, task.y, verbose=False)
-    return task.X.columns.isin(list(chosen))
+    return task.X.columns.isin(list(chosen)), task.scored / 5
 
 
-def mafese(task: Task, seed: int, evaluations: int) -> Mask:
+def mafese(name: str, seed: int, evaluations: int, short: bool = False) -> tuple[Mask, float]:
     """Genetic search of mafese, which costs a subset by a hold-out of its own."""
     from mafese import Data, MhaSelector
 
+    task = Task(name, 5)
     data = Data(task.X.to_numpy(), task.y)
     data.split_train_test(test_size=0.2, random_state=seed)
+    epochs = 1 if short else evaluations // POPULATION
     selector = MhaSelector(
         problem="classification",
         obj_name="AS",
         estimator="knn",
         estimator_paras={"n_neighbors": 5},
         optimizer="BaseGA",
-        optimizer_paras={"epoch": evaluations // POPULATION, "pop_size": POPULATION},
+        optimizer_paras={"epoch": epochs, "pop_size": POPULATION},
         seed=seed,
     )
     selector.fit(data.X_train, data.y_train)
-    task.scored = evaluations * len(task.folds)
-    return as_mask(task, list(selector.selected_feature_indexes))
+    return as_mask(task, list(selector.selected_feature_indexes)), evaluations
 
 
-def sklearn_genetic(task: Task, seed: int, evaluations: int) -> Mask:
+def sklearn_genetic(
+    name: str, seed: int, evaluations: int, short: bool = False
+) -> tuple[Mask, float]:
     import random
 
     from sklearn_genetic import GAFeatureSelectionCV
 
+    task = Task(name, 5)
     np.random.seed(seed)  # noqa: NPY002  (the library draws from the global generators)
     random.seed(seed)
     # Each generation costs two populations.
-    generations = (evaluations // POPULATION - 1) // 2
+    generations = 1 if short else (evaluations // POPULATION - 1) // 2
     selector = GAFeatureSelectionCV(
         neighbours(),
         cv=task.folds,
-        scoring=task.score,
+        scoring="accuracy",
         population_size=POPULATION,
         generations=generations,
+        n_jobs=JOBS,
         verbose=False,
     )
-    return np.asarray(selector.fit(task.X, task.y).support_, dtype=bool)
+    mask = np.asarray(selector.fit(task.X, task.y).support_, dtype=bool)
+    return mask, (2 * generations + 1) * POPULATION
 
 
 def quality(evaluations: int, seeds: int) -> None:
     """Compare the cost of the subset found, measured by us on the same folds for all."""
-    rows, notes = [], []
+    rows, notes, spent = [], [], ["seconds", "processor s", "MB"]
+    contests = [(f"ours: {strategy}", searched, (strategy,)) for strategy in OURS]
+    contests += [(peer.__name__, peer, ()) for peer in (zoofs, mafese, sklearn_genetic)]
     for name in ("sonar", "wdbc"):
         task = Task(name, 5)
         everything = np.ones(task.X.shape[1], dtype=bool)
-        rows.append([name, "all features", task.cost(everything), 0, 0, 1, 0.0])
-        for strategy in OURS:
-            found = []
-            for seed in range(seeds):
-                budget = Budget(evaluations=evaluations)
-                result, seconds = timed(
-                    lambda task=task, strategy=strategy, budget=budget, seed=seed: task.search(
-                        strategy, {}, budget, seed
-                    )
-                )
-                mask = result.best_mask
-                counts = result.state.counts.evaluations
-                found.append((task.cost(mask), mask.sum(), counts, seconds))
-            rows.append(row(name, f"ours: {strategy}", found))
-        for peer in (zoofs, mafese, sklearn_genetic):
-            found = []
+        rows.append([name, "all features", task.cost(everything), 0, everything.sum(), 1, 0, 0, 0])
+        for label, select, given in contests:
             try:
-                for seed in range(seeds):
-                    task.scored = 0
-                    mask, seconds = timed(
-                        lambda task=task, peer=peer, seed=seed: peer(task, seed, evaluations)
-                    )
-                    counts = task.scored / len(task.folds)
-                    found.append((task.cost(mask), mask.sum(), counts, seconds))
+                found = [measured(select, *given, name, seed, evaluations) for seed in range(seeds)]
             except Exception as error:
-                notes.append(f"{name}, {peer.__name__}: {failed(error)}")
+                notes.append(f"{name}, {label}: {failed(error)}")
             else:
-                rows.append(row(name, peer.__name__, found))
+                rows.append(row(task, label, found))
     notes.append("mafese costs a subset by one hold-out of its own; the others by the five folds")
+    notes.append("zoofs and mafese have no jobs; ours needs none here, nor starts any")
     save(
         "peers_quality",
         f"Cost found by about {evaluations} evaluations, 5-NN, 5 folds, {seeds} seeds",
-        ["data", "search", "mean cost", "sd", "features", "evaluations", "seconds"],
+        ["data", "search", "mean cost", "sd", "features", "evaluations", *spent],
         rows,
         notes,
     )
 
 
-def row(data: str, name: str, found: list[tuple[float, ...]]) -> list[object]:
-    costs, sizes, counts, seconds = np.array(found, dtype=float).T
-    means = [float(value.mean()) for value in (sizes, counts, seconds)]
-    return [data, name, f"{costs.mean():.4f}", f"{costs.std():.4f}", *means]
+def row(task: Task, label: str, found: list[Selected]) -> list[object]:
+    costs = np.array([task.cost(each.mask) for each in found])
+    columns = [
+        (each.mask.sum(), each.evaluations, each.seconds, each.processor, each.peak)
+        for each in found
+    ]
+    means = [float(value) for value in np.mean(columns, axis=0)]
+    return [task.name, label, f"{costs.mean():.4f}", f"{costs.std():.4f}", *means]
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).resolve().parent / "results"
 TEMPLATE = RESULTS.parent / "performance.md.in"
@@ -20,6 +21,7 @@ def page() -> str:
     tables = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
     # Seconds, not ratios: they may be of another machine, which is named beside them.
     waiting = tables.pop("waiting")
+    stepwise, swarms = tables.pop("peers_sequential"), tables.pop("peers_quality")
     work = [float(row[3]) for row in tables["strategies"]["rows"]]
     (training,) = (
         row[2] for row in tables["musk_profile"]["rows"] if row[0].startswith("training")
@@ -31,6 +33,9 @@ def page() -> str:
         ratios="\n".join([*rows, *(_row(list(cells)) for cells in _ratios(tables))]),
         waiting="\n".join([*waited, *map(_row, waiting["rows"])]),
         waiting_machine=_machine({"waiting": waiting}),
+        stepwise="\n".join(_stepwise(stepwise)),
+        swarms="\n".join(_swarms(swarms)),
+        peers_machine=_machine({"stepwise": stepwise, "swarms": swarms}),
         training=training,
         least=f"{min(work):.1f}",
         most=f"{max(work):.1f}",
@@ -63,8 +68,25 @@ def _ratios(tables: dict[str, dict]) -> Iterator[tuple[str, str, str, str]]:
         peer = note.removeprefix("peer").lstrip(": ").partition(";")[0]
         against = "`cross_val_score`" if note == "-" else f"all pairs: {peer}"
         yield name, against, *_judged(float(ratio), asked)
-    for ours, peer, _, _, ratio, asked, *_ in tables["peers_sequential"]["rows"]:
-        yield f"`{ours}`, 10 of 60 columns of sonar", f"`{peer}`", *_judged(float(ratio), asked)
+
+
+def _stepwise(table: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of sequential selection, ours and a peer's in turn."""
+    yield _row(["", "cost", "wall seconds", "processor seconds", "MB"])
+    yield "|---|---|---|---|---|"
+    for ours, peer, *found in table["rows"]:
+        wall, peer_wall, _, _, _, cost, peer_cost, spent, peer_spent, peak, peer_peak = found
+        yield _row([f"`{ours}`", cost, wall, spent, f"{float(peak):.0f}"])
+        yield _row([f"`{peer}`", peer_cost, peer_wall, peer_spent, f"{float(peer_peak):.0f}"])
+
+
+def _swarms(table: dict[str, Any]) -> Iterator[str]:
+    """Yield the lines of searches by populations."""
+    yield _row(["", "data", "cost", "columns", "wall seconds", "processor seconds", "MB"])
+    yield "|---|---|---|---|---|---|---|"
+    for data, search, cost, _, size, _, wall, spent, peak in table["rows"]:
+        label = f"`{search.removeprefix('ours: ')}`" if search != "all features" else search
+        yield _row([label, data, cost, size, wall, spent, f"{float(peak):.0f}"])
 
 
 def _mean_of(search: str, tables: dict[str, dict]) -> list[str]:
