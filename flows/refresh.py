@@ -90,7 +90,8 @@ def unchanged(config: RefreshConfig) -> RefreshRun | None:
         champion = champions.current(config.name)
         if champion is not None and champion.pending:
             return None
-        return _look(config, champions, fetch_as_configured(config, as_task=False), 0).earlier
+        challenge = _challenge(config, champions, 0)
+        return _look(challenge, fetch_as_configured(config, as_task=False)).earlier
 
 
 @contextmanager
@@ -110,33 +111,37 @@ def _locked(config: RefreshConfig, verbosity: int) -> Iterator[Champions]:
 class _Look:
     """A new snapshot beside the champion, before any search."""
 
-    challenge: Challenge
     answer: dict[str, Any] | None  # features.json of the champion, if there is one
     config: RefreshConfig  # with the subsets of a warm start
     digest: str
     earlier: RefreshRun | None  # the last refresh, if nothing has changed since
 
 
-def _look(config: RefreshConfig, champions: Champions, table: Table, verbosity: int) -> _Look:
-    """Compare the snapshot with the champion's, and look for an earlier refresh of the same."""
-    name, tracking = config.name, champions.tracking
+def _challenge(config: RefreshConfig, champions: Champions, verbosity: int) -> Challenge:
+    """Complete what the last change left, and return the champion to be challenged."""
+    name = config.name
     for run in champions.runs_of(name, "RUNNING"):
         # This process holds the lock, so the other one was killed.
-        tracking.finish(run.info.run_id, "KILLED")
+        champions.tracking.finish(run.info.run_id, "KILLED")
     require_publishable(config.champion.publish)
     champion = champions.current(name)
     if champion is not None:
         # Left by a refresh that was killed while it waited for approval.
         champions.point(name, CHALLENGER, None)
         champion = _complete(champions, champion, config.champion.publish)
-    challenge, answer = Challenge(config, champions, champion, verbosity), None
-    if champion is not None:
-        answer = champions.answer(champion)
+    return Challenge(config, champions, champion, verbosity)
+
+
+def _look(challenge: Challenge, table: Table) -> _Look:
+    """Compare the snapshot with the champion's, and look for an earlier refresh of the same."""
+    champions, answer = challenge.champions, None
+    if challenge.champion is not None:
+        answer = champions.answer(challenge.champion)
         challenge.check_columns(answer, table)
     challenge.check_drift(table)
-    config = with_warm_subsets(config, tracking)
+    config = with_warm_subsets(challenge.config, champions.tracking)
     digest = _digest(config, table)
-    return _Look(challenge, answer, config, digest, _earlier(challenge, digest))
+    return _Look(answer, config, digest, _earlier(challenge, digest))
 
 
 def _earlier(challenge: Challenge, digest: str) -> RefreshRun | None:
@@ -167,11 +172,12 @@ def _refresh(
     config: RefreshConfig, champions: Champions, force: bool, verbosity: int
 ) -> RefreshRun:
     with show_stage("reading the data", verbosity):
+        challenge = _challenge(config, champions, verbosity)
         table = fetch_as_configured(config)
-        look = _look(config, champions, table, verbosity)
+        look = _look(challenge, table)
     if look.earlier is not None and not force:
         return look.earlier
-    config, challenge = look.config, look.challenge
+    config = look.config
     # The champion first, then the saved subsets of the configuration.
     warm = [] if look.answer is None else [subset["features"] for subset in look.answer["subsets"]]
     tags = {"kind": "refresh", "refresh": config.name, "refresh.digest": look.digest}

@@ -21,7 +21,7 @@ from conf.schema import RefreshConfig
 from conf.yaml_text import render
 from flows.challenge import RefreshRun, ask
 from flows.refresh import refresh, unchanged
-from swarm.errors import ConfigError, DataError, StoreError
+from swarm.errors import ConfigError, DataError, InputError, StoreError
 from swarm.validation.answers import Answers, EvaluationTarget
 from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, CHALLENGER, PREVIOUS, Champions
@@ -256,7 +256,7 @@ def full(*_: object) -> None:
 
 
 def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     sent: list[Any] = []
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
@@ -273,6 +273,12 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
     assert (desk.bench.statuses(), sent) == (["FAILED"], [])
     # Its event is due.
     assert unchanged(desk.config()) is None
+    hidden = desk.snapshots.rename(tmp_path / "hidden")
+    # New rows are not needed to complete it.
+    with pytest.raises(InputError):
+        desk.refresh()
+    assert published_version(str(desk.published)) == "1"
+    hidden.rename(desk.snapshots)
     for _ in range(2):
         done = desk.refresh()
         assert (done.decision, done.champion.version) == ("unchanged", "1")
