@@ -26,9 +26,8 @@ run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.ya
 test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it covers)
 	$(BIN)/python -m pytest -n 2 --dist loadgroup $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
-# Three, as they wait for servers and limits a third of their time.
 test-slow: $(VENV)/installed  ## Slow tests, faults in their short form, the browser, the pages, the installation
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "slow or faults or browser or docs or install"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "slow or faults or browser or docs or install"
 
 # Prefect's task runners of clusters are too large for everybody's environment.
 test-clusters: $(VENV)/installed  ## Comparisons on Dask and Ray clusters

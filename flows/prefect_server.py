@@ -7,7 +7,6 @@ one of Prefect's profile; a private one, which keeps its database with the proje
 from __future__ import annotations
 
 import atexit
-import gc
 import json
 import os
 import signal
@@ -26,6 +25,7 @@ from urllib.request import ProxyHandler, build_opener
 
 import typer
 
+from flows.garbage import collect_rarely
 from swarm.errors import StoreError
 
 if TYPE_CHECKING:
@@ -126,8 +126,7 @@ def _serve(listener: socket.socket) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
-    # Its start makes many objects and hardly any garbage.
-    gc.set_threshold(20_000, 20, 20)
+    collect_rarely()
     import uvicorn
     from prefect.server.api.server import create_app
 
@@ -163,8 +162,8 @@ def starting_prefect(verbosity: int = 1) -> Iterator[None]:
 
 
 def has_started_prefect() -> bool:
-    """Whether a private server has started in this folder before, or another one is used."""
-    return prefect_is_there() or (_home() / "prefect.db").exists()
+    """Whether a private server has started in this folder before."""
+    return (_home() / "prefect.db").exists()
 
 
 def start_prefect() -> None:

@@ -13,7 +13,6 @@ variance in at most 300 training rows.
 from __future__ import annotations
 
 import itertools
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from fixed_size import finished, parser, split, tables
+from fixed_size import carry_out, finished, parser, split, tables
 from metric import OURS, balanced_accuracy
 from peers import by_f
 from scipy.stats import wilcoxon
@@ -256,19 +255,9 @@ def summary(out: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Run or summarise."""
-    made = parser(__doc__, MODELS)
-    made.add_argument("--division", type=int, default=0, help="seed of the rows to learn from")
-    arguments = made.parse_args()
-    warnings.filterwarnings("ignore")
-    if not arguments.summary:
-        run(
-            arguments.tables,
-            arguments.out,
-            names=arguments.names,
-            models=arguments.models,
-            division=arguments.division,
-        )
-    print(summary(arguments.out).round(3).to_string(index=False))
+    options = parser(__doc__, MODELS)
+    options.add_argument("--division", type=int, default=0, help="seed of the rows to learn from")
+    carry_out(options, run, summary)
 
 
 if __name__ == "__main__":

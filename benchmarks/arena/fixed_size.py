@@ -136,12 +136,25 @@ def split(y: np.ndarray, most_test: int = N_TEST, seed: int = 0) -> tuple[np.nda
 def parser(description: str | None, models: Iterable[str]) -> argparse.ArgumentParser:
     """Return a parser of what to run, and where its rows are."""
     made = argparse.ArgumentParser(description=description)
-    made.add_argument("--tables", type=Path, help="folder of Parquet files")
+    made.add_argument("--tables", dest="folder", type=Path, help="folder of Parquet files")
     made.add_argument("--names", nargs="*", default=[], help="tables to run; default: all")
     made.add_argument("--models", nargs="*", default=[*models])
     made.add_argument("--out", type=Path, required=True)
     made.add_argument("--summary", action="store_true")
     return made
+
+
+def carry_out(
+    options: argparse.ArgumentParser,
+    run: Callable[..., None],
+    summary: Callable[[Path], pd.DataFrame],
+) -> None:
+    """Run what the command line names, unless it asks for the summary alone, and print that."""
+    arguments = vars(options.parse_args())
+    warnings.filterwarnings("ignore")
+    if not arguments.pop("summary"):
+        run(**arguments)
+    print(summary(arguments["out"]).round(3).to_string(index=False))
 
 
 def run(
@@ -234,19 +247,10 @@ def main() -> None:
     """Run or summarise."""
     options = parser(__doc__, MODELS)
     options.add_argument("--selectors", nargs="*", default=[*SELECTORS])
-    options.add_argument("--seconds", type=float, default=300.0, help="limit of a selector")
-    arguments = options.parse_args()
-    warnings.filterwarnings("ignore")
-    if not arguments.summary:
-        run(
-            arguments.tables,
-            arguments.out,
-            names=arguments.names,
-            models=arguments.models,
-            selectors=arguments.selectors,
-            time_limit=arguments.seconds,
-        )
-    print(summary(arguments.out).round(3).to_string(index=False))
+    options.add_argument(
+        "--seconds", dest="time_limit", type=float, default=300.0, help="limit of a selector"
+    )
+    carry_out(options, run, summary)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import logging
 import os
 import shlex
@@ -18,6 +16,7 @@ from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
 from flows.cli.servers import down, serve, up
 from flows.cli.stored import champion, features, report, rollback, runs
+from flows.garbage import collect_rarely
 from flows.prefect_server import lost_connection
 from flows.terminal import echo, show_warnings_once
 from swarm.errors import InputError, StoreError, SwarmError
@@ -255,7 +254,7 @@ def main() -> None:
     Exit status: 0 success, 1 a search that failed, 2 bad input, 130 Ctrl-C.
     """
     _quieten()
-    _collect_rarely()
+    collect_rarely()
     show_warnings_once()
     try:
         app()
@@ -279,13 +278,6 @@ def main() -> None:
 
 def _complain(error: Exception) -> None:
     echo(f"swarm: {error}", err=True)
-
-
-def _collect_rarely() -> None:
-    """Look for garbage in cycles less often: imports leave none, and a fifth of the time passed."""
-    gc.set_threshold(20_000, 20, 20)
-    # Else the end of the process looks through all that was ever imported.
-    atexit.register(gc.freeze)
 
 
 def _quieten() -> None:

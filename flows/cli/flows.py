@@ -18,7 +18,7 @@ from flows.cli.options import (
     Uri,
     Verbose,
     artifact_of,
-    checked_config,
+    check_config,
     echo_json,
     interruptible,
     load_config,
@@ -164,7 +164,8 @@ def refresh(
     Example: swarm refresh my.yaml --force
     """
     verbosity = _level(verbose, quiet)
-    checked = checked_config(with_mute(load_config("refresh", config, set_), mute), verbosity)
+    checked = with_mute(load_config("refresh", config, set_), mute)
+    check_config(checked, verbosity)
     with interruptible("the champion is unchanged"):
         from flows import summary
         from flows.refresh import refresh as flow

@@ -95,23 +95,24 @@ def start_command(
     """Load and check a configuration, and import in the block what is slow, as Prefect starts."""
     config: C = with_mute(load(), mute)
     # The first start makes a database, which bad input is not to leave behind.
-    checked = None if has_started_prefect() else checked_config(config, verbosity)
+    during_start = has_started_prefect()
+    if not during_start:
+        check_config(config, verbosity)
     with starting_prefect(verbosity):
-        if checked is None:
-            checked_config(config, verbosity)
+        if during_start:
+            check_config(config, verbosity)
         # Every flow needs MLflow, which is slow to import.
         load_mlflow()
         yield config
 
 
-def checked_config(config: C, verbosity: int) -> C:
-    """Return a configuration after checking it with all that it names."""
+def check_config(config: AnyConfig, verbosity: int) -> None:
+    """Check a configuration with all that it names."""
     from conf.check import check
 
     check(config)
     if verbosity:
         _tell_ignored_uri(config.tracking)
-    return config
 
 
 @contextmanager
