@@ -75,12 +75,19 @@ class Outbox:
         with self._lock:
             if self._thread is None:
                 # A call that hangs must not keep the process alive.
-                self._thread = threading.Thread(target=self._send, name="outbox", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._send, name="outbox", daemon=True)
+                thread.start()
+                self._thread = thread
             return self._thread
 
     def _send(self) -> None:
         """Send all messages; end at the first failure that may pass."""
+        with self._lock:
+            # Ctrl-C may have interrupted `_start` between the start of this thread and its note.
+            if self._thread is None:
+                self._thread = threading.current_thread()
+            if self._thread is not threading.current_thread():
+                return
         while (message := self._next()) is not None:
             try:
                 message.send()
