@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
@@ -46,6 +47,12 @@ def test_the_loss_of_a_feature_is_that_of_the_model_trained_without_it() -> None
     assert row["low"] < row["loss"] < row["high"]
     assert found.losses["loss"].is_monotonic_decreasing
     assert (found.n_fits, found.reason) == (5, "")
+
+
+def test_losses_and_their_intervals_depend_on_the_positive_class_and_not_on_its_order() -> None:
+    last = losses(TREES, CHOSEN, y=1 - Y, scoring="average_precision")
+    first = losses(TREES, CHOSEN, y=Y.map({0: "no", 1: "yes"}), scoring="average_precision")
+    pd.testing.assert_frame_equal(first.losses, last.losses)
 
 
 def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(

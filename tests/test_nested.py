@@ -92,6 +92,8 @@ def test_what_a_fold_does_not_have_leaves_the_estimate_undefined():
     found = estimate([outer(0.0), outer(0.1, all_features=float("nan"))])
     assert np.isnan(found.gain()["low"])
     assert found.verdict() == "no clear difference"
+    unknown = estimate([outer(0.0), replace(outer(0.1), searched_cost=float("nan"))]).optimism
+    assert np.isnan([unknown.mean, unknown.low, unknown.high, unknown.p]).all()
     with pytest.raises(InputError, match="at least 2"):
         estimate([outer(0.0)])
 

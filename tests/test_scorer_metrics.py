@@ -138,6 +138,22 @@ def test_the_scorer_of_the_search_is_the_first_metric(
     assert len(asked) == len(set(asked))
 
 
+def test_a_scorer_of_ones_own_is_called_on_every_resample_whatever_its_name() -> None:
+    def roc_auc(target: Any, predicted: Any) -> float:
+        return float(np.mean(target == predicted))
+
+    train, test = halves("binary", 80)
+    scoring = resolve_scoring(sk.make_scorer(roc_auc), None, train[1], "binary")
+    assert scoring.metric == "roc_auc"
+    ensemble = SubsetEnsemble(LogisticRegression(), [list("abcd")]).fit(*train)
+    truth = EvaluationTarget.of(LogisticRegression(), train[1], test[1], None)
+    answers, bootstrap = [answers_of(ensemble, test[0])], Bootstrap(len(test[1]), None, 50)
+    ((value, draws),) = measure_metrics(answers, truth, ["roc_auc"], bootstrap, scoring)["roc_auc"]
+    ((accuracy, expected),) = measure_metrics(answers, truth, ["accuracy"], bootstrap)["accuracy"]
+    assert value == pytest.approx(accuracy)
+    assert draws == pytest.approx(expected)
+
+
 def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
     train, (X, y) = halves("regression", 60)
     scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
