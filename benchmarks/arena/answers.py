@@ -1,9 +1,10 @@
 """Other answers that a search could give than the product's, scored on rows that none of them saw.
 
-Votes of more or fewer confirmed subsets; a vote chosen greedily for its own cost on further folds
-(Caruana et al. 2004, Ensemble selection from libraries of models); searches within folds, of which
-each sees four fifths of the rows with a fifth of the budget, as a vote, or to choose among the
-procedures (search, two filters, all columns) by their scores on the parts left out.
+Votes of more or fewer confirmed subsets; one model of the columns that they share; a vote chosen
+greedily for its own cost on further folds (Caruana et al. 2004, Ensemble selection from libraries
+of models); searches within folds, of which each sees four fifths of the rows with a fifth of the
+budget, as a vote, or to choose among the procedures (search, two filters, all columns) by their
+scores on the parts left out.
 
 ``python benchmarks/arena/answers.py --tables FOLDER --out FILE`` runs what FILE does not hold;
 ``--summary`` prints the means, and the differences to the confirmed subset. The columns have unit
@@ -22,7 +23,7 @@ import numpy as np
 import pandas as pd
 from fixed_size import carry_out, finished, parser, split, tables
 from metric import OURS, balanced_accuracy
-from peers import by_f
+from peers import boosted, by_f
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
@@ -39,6 +40,7 @@ MODELS: dict[str, tuple[Any, int]] = {
     "naive Bayes": (GaussianNB(var_smoothing=1e-6), 300),
     "5-NN": (KNeighborsClassifier(5), 300),
     "logistic regression": (LogisticRegression(max_iter=300), 150),
+    "LightGBM": (boosted().set_params(deterministic=True, force_col_wise=True), 100),
 }
 Columns = np.ndarray  # positions of columns
 Votes = Sequence[Columns]  # one set of columns for each member
@@ -131,6 +133,8 @@ def answers(rows: Rows, model: Any, budget: int) -> Iterator[tuple[str, Votes]]:
     candidates = _columns(selector, selector.result_.confirmation.candidates.masks)
     yield "confirmed, vote of 4", candidates[:4]
     yield "confirmed, vote of 16", candidates[:16]
+    common = shared(members, 3)
+    yield "shared by 3 of 8", [common if len(common) else single]
     yield "greedy vote", greedy(rows, model, candidates)
     lowest, members, _ = searched(rows, model, budget)
     yield "lowest cost", [lowest]
@@ -143,6 +147,12 @@ def answers(rows: Rows, model: Any, budget: int) -> Iterator[tuple[str, Votes]]:
     yield "search within folds, vote of 20", votes
     chosen = max(procedures, key=lambda name: scores[name])
     yield "chosen on the parts left out", [procedures[chosen]]
+
+
+def shared(votes: Votes, least: int) -> Columns:
+    """Return the columns that at least so many members have."""
+    used, counts = np.unique(np.concatenate(votes), return_counts=True)
+    return used[counts >= least]
 
 
 def within_folds(rows: Rows, model: Any, budget: int) -> tuple[dict[str, float], Votes]:
