@@ -56,6 +56,9 @@ from tasks.table import Table
 _ROLES = ("group", "time", "weight", "part")
 # Larger tables are probed in a process of their own, which can be ended.
 _PROBED_CELLS, _PROBE_SECONDS = 1_000_000, 20.0
+# A search that is expected to take longer is offered fewer rows, so many that it takes the second.
+_LONG, _SHORTER = timedelta(hours=1), timedelta(minutes=15)
+_LEAST_PROXY_ROWS = 2000
 # The hints of more units take longer than a check may.
 _MOST_UNITS = 500
 # Sentences about single columns, of those that begin alike.
@@ -292,15 +295,20 @@ def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
             return "search: scores are computed without fitting models"
         failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
         seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
+    one = f"{seconds:.2g} s"
     if failed.any():
-        return f"search: one fit takes more than {_PROBE_SECONDS:.0f} s"
+        one, seconds = f"more than {_PROBE_SECONDS:.0f} s", _PROBE_SECONDS
     fits = _most_fits(config, hints, evaluator)
-    measured = f"one fit of half of the columns takes {seconds:.2g} s"
+    measured = f"one fit of half of the columns takes {one}"
     if fits is None:
         return f"search: {measured}, and budget.seconds ends it"
     ahead = timedelta(seconds=math.ceil(fits * seconds / n_workers))
     several = "1 worker" if n_workers == 1 else f"{n_workers} workers"
-    return f"search: at most {fits:,} fits; {measured}: {ahead} on {several}"
+    text = f"search: at most {fits:,} fits; {measured}: {ahead} on {several}"
+    share = max(_SHORTER / ahead, _LEAST_PROXY_ROWS / len(problem.features))
+    if ahead > _LONG and share < 0.5 and config.proxy is None:
+        text += f"; `proxy: {{rows: {share:.1g}}}` searches on fewer rows"
+    return text
 
 
 def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -> int | None:

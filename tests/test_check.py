@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from conf.yaml_text import render
+from flows import checking
 from flows.checking import all_findings
 from flows.configured import fetch_as_configured, prepare_as_configured
 from flows.select import select
@@ -193,3 +197,23 @@ def test_a_fit_that_cannot_be_timed_is_a_finding_beside_the_others(
     _, told = all_findings(bench.file(model=model), on_time=times.append)
     assert not times
     assert [each.code for each in told if each.severity == "error"] == ["SWM002"]
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_fewer_rows_are_proposed_for_a_search_that_takes_hours(
+    is_long: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checking, "_LONG", timedelta(seconds=0 if is_long else 10**6))
+    monkeypatch.setattr(checking, "_SHORTER", timedelta(0))
+    monkeypatch.setattr(checking, "_LEAST_PROXY_ROWS", 20)
+    model = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+    times: list[str] = []
+    all_findings(bench.file(model=model), on_time=times.append)
+    proposed = re.findall("`(.*?)`", times[0])
+    assert bool(proposed) == is_long
+    for text in proposed:
+        proxy = yaml.safe_load(text)
+        assert 0 < proxy["proxy"]["rows"] < 0.5
+        _, told = all_findings(bench.file(model=model, **proxy), on_time=times.append)
+        assert not errors(told)
+        assert "`" not in times[1]
