@@ -295,20 +295,22 @@ def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
             return "search: scores are computed without fitting models"
         failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
         seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
-    one = f"{seconds:.2g} s"
+    more = ""
     if failed.any():
-        one, seconds = f"more than {_PROBE_SECONDS:.0f} s", _PROBE_SECONDS
+        more, seconds = "more than ", _PROBE_SECONDS
     fits = _most_fits(config, hints, evaluator)
-    measured = f"one fit of half of the columns takes {one}"
+    measured = f"one fit of half of the columns takes {more}{seconds:.2g} s"
     if fits is None:
         return f"search: {measured}, and budget.seconds ends it"
     ahead = timedelta(seconds=math.ceil(fits * seconds / n_workers))
     several = "1 worker" if n_workers == 1 else f"{n_workers} workers"
-    text = f"search: at most {fits:,} fits; {measured}: {ahead} on {several}"
+    text = f"search: at most {fits:,} fits; {measured}: {more}{ahead} on {several}"
+    if ahead <= _LONG or config.proxy is not None:
+        return text
     share = max(_SHORTER / ahead, _LEAST_PROXY_ROWS / len(problem.features))
-    if ahead > _LONG and share < 0.5 and config.proxy is None:
-        text += f"; `proxy: {{rows: {share:.1g}}}` searches on fewer rows"
-    return text
+    if share >= 0.5:
+        return text
+    return f"{text}; `proxy: {{rows: {share:.1g}}}` searches on fewer rows"
 
 
 def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -> int | None:
