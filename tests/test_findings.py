@@ -23,6 +23,7 @@ from swarm.findings.columns import date_format, duplicate_columns, sentinels, ti
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.outcome import search_findings
+from swarm.findings.rows import hash_rows, repeated_rows
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
@@ -88,6 +89,24 @@ def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> Non
     assert "40 of 340" in named[1].text
     # Copies that share a group are on one side of every division.
     assert codes(column_findings(features, TARGET[rows], "binary", grouped=True)) == ["SWM111"]
+
+
+def test_rows_of_a_wide_table_that_differ_in_its_last_column_are_no_copies() -> None:
+    binary = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 1500)))
+    twins = pd.concat([binary, binary.iloc[:2]], ignore_index=True)
+    twins.insert(0, "measured", np.r_[np.arange(60), [0, 1]] + 0.5)
+    twins.iloc[60, -1] = 1 - twins.iloc[60, -1]
+    repeated = repeated_rows(twins, np.zeros(len(twins)))
+    assert np.flatnonzero(repeated).tolist() == [61]
+
+
+def test_rows_of_equal_numbers_have_equal_hashes_whatever_their_types() -> None:
+    numbers = pd.DataFrame({"a": [0, 1, 2], "b": [1.5, np.nan, -0.0]})
+    others = pd.DataFrame(
+        {"a": pd.array([0, 1, 2], dtype="Int64"), "b": pd.array([1.5, None, 0.0], dtype="Float64")}
+    )
+    assert hash_rows(numbers).tolist() == hash_rows(others).tolist()
+    assert len(set(hash_rows(numbers).tolist())) == 3
 
 
 def test_equal_columns_are_equal_with_their_gaps() -> None:

@@ -101,18 +101,21 @@ def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) ->
 def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     run_id = tracking.start_run("data", {})
     frame = pd.DataFrame({"a": [1, 2], "b": pd.Categorical(["x", "y"])})
-    wide = pd.DataFrame(np.zeros((2, 5000)), columns=[f"{i:0240d}" for i in range(5000)])
+    named = pd.DataFrame(np.zeros((2, 5000)), columns=[f"{i:0240d}" for i in range(5000)])
+    wide = pd.DataFrame(np.zeros((2, 30_000)))
     small = Table("small", "sql:postgresql://u:pw@h/db", frame, frame["a"].rename("y"))
     log_dataset(tracking, run_id, small, "small", "training")
+    log_dataset(tracking, run_id, Table("named", "", named, frame["a"]), "named", "test")
     log_dataset(tracking, run_id, Table("wide", "", wide, frame["a"]), "wide", "test")
     inputs = tracking.client.get_run(run_id).inputs.dataset_inputs
     found = {entry.dataset.name: entry for entry in inputs}
-    assert set(found) == {"small", "wide"}
+    assert set(found) == {"small", "named", "wide"}
     assert "postgresql://u:***@h/db" in found["small"].dataset.source
     schema = json.loads(found["small"].dataset.schema)["mlflow_colspec"]
     assert [column["name"] for column in schema] == ["a", "b", "y"]
-    assert json.loads(found["wide"].dataset.profile)["num_rows"] == 2
-    assert found["wide"].dataset.schema in (None, "")
+    assert json.loads(found["wide"].dataset.profile) == {"num_rows": 2, "num_elements": 60_002}
+    for name in ("named", "wide"):
+        assert found[name].dataset.schema in (None, "")
 
 
 def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(

@@ -93,7 +93,8 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
     for at, other in other_columns(frame):
         hashes = pd.util.hash_pandas_object(other.astype(object), index=False)
         same.setdefault(_digest("O", hashes.to_numpy()), []).append(at)
-    first = {at: min(alike) for alike in same.values() for at in alike if at != min(alike)}
+    lowest = ((min(alike), alike) for alike in same.values())
+    first = {at: least for least, alike in lowest for at in alike if at != least}
     constant = _constant(frame) if first else []
     again = sorted(first.keys() - constant)
     return list(
@@ -113,12 +114,23 @@ def id_columns(frame: pd.DataFrame) -> list[str]:
             continue
         # A missing value is no reason against it.
         whole = ((values == np.floor(values)) | ~np.isfinite(values)).all(axis=0)
+        suspects = whole & ~_is_repetitive(values)
         ids += [
             at
-            for at in np.compress(whole, block).tolist()
+            for at in np.compress(suspects, block).tolist()
             if _is_id(str(frame.columns[at]), frame.iloc[:, at])
         ]
     return _names(frame, ids)
+
+
+def _is_repetitive(values: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each column (n_columns,) repeats a number, and has none of 16 digits."""
+    ordered = np.sort(values, axis=0)
+    repeats = ((ordered[1:] == ordered[:-1]) & np.isfinite(ordered[1:])).any(axis=0)
+    with np.errstate(invalid="ignore"):
+        long = (np.abs(values.astype(np.float64)) > _LONGEST_QUANTITY).any(axis=0)
+    repetitive: NDArray[np.bool_] = repeats & ~long
+    return repetitive
 
 
 def is_free_text(column: pd.Series) -> bool:
@@ -297,7 +309,8 @@ def is_sorted(moments: pd.Series) -> bool:
     )
 
 
-def _is_plain(dtype: Any) -> bool:
+def is_plain(dtype: Any) -> bool:
+    """Whether a type is one of NumPy's numbers."""
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
@@ -305,7 +318,7 @@ def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]
     """Yield positions and values (n_rows, n_block) of columns of numbers: many at once are fast."""
     by_kind: dict[str, list[int]] = {}
     for at, dtype in enumerate(frame.dtypes):
-        if _is_plain(dtype):
+        if is_plain(dtype):
             by_kind.setdefault(dtype.str, []).append(at)
     for places in by_kind.values():
         width = max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, len(frame))))
@@ -317,7 +330,7 @@ def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]
 def other_columns(frame: pd.DataFrame) -> Iterator[tuple[int, pd.Series]]:
     """Yield positions and values of the columns that are not NumPy numbers."""
     for at, dtype in enumerate(frame.dtypes):
-        if not _is_plain(dtype):
+        if not is_plain(dtype):
             yield at, hashable(frame.iloc[:, at])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,28 +10,42 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from swarm.findings.columns import hashable
+from swarm.findings.columns import hashable, is_plain, number_blocks, other_columns
 from swarm.findings.registry import Finding, make_finding
 
 _PRIME = np.uint64(1_099_511_628_211)
-# Rows are distinguished by so many columns first; only those that these leave equal are compared in
-# all of them.
+# Rows are compared in so many columns first, those that these leave equal in four times as many.
 _FIRST_COLUMNS = 200
+# Columns, and cells, that are hashed at once.
+_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK = 256, 1 << 22
 # A column distinguishes rows if it has so many values, and one for every two distinct rows.
 _FEWEST_VALUES, _SHARE = 50, 0.5
 
 
 def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
     """Hash each row (n_rows,) by its values, whatever the types that hold them."""
-    # Missing values are equal to one another, and whole numbers to the same floats.
     total = np.zeros(len(frame), dtype=np.uint64)
-    for place in range(frame.shape[1]):
-        column = hashable(frame.iloc[:, place])
-        if is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
-            column = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0)
-        total *= _PRIME
-        total += pd.util.hash_pandas_object(column, index=False).to_numpy()
+    width = max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, len(frame))))
+    for start in range(0, frame.shape[1], width):
+        for hashes in _hashes(frame.iloc[:, start : start + width]):
+            total *= _PRIME
+            total += hashes
     return total
+
+
+def _hashes(frame: pd.DataFrame) -> Iterable[NDArray[Any]]:
+    """Hash the values of each column (n_rows,); columns of plain numbers all at once."""
+    # Missing values are equal to one another, and whole numbers to the same floats.
+    if all(map(is_plain, frame.dtypes)):
+        numbers = frame.to_numpy(dtype=np.float64) + 0.0
+        return pd.util.hash_array(numbers.T.ravel()).reshape(frame.shape[::-1])
+    return [_hash(hashable(frame.iloc[:, place])) for place in range(frame.shape[1])]
+
+
+def _hash(column: pd.Series) -> NDArray[Any]:
+    if is_numeric_dtype(column.dtype) or is_bool_dtype(column.dtype):
+        column = pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan) + 0.0)
+    return pd.util.hash_pandas_object(column, index=False).to_numpy()
 
 
 def label_findings(X: Any, others: Mapping[str, Any]) -> list[Finding]:
@@ -65,11 +79,13 @@ def _is_reordered(labels: pd.Index, others: pd.Index) -> bool:
 def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bool_]:
     """Find rows (n_rows,) that equal an earlier one, if a column mostly distinguishes rows."""
     # In a few columns of categories or counts many rows are equal by chance.
-    hashes = hash_rows(features.iloc[:, :_FIRST_COLUMNS])
-    hashes += _PRIME * hash_rows(pd.DataFrame(target))
-    alike = np.flatnonzero(pd.Series(hashes).duplicated(keep=False))
-    rest = hash_rows(features.iloc[alike, _FIRST_COLUMNS:])
-    again = pd.DataFrame({"first": hashes[alike], "rest": rest}).duplicated()
+    hashes, alike = hash_rows(pd.DataFrame(target)), np.arange(len(features))
+    start, end = 0, _FIRST_COLUMNS
+    while start < features.shape[1] and len(alike):
+        hashes[alike] = hashes[alike] * _PRIME + hash_rows(features.iloc[alike, start:end])
+        alike = alike[pd.Series(hashes[alike]).duplicated(keep=False)]
+        start, end = end, 5 * end
+    again = pd.Series(hashes[alike]).duplicated()
     repeated = np.zeros(len(features), dtype=np.bool_)
     repeated[alike[again]] = True
     if repeated.any() and not is_distinguished(features, int((~repeated).sum())):
@@ -80,5 +96,16 @@ def repeated_rows(features: pd.DataFrame, target: NDArray[Any]) -> NDArray[np.bo
 def is_distinguished(features: pd.DataFrame, n_distinct: int) -> bool:
     """Whether a single column mostly distinguishes the rows, so that equal ones are copies."""
     needed = max(_FEWEST_VALUES, _SHARE * n_distinct)
-    columns = (hashable(features.iloc[:, at]) for at in range(features.shape[1]))
-    return any(column.nunique() >= needed for column in columns)
+    blocks = (values for _, values in number_blocks(features))
+    return any((_distinct(values) >= needed).any() for values in blocks) or any(
+        column.nunique() >= needed for _, column in other_columns(features)
+    )
+
+
+def _distinct(values: NDArray[Any]) -> NDArray[np.intp]:
+    """Count the distinct numbers of each column (n_columns,), without missing ones."""
+    ordered = np.sort(values, axis=0)
+    missing = np.isnan(ordered)
+    new = (ordered[1:] != ordered[:-1]) & ~missing[1:]
+    counts: NDArray[np.intp] = new.sum(axis=0) + ~missing[0]
+    return counts

@@ -197,7 +197,9 @@ def _remedy(column: pd.Series) -> str:
 
 def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:
     """Return which columns (n_columns,) have to be checked one by one, which is slow in pandas."""
-    suspicious = np.ones(features.shape[1], dtype=bool)
+    kinds = [dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in features.dtypes]
+    # Whole numbers of NumPy have neither missing nor infinite values.
+    suspicious = ~np.isin(kinds, ["b", "i", "u"])
     floats = np.array([dtype == np.dtype(float) for dtype in features.dtypes], dtype=bool)
     positions = np.flatnonzero(floats)
     for start in range(0, len(positions), _BLOCK):

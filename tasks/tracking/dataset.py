@@ -9,12 +9,14 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.findings.rows import hash_rows
 from swarm.redaction import redact
 from tasks.table import Table
 from tasks.tracking.client import Tracking
 from tasks.tracking.store import store_errors
 
-_SCHEMA_LENGTH = 1_048_575
+# MLflow's limit, and the length of the shortest column in a schema.
+_SCHEMA_LENGTH, _COLUMN_LENGTH = 1_048_575, 46
 _FIRST_ROWS = 100
 
 
@@ -55,19 +57,20 @@ def dataset_input(
     origin = CodeDatasetSource({"mlflow.source.name": redact(source)})
     # MLflow's inference of the schema reads all values of each column, several times.
     first = frame.head(_FIRST_ROWS)
+    fits = frame.shape[1] <= _SCHEMA_LENGTH // _COLUMN_LENGTH
+    if not fits:
+        first = first.iloc[:, :1]
     with warnings.catch_warnings():
         # The hint about integer columns and missing values concerns models, not a table.
         warnings.simplefilter("ignore", UserWarning)
         entry = from_pandas(first, origin, name=name, digest=_digest(frame)).to_dict()
     entry["profile"] = json.dumps({"num_rows": len(frame), "num_elements": int(frame.size)})
-    if len(entry["schema"]) > _SCHEMA_LENGTH:
-        # That of a very wide table exceeds MLflow's limit.
+    if not fits or len(entry["schema"]) > _SCHEMA_LENGTH:
         del entry["schema"]
     return DatasetInput(Dataset(**entry), tags=[InputTag("mlflow.data.context", context)])
 
 
 def _digest(frame: pd.DataFrame) -> str:
     """Return a digest of a table; that of MLflow is too slow for wide tables."""
-    rows = pd.util.hash_pandas_object(frame, index=False).to_numpy()
     names = json.dumps([str(name) for name in frame.columns]).encode()
-    return hashlib.sha256(rows.tobytes() + names).hexdigest()[:16]
+    return hashlib.sha256(hash_rows(frame).tobytes() + names).hexdigest()[:16]
