@@ -130,10 +130,11 @@ def evaluated(what: str, case: Case, directory: Path, jobs: int) -> Row:
                     scoring=problem.scoring.scorer,
                 )
 
-        found = evaluate_masks(path, masks, jobs).costs
+        folds = range(problem.n_folds)
+        found = evaluate_masks(path, masks, folds, jobs).costs
         doubtful = float(np.isnan(found).any(axis=1).mean())
         note = ", ".join(part for part in (note, f"{doubtful:.0%} fitted" * (doubtful > 0)) if part)
-        ours, theirs = in_turn(lambda: evaluate_masks(path, masks, jobs).costs, peer)
+        ours, theirs = in_turn(lambda: evaluate_masks(path, masks, folds, jobs).costs, peer)
     return Row(what, ours / case.masks, theirs / case.peer_masks, case.asked, note)
 
 

@@ -10,8 +10,9 @@ import numpy as np
 from flows.search_run import SearchRun
 from flows.terminal import display, say, show_stage
 from swarm.arrays import Bool
+from swarm.evaluation.crossval import CrossValidation
 from swarm.metric_names import display_name, natural_name
-from swarm.search.fresh_folds import candidates
+from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
@@ -92,16 +93,15 @@ class SearchDisplay:
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
         assert stages.search.confirmation is not None
-        table = candidates(result, stages.full, stages.search.confirmation)
-        masks = np.vstack([table.masks, ~result.space.forbidden])
-        # The baseline and the shared features may not have been searched.
-        fits = np.zeros(len(masks), dtype=np.int64)
-        for each in (stages.full, stages.fresh):
-            if each.fits_models:
-                fits += [int((~record.has_cost).sum()) for record in each.evaluations.lookup(masks)]
-        several = "s" * (len(masks) != 2)
-        text = f"confirming {len(masks) - 1} subset{several} on {stages.fresh.n_folds} new folds"
-        return self.stage(text, int(fits.sum()))
+        searched = candidates(result, stages.full, stages.search.confirmation)
+        ranked = ranked_candidates(result).masks
+        # The baseline, the shared features and rankings may not have been searched.
+        n_fits = _missing_fits(stages.fresh, np.vstack([searched, ~result.space.forbidden]))
+        n_fits += _missing_fits(stages.full, np.vstack([searched, ranked]))
+        count = len(searched) + len(ranked)
+        several = "s" * (count != 1)
+        text = f"confirming {count} subset{several} on {stages.fresh.n_folds} new folds"
+        return self.stage(text, n_fits)
 
     def log_proxy(self, result: SearchResult) -> None:
         """Print and log how well the proxy guided the search."""
@@ -145,3 +145,10 @@ class SearchDisplay:
         self.log.tag({"confirmed": confirmation.verdict, "origin": confirmation.origin})
         subsets = f"{len(confirmation.candidates)} subsets"
         self.say(f"confirmed: {subsets} on {confirmation.n_folds} new folds")
+
+
+def _missing_fits(evaluator: CrossValidation, masks: Bool) -> int:
+    """Count the fold models that evaluating masks (n, n_units) still has to train."""
+    if not evaluator.fits_models:
+        return 0
+    return sum(int((~record.has_cost).sum()) for record in evaluator.evaluations.lookup(masks))

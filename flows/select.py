@@ -24,8 +24,8 @@ from flows.flow_runs import COMMAND_FLOW
 from flows.search_display import SearchDisplay
 from flows.search_run import SearchRun, open_run
 from flows.terminal import show_stage, tell
+from swarm.search.fresh_folds import most_prefix_fits
 from swarm.search.history import EpochRecord
-from swarm.search.rankings import MOST_PREFIXES
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from tasks.report import answer_files
@@ -107,8 +107,10 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
             shown.log_proxy(result)
         if run.search.confirmation is None or result.interrupted:
             return result
-        if run.search.confirmation.rankings:
-            with shown.stage("ranking the columns", MOST_PREFIXES * run.search.problem.n_folds):
+        plan = run.search.confirmation
+        if plan.ranks:
+            most = most_prefix_fits(plan.n_best, plan.problem.n_folds)
+            with shown.stage("ranking the columns", most):
                 result = rank_units.after(last_step(result))(stages, result)
         if not result.interrupted:
             with shown.confirmation(stages, result):

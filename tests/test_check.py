@@ -167,6 +167,24 @@ def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
     assert all(text.startswith("data set 'bad': ") for text in found)
 
 
+def test_rankings_count_where_columns_outnumber_rows(bench: Bench, swarm: Swarm) -> None:
+    path = bench.folder / "wide.csv"
+    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 60))).add_prefix("x")
+    wide.assign(y=np.arange(40) % 2).to_csv(path, index=False)
+
+    def most(rankings: bool, **sections: Any) -> int:
+        confirm = {"best": 4, "repeats": 3, "rankings": rankings}
+        told = swarm("check", bench.file(confirm=confirm, **sections)).out
+        (count,) = re.findall(r"at most ([\d,]+) fits", told)
+        return int(count.replace(",", ""))
+
+    assert most(True) == most(False)
+    data = {"path": str(path), "drop": []}
+    # All prefixes on five new folds, two on four more and on the three of the search, in place of
+    # two subsets on the nine new folds.
+    assert most(True, data=data) - most(False, data=data) == 20 * 5 + 2 * 4 + 2 * 3 - 2 * 9
+
+
 def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swarm) -> None:
     fine = swarm("check", bench.file(), "--mute", "SWM205")
     assert (fine.status, fine.err) == (0, "")

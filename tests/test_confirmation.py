@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -30,13 +31,15 @@ def confirmation(
     *,
     goal: Any = "score",
     margin: float = 0.25,
+    origin: Any = "search",
     **options: Any,
 ) -> Confirmation:
     """Return a confirmation of subsets with these sizes, of 10 units."""
     masks = np.array([np.arange(10) < size for size in sizes])
     costs = np.array(fold_costs, dtype=np.float64)
+    table = Candidates.build(masks, costs.mean(axis=1) - 0.02, fresh=costs)
     return Confirmation(
-        Candidates.build(masks, costs.mean(axis=1) - 0.02, fresh=costs),
+        replace(table, origin=np.broadcast_to(origin, len(masks))),
         np.array(baseline, dtype=np.float64),
         80,
         20,
@@ -110,6 +113,37 @@ def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_
         costs = [around(0.10), around(0.105, spread)]
         found = confirmation(costs, [9, 5], around(0.10), goal="balanced", margin=margin)
         assert found.chosen == row
+
+
+def test_a_ranking_is_preferred_unless_the_search_is_better_by_two_standard_errors() -> None:
+    # The rows of the fresh folds have seen the search. Standard errors of 0.012.
+    for goal, loss, chosen in (
+        ("balanced", 0.02, "trees"),
+        ("score", 0.02, "trees"),
+        ("balanced", 0.03, "search"),
+        ("size", 0.02, "search"),
+    ):
+        costs = [around(0.10), around(0.10 + loss, 0.02)]
+        found = confirmation(costs, [3, 6], around(0.2), goal=goal, origin=["search", "trees"])
+        assert found.origin == chosen
+    # The goal picks among the subsets of the search; of the rankings, the lowest cost is the rival.
+    costs = [around(0.10), around(0.101, 0.02), around(0.11, 0.04), around(0.13, 0.02)]
+    origin = ["search", "search", "trees", "information"]
+    found = confirmation(costs, [9, 5, 7, 2], around(0.2), goal="balanced", origin=origin)
+    assert found.chosen == 2
+    alone = confirmation(costs[2:], [7, 2], around(0.2), goal="balanced", origin=origin[2:])
+    assert alone.chosen == 0
+
+
+def test_members_are_of_the_search_and_of_rankings_in_turn() -> None:
+    costs = [around(0.10 + 0.01 * row) for row in range(6)]
+    origin = ["search", "search", "search", "trees", "trees", "search"]
+    found = confirmation(costs, [4] * 6, around(0.2), origin=origin)
+    assert (found.chosen, found.in_turn) == (0, [0, 3, 1, 4, 2, 5])
+    origin = ["trees", "trees", "trees", "search", "search"]
+    found = confirmation(costs[:5], [4] * 5, around(0.2), origin=origin)
+    assert (found.chosen, found.in_turn) == (0, [0, 3, 1, 4, 2])
+    assert confirmation(costs, [4] * 6, around(0.2)).in_turn == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_said() -> None:

@@ -18,10 +18,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Evaluations
+from swarm.evaluation.types import Evaluations, evaluate_fully
 from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.fastpaths.naive_bayes import moments_are_exact
 from swarm.fastpaths.neighbours import sums_are_exact, whole_columns
@@ -60,7 +61,7 @@ def path_of(problem: Problem) -> Any:
 
 def fold_costs(path: Any, masks: Bool, n_threads: int = 1) -> Any:
     """Costs (n, n_folds), NaN where a path leaves the answer to a model."""
-    return evaluate_masks(path, masks, n_threads).costs
+    return evaluate_masks(path, masks, range(path._problem.n_folds), n_threads).costs
 
 
 def left_to_models(problem: Problem, masks: Bool) -> Any:
@@ -81,6 +82,34 @@ def test_costs_depend_neither_on_the_other_masks_of_a_batch_nor_on_threads() -> 
         alone = np.vstack([fold_costs(path, mask[None]) for mask in masks])
         for n_threads in (1, 2):
             assert np.array_equal(fold_costs(path, masks, n_threads), alone, equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "model", [KNeighborsClassifier(3), GaussianNB(), LinearDiscriminantAnalysis(), Ridge()]
+)
+def test_costs_of_some_folds_are_those_of_all_folds(model: Any) -> None:
+    rng = np.random.default_rng(3)
+    features = pd.DataFrame(rng.normal(size=(60, 10)).round(1)).add_prefix("x")
+    target = features["x1"] if isinstance(model, Ridge) else rng.integers(0, 3, 60)
+    problem, masks = Problem.build(features, target, model), masks_of(3, 10)
+    path = path_of(problem)
+    every = fold_costs(path, masks)
+    some = evaluate_masks(path, masks, [1, 3]).costs
+    assert np.array_equal(some[:, [1, 3]], every[:, [1, 3]], equal_nan=True)
+    assert not np.isnan(some[:, [1, 3]]).all()
+
+
+def test_masks_that_differ_from_fold_to_fold_cost_what_they_cost_on_all_folds() -> None:
+    features, target = pd.DataFrame(np.random.default_rng(4).normal(size=(60, 10))), np.arange(60)
+    for model in (KNeighborsClassifier(3), GaussianNB(), DecisionTreeClassifier(random_state=0)):
+        problem = Problem.build(features.add_prefix("x"), target % 2, model)
+        masks, folds = masks_of(4, 10)[:12], np.arange(12) % problem.n_folds
+        with CrossValidation(problem) as evaluator:
+            by_fold = evaluator.fold_costs(masks, folds)
+            assert by_fold.tolist() == evaluator.fold_costs(masks, folds).tolist()
+        with CrossValidation(problem) as other:
+            whole = evaluate_fully(other, masks).fold_costs
+        assert by_fold.tolist() == whole[np.arange(12), folds].tolist()
 
 
 def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_others() -> None:

@@ -99,7 +99,16 @@ def groups() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
     return selector, pd.DataFrame(X).add_prefix("x"), y, {"groups": group}
 
 
-@pytest.mark.parametrize("build", [regression, labels, groups])
+def wide() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
+    """More columns than rows, of which rankings know as much as the search."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 150))
+    y = (X[:, :4].sum(axis=1) + rng.normal(size=80) > 0).astype(int)
+    selector = SubsetSelector(GaussianNB(), budget=12, confirm=True)
+    return selector, pd.DataFrame(X).add_prefix("x"), y, {}
+
+
+@pytest.mark.parametrize("build", [regression, labels, groups, wide])
 def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     selector, X, y, of_rows = build()
     # Of the grouped rows, whole groups.

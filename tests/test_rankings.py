@@ -11,12 +11,15 @@ import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification, make_multilabel_classification
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import MLkNN, SubsetSelector
+from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.search.fresh_folds import fresh_seed
 from swarm.search.rankings import MOST_PREFIXES, first_units, in_order, prefixes
 
 # Two of forty columns decide.
@@ -114,7 +117,7 @@ def test_a_ranking_that_cannot_read_a_column_is_left_out() -> None:
 
 
 def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.search.rankings._MOST_RANKING_ROWS", 100)
+    monkeypatch.setattr("swarm.search.rankings._MOST_ROWS", 100)
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
     tables = [prefixes(problem, ~problem.space.forbidden, seed) for seed in (0, 0, 1)]
     deciding = problem.space.mask(["x7", "x31"])
@@ -137,7 +140,7 @@ def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_one
 
 
 def fitted(**options: Any) -> SubsetSelector:
-    X, y = make_classification(160, 60, n_informative=3, n_redundant=0, random_state=1)
+    X, y = make_classification(60, 160, n_informative=3, n_redundant=0, random_state=1)
     confirm = {**FEW, **options.pop("confirm", {})}
     options = {"strategy": "random", "budget": 1, "cv": 4, "confirm": confirm, **options}
     return SubsetSelector(GaussianNB(), **options).fit(pd.DataFrame(X).add_prefix("x"), y)
@@ -152,7 +155,6 @@ def short() -> SubsetSelector:
 def test_a_ranking_that_is_best_is_the_answer(short: SubsetSelector) -> None:
     found = short.confirmation_
     assert found.origin.endswith("ranking")
-    assert found.candidates.origin[0].endswith("ranking")
     best = found.candidates.masks[found.chosen]
     assert short.subset_ == short.result_.space.subset(best)
     assert short.result_.candidates.origin[0] == found.origin
@@ -173,19 +175,58 @@ def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_
     # The ninth is what half of the searched ones share.
     sizes = [len(each.confirmation_.candidates) for each in (alone, short)]
     assert set(sizes) <= {8, 9}
-    measured = 4 * len(short.result_.prefixes)
-    fresh = [each.confirmation_.candidates.fresh.size for each in (alone, short)]
-    assert short.n_fits_ - alone.n_fits_ == measured + fresh[1] - fresh[0]
+    # All prefixes on five of the eight fresh folds, four of them on three more and on the folds of
+    # the search, in place of four subsets of the search.
+    measured = 5 * len(short.result_.prefixes) + 4 * 3 + 4 * 4
+    replaced = 8 * (sizes[0] - (sizes[1] - 4))
+    assert short.n_fits_ - alone.n_fits_ == measured - replaced
     # The search itself is the same.
     assert short.history_.equals(alone.history_)
 
 
-def test_the_best_prefixes_on_the_folds_of_the_search_are_confirmed(short: SubsetSelector) -> None:
+def test_the_best_prefixes_on_a_few_fresh_folds_are_measured_on_all(short: SubsetSelector) -> None:
     table = short.result_.prefixes
+    few = table.fresh[:, :5].mean(axis=1)
+    complete = ~np.isnan(table.fresh).any(axis=1)
+    assert complete.sum() == FEW["best"] // 2
+    assert few[complete].max() <= few[~complete].min()
     confirmed = short.confirmation_.candidates
-    taken = {mask.tobytes() for mask in confirmed.masks[confirmed.origin != "search"]}
-    is_taken = np.array([mask.tobytes() in taken for mask in table.masks])
-    assert table.costs[is_taken].max() <= table.costs[~is_taken].min()
+    of_rankings = confirmed.masks[confirmed.origin != "search"]
+    assert {mask.tobytes() for mask in of_rankings} == {
+        mask.tobytes() for mask in table.masks[complete]
+    }
+
+
+def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() -> None:
+    X, y = make_classification(60, 70, n_informative=2, n_redundant=0, random_state=1)
+    features = pd.DataFrame(X).add_prefix("x")
+    confirm = {"best": 4, "repeats": 2}
+    found = SubsetSelector(GaussianNB(), budget=1, strategy="random", cv=4, confirm=confirm)
+    table = found.fit(features, y).result_.prefixes
+    folds = [
+        fold
+        for repeat in (1, 2)
+        for fold in make_folds("stratified", y, "binary", n_folds=4, seed=fresh_seed(0, repeat))
+    ]
+    model = ExtraTreesClassifier(50, random_state=0)
+    for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():
+        for (train, test), cost in zip(folds, table.fresh[row], strict=True):
+            if np.isnan(cost):
+                continue
+            order = np.argsort(-model.fit(X[train], y[train]).feature_importances_, kind="stable")
+            first = np.sort(order[: table.sizes[row]])
+            fitted = GaussianNB().fit(X[np.ix_(train, first)], y[train])
+            assert cost == pytest.approx(1 - fitted.score(X[np.ix_(test, first)], y[test]))
+
+
+def test_rankings_compete_only_where_units_outnumber_rows() -> None:
+    X, y = make_classification(60, 61, random_state=0)
+    for width, groups in ((61, None), (60, None), (61, {"pair": ["x0", "x1"]})):
+        features = pd.DataFrame(X[:, :width]).add_prefix("x")
+        options = {"budget": 1, "strategy": "random", "confirm": FEW, "groups": groups}
+        found = SubsetSelector(GaussianNB(), **options).fit(features, y)
+        n_units = width - (groups is not None)
+        assert (found.result_.prefixes is not None) == (n_units > 60)
 
 
 def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:

@@ -23,7 +23,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import ConfirmationPlan
-from swarm.search.fresh_folds import candidates
+from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.prefilter import Prefilter, ranking_problem
@@ -325,12 +325,14 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
     result: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=None)
     for goal, sizes in (("score", [6, 5]), ("balanced", [6, 5]), ("size", [6, 5, 2])):
         asked = ConfirmationPlan(problem(), n_best=2, goal=goal)  # type: ignore[arg-type]
-        assert candidates(result, nothing, asked).sizes.tolist() == sizes
-    # The cheapest prefix of a ranking has the place of the second.
-    prefixes = Candidates.build(masks[[4, 3]], np.array([0.4, 0.3]), origin="ranking")
+        assert candidates(result, nothing, asked).sum(axis=1).tolist() == sizes
+    # The prefix that was measured on all folds has the place of the second.
+    fresh = np.array([[0.4, 0.3], [0.5, np.nan]])
+    prefixes = Candidates.build(masks[[4, 3]], np.full(2, np.nan), fresh=fresh, origin="ranking")
     ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=prefixes)
-    table = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))
-    assert (table.sizes.tolist(), table.origin.tolist()) == ([6, 3], ["search", "ranking"])
+    found = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))
+    assert found.sum(axis=1).tolist() == [6]
+    assert ranked_candidates(ranked).sizes.tolist() == [2]
 
 
 def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() -> None:
@@ -359,7 +361,7 @@ def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search
     with CrossValidation(posed, archive) as evaluator:
         evaluate_fully(evaluator, others)
     masks = np.vstack([own[0][0], others])
-    confirmation: Any = SimpleNamespace(candidates=SimpleNamespace(masks=masks))
+    confirmation: Any = SimpleNamespace(candidates=Candidates.build(masks, np.zeros(len(masks))))
     result = dataclasses.replace(result, confirmation=confirmation)
     added = list(requested_evaluations(result, stored))[len(own) :]
     assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]

@@ -14,6 +14,7 @@ import mlflow
 import pandas as pd
 import psutil
 import pytest
+from sklearn.datasets import make_classification
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
@@ -29,8 +30,8 @@ from tests.fakes import Terminal
 from tests.servers import happens
 from tests.small_run import BAYES, N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
-# With the rankings and the repeats that a bench leaves out.
-CONFIRM = {"best": 4, "repeats": 3, "rankings": True}
+# With the repeats that a bench leaves out.
+CONFIRM = {"best": 4, "repeats": 3}
 
 
 def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> Outcome:
@@ -141,7 +142,7 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
     of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
     epochs = [f"epoch-{number:04d}" for number in range(1, config.budget.epochs + 1)]
     before = ["fetch", "split", "problem", "spearman-distance", "clusters", "initial-swarm"]
-    chain = [*before, *epochs, "rankings", "confirm-fresh", "ensemble", "evaluate", "report"]
+    chain = [*before, *epochs, "confirm-fresh", "ensemble", "evaluate", "report"]
     with get_client(sync_client=True) as api:
 
         def upstream() -> dict[str, set[str]]:
@@ -161,6 +162,22 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
         assert happens(lambda: set(chain) <= upstream().keys(), 120)
         found = upstream()
     assert [step for last, step in pairwise(chain) if last not in found[step]] == []
+
+
+def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(bench, capsys):
+    X, y = make_classification(80, 90, n_informative=3, n_redundant=0, random_state=1)
+    path = bench.folder / "wide.csv"
+    pd.DataFrame(X).add_prefix("x").assign(y=y).to_csv(path, index=False)
+    data = {"path": str(path), "drop": []}
+    confirm = {**CONFIRM, "rankings": True}
+    config = bench.config(data=data, model=BAYES, budget={"epochs": 1}, confirm=confirm)
+    outcome = searched(config, verbosity=1)
+    found = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "confirmation.csv")))
+    assert found["origin"].str.endswith("ranking").sum() == 2
+    tags = run_of(bench, outcome.run_id).data.tags
+    assert tags["origin"] == found["origin"][found["chosen"]].item()
+    shown = capsys.readouterr()
+    assert "ranking the columns" in shown.out + shown.err
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -204,19 +204,16 @@ class CrossValidation:
         EvaluationError
             If a cost is NaN or below the lower bound of its scorer, or workers keep dying.
         """
-        records, every = self.evaluations.lookup(masks), np.arange(self.n_folds)
-        whole = [
-            Job(i, masks[i], record.fold_costs, every, np.inf, refit=False)
+        records = self.evaluations.lookup(masks)
+        jobs = [
+            Job(i, masks[i], record.fold_costs, folds[[i]], np.inf, refit=False)
             for i, record in enumerate(records)
             if np.isnan(record.fold_costs[folds[i]])
         ]
-        left, _ = self._compute(whole, records)
-        single = [
-            replace(job, fold_order=folds[[job.number]])
-            for job in left
-            if np.isnan(records[job.number].fold_costs[folds[job.number]])
-        ]
-        self._train(single, records)
+        left = list[Job]()
+        for fold in np.unique(folds).tolist():
+            left += self._compute([job for job in jobs if folds[job.number] == fold], records)[0]
+        self._train(left, records)
         return np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
 
     def _begin(
@@ -249,7 +246,7 @@ class CrossValidation:
         )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
-        """Compute all folds by the fast path; return jobs left to train, and how many folds."""
+        """Compute folds by the fast path; return jobs left to train, and how many folds."""
         open_jobs = list(compress(jobs, _are_open(jobs)))
         if self._path is None or not open_jobs:
             return jobs, 0
@@ -258,10 +255,10 @@ class CrossValidation:
         return list(compress(after, _are_open(after))), total
 
     def _compute_folds(self, path: ExactPath, jobs: list[Job], records: list[Record]) -> int:
-        """Compute all folds, archive them, and return how many were missing."""
+        """Compute the folds of jobs, archive them, and return how many were missing."""
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = evaluate_masks(path, masks, self.workers.n_jobs)
+        answers = evaluate_masks(path, masks, jobs[0].fold_order.tolist(), self.workers.n_jobs)
         costs = np.array(answers.costs)
         # A cost below its bound has to be confirmed by a fitted model.
         costs[costs < lowest_cost(self.problem)] = np.nan

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Protocol
 
@@ -44,8 +46,8 @@ class PathResult:
 class ExactPath(Protocol):
     """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
-    def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks (n, n_units), each independent of the others, on every fold."""
+    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks (n, n_units), each independent of the others, at least on some folds."""
 
 
 def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
@@ -64,16 +66,19 @@ def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     return path, f"no models are fitted: {reason}"
 
 
-def evaluate_masks(path: ExactPath, masks: Bool, n_threads: int = 1) -> PathResult:
-    """Evaluate masks (n, n_units) in threads, whose number does not change the result."""
+def evaluate_masks(
+    path: ExactPath, masks: Bool, folds: Sequence[int], n_threads: int = 1
+) -> PathResult:
+    """Evaluate masks (n, n_units) on folds in threads, whose number does not change the result."""
     from concurrent.futures import ThreadPoolExecutor
 
     count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
     with one_thread():
         if count <= 1:
-            return path.answers(masks)
+            return path.answers(masks, folds)
         with ThreadPoolExecutor(n_threads) as pool:
-            parts = list(pool.map(path.answers, np.array_split(masks, count)))
+            pieces = np.array_split(masks, count)
+            parts = list(pool.map(partial(path.answers, folds=folds), pieces))
     importances = [part.importances for part in parts if part.importances is not None]
     costs = np.concatenate([part.costs for part in parts])
     return PathResult(costs, np.concatenate(importances) if importances else None)

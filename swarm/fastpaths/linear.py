@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -79,15 +80,15 @@ class LinearPath:
         has_classes = self._systems[0].classes is not None
         self._costs = FoldCosts(problem, np.unique(problem.target) if has_classes else None)
 
-    def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self._belongs)
         shape = (len(masks), len(self._systems))
         costs = np.full(shape, np.nan)
         explains = self._problem.importance == "fold"
         importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
-        for fold, system in enumerate(self._systems):
-            train, test = self._problem.folds[fold]
+        for fold in folds:
+            system, (train, test) = self._systems[fold], self._problem.folds[fold]
             is_certain, solutions = self._solved(masks, chosen, system, len(train))
             predicted, decided = self._predicted(chosen, system, solutions)
             is_certain &= decided

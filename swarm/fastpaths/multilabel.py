@@ -6,6 +6,7 @@ takes its training rows from the sorted neighbours of a row.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,8 +75,8 @@ class MultiLabelPath:
                 rows[:, train], rows[:, test] = table.train, table.test
                 self._parts.append(_part(problem, [fold], rows))
 
-    def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks on all folds that share values, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self._belongs)
         words, n_labels = _packed(self._labels), self._labels.shape[1]
         costs = np.full((len(masks), self._problem.n_folds), np.nan)
@@ -83,8 +84,10 @@ class MultiLabelPath:
             np.empty((len(masks), len(test), n_labels), dtype=np.int64)
             for _, test in self._problem.folds
         ]
-        is_certain = np.empty(costs.shape, dtype=bool)
+        is_certain = np.zeros(costs.shape, dtype=bool)
         for part in self._parts:
+            if not set(part.folds) & set(folds):
+                continue
             for m in range(len(masks)):
                 columns = chosen.of(m)
                 exact = sums_are_exact(part.whole, part.rows.largest, columns)

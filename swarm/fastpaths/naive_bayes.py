@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -104,11 +105,15 @@ class NaiveBayesPath:
             Moments(tables[part], classes, self._costs.truth[part], keep, room) for part in parts
         ]
 
-    def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks on the blocks of some folds, see :class:`.choose.ExactPath`."""
         columns = columns_of(masks, self._belongs)
-        costs = [self._costs_of(columns, number) for number in range(len(self.blocks))]
-        return PathResult(np.concatenate(costs, axis=1))
+        costs = np.full((len(masks), self._problem.n_folds), np.nan)
+        for number in sorted({fold // self._first.step for fold in folds}):
+            first = self._first[number]
+            part = slice(first, first + len(self.blocks[number].sizes))
+            costs[:, part] = self._costs_of(columns, number)
+        return PathResult(costs)
 
     def _costs_of(self, columns: Bool, number: int) -> Float:
         """Return the cost of each set of columns (n, n_columns) on each fold of a block."""

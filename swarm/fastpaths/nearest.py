@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -81,12 +82,12 @@ class NearestPath:
             are_the_same=False,
         )
 
-    def answers(self, masks: Bool) -> PathResult:
-        """Evaluate masks on every fold, see :class:`.choose.ExactPath`."""
+    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self._belongs)
         costs = np.full((len(masks), len(self._tables)), np.nan)
-        for fold, rows in enumerate(self._rows):
-            neighbours, n_certain = nearest_rows(rows, chosen, self._k, False)
+        for fold in folds:
+            neighbours, n_certain = nearest_rows(self._rows[fold], chosen, self._k, False)
             neighbours, n_certain = neighbours[:, 0], n_certain[:, 0]
             if not self._n_classes:
                 numbers, is_certain = self._numbers(chosen, fold, neighbours, n_certain)

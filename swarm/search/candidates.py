@@ -24,6 +24,7 @@ Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")
 Goal = Literal["score", "balanced", "size"]
 GOALS = ("score", "balanced", "size")
+SEARCH = "search"
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +42,7 @@ class Candidates:
         Costs on each fresh fold, inf where the model failed and NaN where it was not trained;
         without columns if nothing was confirmed.
     origin : str (m,)
-        What proposed each subset, ``"search"``.
+        What proposed each subset: ``"search"`` or the name of a ranking.
     """
 
     masks: Bool
@@ -61,7 +62,7 @@ class Candidates:
         *,
         searched: Float | None = None,
         fresh: Float | None = None,
-        origin: str = "search",
+        origin: str = SEARCH,
     ) -> Self:
         """Return a table of subsets of one origin."""
         return cls(

@@ -8,14 +8,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from swarm.arrays import Float, read_only
+from swarm.arrays import Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import check_known
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
-from swarm.search.candidates import GOALS, Candidates, Goal, pick, smallest
+from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
+from swarm.search.rankings import outnumber_rows
 from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
+
+# Standard errors by which a subset of the search has to be better than the best of rankings.
+_DOUBT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,12 +34,14 @@ class ConfirmationPlan:
     n_best : int
         Number of subsets with the lowest cost on the folds of the search.
     rankings : bool
-        Whether up to half of them are the first units of rankings, see
+        Whether up to half of them are the first units of rankings where units outnumber rows, see
         :mod:`swarm.search.rankings`.
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
-        that is not worse than all features by more than `margin`.
+        that is not worse than all features by more than `margin`. With the first two, the best of
+        the rankings is preferred unless the subset of the search is better by more than two
+        standard errors: the rows of the fresh folds have seen the search, but not the rankings.
     margin : float
         Mean difference in cost that does not matter, in standard errors of the paired difference
         over the fresh folds, corrected for the overlap of resamples.
@@ -51,6 +57,11 @@ class ConfirmationPlan:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
         check_known("goal", self.goal, GOALS)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether rankings compete with the search."""
+        return self.rankings and self.n_best > 1 and outnumber_rows(self.problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,19 +87,53 @@ class Confirmation:
     @cached_property
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
-        table = self.candidates
-        reference = self.baseline if self.goal == "size" else table.fresh[0]
-        is_close = partial(self._is_close, reference)
-        return pick(self.goal, table.sizes, table.fresh_costs, is_close=is_close)
+        if self.goal == "size":
+            return self._picked(np.arange(len(self.candidates)), self.baseline)
+        searched, ranked = self._by_origin
+        if not len(searched):
+            return int(ranked[0])
+        chosen = self._picked(searched, self.candidates.fresh[searched[0]])
+        if len(ranked) and self._is_close(self.candidates.fresh[chosen], ranked[0], _DOUBT):
+            return int(ranked[0])
+        return chosen
+
+    @cached_property
+    def in_turn(self) -> list[int]:
+        """All rows: the result, then the best of rankings and of the search in turn."""
+        # Members of a vote gain by their differences.
+        order = [self.chosen]
+        left = [[row for row in rows if row != self.chosen] for rows in map(list, self._by_origin)]
+        turn = int(self.origin == SEARCH)
+        while any(left):
+            if left[turn]:
+                order.append(int(left[turn].pop(0)))
+            turn = 1 - turn
+        return order
+
+    @property
+    def _by_origin(self) -> tuple[Int, Int]:
+        """Rows of the search, and of rankings, by ascending cost."""
+        of_search = self.candidates.origin == SEARCH
+        return np.flatnonzero(of_search), np.flatnonzero(~of_search)
+
+    def _picked(self, rows: Int, reference: Float) -> int:
+        """Return one of some rows, by the goal."""
+        table = self.candidates.take(rows)
+
+        def is_close(row: int) -> bool:
+            return self._is_close(reference, int(rows[row]), self.margin)
+
+        return int(rows[pick(self.goal, table.sizes, table.fresh_costs, is_close=is_close)])
 
     @cached_property
     def smallest(self) -> int | None:
         """Row of the smallest subset that is not worse than all features by the margin."""
         table = self.candidates
-        return smallest(table.sizes, table.fresh_costs, partial(self._is_close, self.baseline))
+        is_close = partial(self._is_close, self.baseline, margin=self.margin)
+        return smallest(table.sizes, table.fresh_costs, is_close)
 
-    def _is_close(self, reference: Float, row: int) -> bool:
-        """Whether a subset is not worse than `reference` (n_fresh,) by more than the margin.
+    def _is_close(self, reference: Float, row: int, margin: float) -> bool:
+        """Whether a subset is not worse than `reference` (n_fresh,) by more than a margin.
 
         The margin is a number of standard errors of the mean difference of their fold costs.
         """
@@ -96,7 +141,7 @@ class Confirmation:
         if not np.isfinite(differences).all():
             return False
         test = corrected_t(differences, self.n_train, self.n_test)
-        most = self.margin * test.error + rounding_error(self.candidates.fresh_costs[row])
+        most = margin * test.error + rounding_error(self.candidates.fresh_costs[row])
         return bool(test.mean <= most)
 
     @property

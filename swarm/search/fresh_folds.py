@@ -25,8 +25,11 @@ from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
 from swarm.search.packing import first_of_equal
 from swarm.search.proxy import best_subsets
-from swarm.search.rankings import prefixes
+from swarm.search.rankings import MOST_PREFIXES, prefixes, prefixes_of_fold
 from swarm.search.result import SearchResult
+
+# All prefixes of rankings are measured on so many folds, and the best of them on the others.
+_FIRST_FOLDS = 5
 
 
 def fresh_seed(seed: int, repeat: int) -> int:
@@ -67,17 +70,22 @@ def confirm_on_fresh_folds(
     fresh: CrossValidation,
     plan: ConfirmationPlan,
 ) -> SearchResult:
-    """Evaluate the best subsets of a search on fresh folds, and choose among them.
+    """Evaluate the best subsets of a search on fresh folds, and choose among them and rankings.
 
-    See :func:`candidates`. Without a finite cost there is no confirmation.
+    See :func:`candidates` and :func:`measure_prefixes`. Without a finite cost there is no
+    confirmation.
     """
-    table = candidates(result, searched, plan)
-    costs = evaluate_fully(searched, table.masks).costs
+    masks = candidates(result, searched, plan)
     everything = ~result.space.forbidden
-    fold_costs = evaluate_fully(fresh, np.vstack([table.masks, everything])).fold_costs
+    fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
-    table = replace(table, costs=costs, searched=costs, fresh=fold_costs[:-1])
+    table = Candidates.build(masks, np.full(len(masks), np.nan), fresh=fold_costs[:-1])
+    # Of equal subsets the costs of the ranking count, whose rows did not choose it.
+    table = ranked_candidates(result).append(table)
+    table = table.take(first_of_equal(table.masks))
+    costs = evaluate_fully(searched, table.masks).costs
+    table = replace(table, costs=costs, searched=costs)
     table = table.take(result.space.rank(table.masks, table.fresh_costs))
     table = table.take(np.isfinite(table.fresh_costs))
     if not len(table):
@@ -95,35 +103,57 @@ def confirm_on_fresh_folds(
 
 
 def measure_prefixes(
-    result: SearchResult, evaluator: CrossValidation, mask: Bool, seed: int
+    result: SearchResult, fresh: CrossValidation, plan: ConfirmationPlan, mask: Bool, seed: int
 ) -> SearchResult:
-    """Measure the first units of rankings on the folds of the search, see `prefixes`.
+    """Measure the first units of rankings on fresh folds, each with the rankings of its own rows.
 
-    A strategy with a rule of its own has no other candidate than its answer.
+    All of them are measured on a few folds, and the best, half of `n_best`, on the others. A
+    strategy with a rule of its own has no other candidate than its answer.
     """
     if result.state.strategy.members.answer is not None:
         return result
-    table = prefixes(evaluator.problem, mask, seed)
+    problem, n_kept = plan.problem, plan.n_best // 2
+    table = prefixes(problem, mask, seed)
     if not len(table):
         return result
-    costs = evaluate_fully(evaluator, table.masks).costs
-    return replace(result, prefixes=replace(table, costs=costs, searched=costs))
+    n_first = min(_FIRST_FOLDS, problem.n_folds)
+    table = replace(table, fresh=np.full((len(table), problem.n_folds), np.nan))
+    table = _on_folds(range(n_first), table, fresh, mask, seed=seed)
+    order = result.space.rank(table.masks, table.fresh[:, :n_first].mean(axis=1))
+    best, others = table.take(order[:n_kept]), table.take(order[n_kept:])
+    best = _on_folds(range(n_first, problem.n_folds), best, fresh, mask, seed=seed)
+    return replace(result, prefixes=best.append(others))
 
 
-def candidates(
-    result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan
+def _on_folds(
+    folds: range, table: Candidates, fresh: CrossValidation, mask: Bool, *, seed: int
 ) -> Candidates:
-    """Return the subsets to evaluate on fresh folds; those not of the search have no cost yet.
+    """Measure the prefixes of a table on some of the fresh folds."""
+    if not len(folds):
+        return table
+    masks = [prefixes_of_fold(fresh.problem, mask, table, fold, seed) for fold in folds]
+    costs = fresh.fold_costs(np.vstack(masks), np.repeat(folds, len(table)))
+    filled = table.fresh.copy()
+    filled[:, folds] = costs.reshape(len(folds), len(table)).T
+    return replace(table, fresh=filled)
+
+
+def most_prefix_fits(n_best: int, n_folds: int) -> int:
+    """Return how many models :func:`measure_prefixes` trains at most on fresh folds."""
+    n_first = min(_FIRST_FOLDS, n_folds)
+    return MOST_PREFIXES * n_first + n_best // 2 * (n_folds - n_first)
+
+
+def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
+    """Return the subsets of a search (n, n_units) to evaluate on fresh folds.
 
     They are `n_best` subsets with the lowest cost on the folds of the search, and the subset of the
     units that at least half of those share that the strategy proposed; if the goal is the size, the
-    best of each size as well. Where rankings were measured, half of the `n_best` are the best of
-    their prefixes: a search fits its folds, so that few prefixes would be among the best of both.
-    The number of subsets on fresh folds is the same. A strategy with a rule of its own has one
-    candidate.
+    best of each size as well. Where rankings were measured, these are half of the `n_best`. A
+    strategy with a rule of its own has one candidate.
     """
     if result.state.strategy.members.answer is not None:
-        return _unmeasured(result.best_mask[None, :])
+        return result.best_mask[None, :]
     if result.measured is None:
         masks, costs = best_subsets(result, evaluator)
     else:
@@ -132,27 +162,21 @@ def candidates(
         finite = finite[result.space.rank(measured.masks[finite], measured.costs[finite])]
         masks, costs = measured.masks[finite], measured.costs[finite]
     if not len(masks):
-        return _unmeasured(result.best_mask[None, :])
-    ranked = _best_prefixes(result, plan.n_best // 2)
-    best = masks[: plan.n_best - len(ranked)]
+        return result.best_mask[None, :]
+    best = masks[: plan.n_best - len(ranked_candidates(result))]
     shared = best.mean(axis=0) >= 0.5
     parts = [best, shared[None, :]] if result.space.obeys(shared[None, :])[0] else [best]
     if plan.goal == "size":
         front = pareto_front(masks.sum(axis=1), costs)
         spread = np.linspace(0, len(front) - 1, min(plan.n_best, len(front)))
         parts.append(masks[front[np.unique(spread.round().astype(int))]])
-    table = _unmeasured(np.vstack(parts)).append(ranked)
-    return table.take(first_of_equal(table.masks))
+    both = np.vstack(parts)
+    return both[first_of_equal(both)]
 
 
-def _best_prefixes(result: SearchResult, n: int) -> Candidates:
-    """Return the `n` prefixes of rankings with the lowest cost on the folds of the search."""
-    table = result.prefixes
-    if table is None:
-        return _unmeasured(np.zeros((0, result.space.n_units), dtype=bool))
-    table = table.take(np.isfinite(table.costs))
-    return table.take(result.space.rank(table.masks, table.costs)[:n])
-
-
-def _unmeasured(masks: Bool) -> Candidates:
-    return Candidates.build(masks, np.full(len(masks), np.nan))
+def ranked_candidates(result: SearchResult) -> Candidates:
+    """Return the first units of rankings that were measured on all fresh folds."""
+    if result.prefixes is None:
+        return Candidates.build(np.zeros((0, result.space.n_units), dtype=bool), np.empty(0))
+    rows = np.flatnonzero(~np.isnan(result.prefixes.fresh).any(axis=1))
+    return result.prefixes.take(rows)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from swarm.arrays import Bool
-from swarm.search.candidates import Candidates
+from swarm.search.candidates import SEARCH, Candidates
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
@@ -23,7 +23,7 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     """Return the masks (n, n_units) that a search requested, and the folds that each needed.
 
     After a search on a proxy, these are the subsets that were measured on the full problem. Those
-    of rankings follow at the end.
+    of rankings that were confirmed follow at the end.
     """
     if result.measured is not None:
         masks = result.measured.masks
@@ -32,7 +32,10 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         requests = result.state.requests
         masks = unpack_masks(requests, result.space.n_units)
         needed = unpack_folds(requests.values(), n_folds)
-    return (masks, needed) if result.prefixes is None else _with(masks, needed, result.prefixes)
+    if result.confirmation is None:
+        return masks, needed
+    table = result.confirmation.candidates
+    return _with(masks, needed, table.take(table.origin != SEARCH))
 
 
 def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:

@@ -43,7 +43,7 @@ class SearchResult:
         Spearman's rank correlation of proxy and full model, over a sample of the requested
         subsets; NaN if one side is constant, or without a proxy.
     prefixes : Candidates or None
-        First units of rankings, measured on the folds of the search, which are confirmed too.
+        First units of rankings with their costs on fresh folds, NaN where not measured.
     confirmation : Confirmation or None
         Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
@@ -112,8 +112,9 @@ class SearchResult:
     def candidates(self) -> Candidates:
         """Distinct candidates with a finite cost, the best subset first.
 
-        Those that were confirmed follow by their costs on fresh folds; then, by their costs,
-        those measured after a search on a proxy, or else the members of the strategy.
+        Those that were confirmed follow by their costs on fresh folds, of rankings and of the
+        search in turn; then, by their costs, those measured after a search on a proxy, or else the
+        members of the strategy.
         """
         members = self.state.strategy.members
         # Costs on the full model and on the cheaper one must not be mixed.
@@ -124,7 +125,7 @@ class SearchResult:
         table = table.take(self.space.rank(table.masks, table.costs))
         if self.confirmation is not None:
             fresh = self.confirmation.candidates
-            table = fresh.take([self.confirmation.chosen]).append(fresh).append(table)
+            table = fresh.take(self.confirmation.in_turn).append(table)
         elif self.measured is None and members.answer is not None:
             # The result of the rule of the strategy itself, which may be of any size.
             answer = [members.answer]

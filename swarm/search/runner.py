@@ -25,6 +25,9 @@ from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 
+# In a larger table a prefilter decides which units are ranked.
+_MOST_RANKED_CELLS = 1 << 24
+
 
 class Stages:
     """The stages of a search: prefilter, epochs, full model, rankings, fresh folds.
@@ -100,13 +103,15 @@ class Stages:
         return confirm(result, self.searched, self.full, **self.search.proxy.sizes)
 
     def rank(self, result: SearchResult) -> SearchResult:
-        """Measure the first units of rankings, if they are to be confirmed beside the best."""
+        """Measure the first units of rankings on the fresh folds, if they are to compete."""
         plan, cut = self.search.confirmation, result.cut
-        if plan is None or not plan.rankings or result.interrupted:
+        if plan is None or not plan.ranks or result.interrupted:
             return result
-        mask = ~result.space.forbidden if cut is None else cut.kept
+        # A prefilter has seen the test rows of all folds; to rank the others too takes time.
+        is_large = plan.problem.features.size > _MOST_RANKED_CELLS
+        mask = cut.kept if cut is not None and is_large else ~result.space.forbidden
         try:
-            return measure_prefixes(result, self.full, mask, self.search.seed)
+            return measure_prefixes(result, self.fresh, plan, mask, self.search.seed)
         except KeyboardInterrupt:
             return replace(result, cut_short="the confirmation")
 

@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
@@ -30,6 +31,7 @@ from swarm.problem.models import (
 )
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
+from swarm.search.candidates import SEARCH
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
@@ -398,11 +400,17 @@ class SubsetSelector(
         """Number of model fits that the answer needed, fast paths and cached ones included."""
         check_is_fitted(self, "subset_")
         confirmed = self.confirmation_
-        fresh = 0 if confirmed is None else confirmed.candidates.fresh.size + confirmed.n_folds
-        cut = 0 if self.prefilter_ is None else self.prefilter_.n_fits
-        prefixes = self.result_.prefixes
-        ranked = 0 if prefixes is None else len(prefixes) * self._evaluated.n_folds
-        return self.result_.state.counts.fits + fresh + ranked + cut
+        n_fits: int = self.result_.state.counts.fits
+        if self.prefilter_ is not None:
+            n_fits += self.prefilter_.n_fits
+        if confirmed is not None:
+            of_search = confirmed.candidates.origin == SEARCH
+            # All features are measured too, and what a ranking proposed on the folds of the search.
+            n_fits += (int(of_search.sum()) + 1) * confirmed.n_folds
+            n_fits += int((~of_search).sum()) * self._evaluated.n_folds
+        if self.result_.prefixes is not None:
+            n_fits += int((~np.isnan(self.result_.prefixes.fresh)).sum())
+        return n_fits
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""
