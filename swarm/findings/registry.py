@@ -276,11 +276,9 @@ _ALL = (
         " sqrt(2 ln K) standard errors of a cost. Below 50 rows per unit of ln K (for classes:"
         " the rows of the rarest class times the number of classes), this is 0.06 for an error of"
         " 0.1, and 0.1 for an error of 0.5: more than most selections gain. Fresh folds do not show"
-        " it, as they have the same rows. On six tables of 30 to 121 training rows and thousands of"
-        " columns the highest-ranked ones scored nine points above the searched ones on unseen"
-        " rows. It is not reported if unseen rows show a gain.",
-        "search fewer subsets (distinct), collect more rows, or of thousands of columns take the"
-        " highest-ranked ones",
+        " it, as they have the same rows, except for those of rankings, which compete where columns"
+        " outnumber rows. It is not reported if unseen rows show a gain.",
+        "search fewer subsets (distinct), or collect more rows",
     ),
     Kind(
         "SWM206",
