@@ -84,8 +84,8 @@ class Outcome:
         grave = [
             each for each in self.findings if each.severity != "note" and each.code not in claimed
         ]
-        # The answer has twelve lines, of which the subset of another goal is one.
-        most = _MOST_FINDINGS - bool(self.headline.alternative)
+        # The answer has twelve lines, of which these are some.
+        most = _MOST_FINDINGS - len(self.headline.notes)
         return [f"{each.code}: {each.text}" for each in grave[:most]]
 
     @property

@@ -33,6 +33,7 @@ def told(
     n_rows: int = 100,
     beats_guessing: bool = True,
     goal: Any = "score",
+    origin: str = "search",
 ) -> Headline:
     """Headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
@@ -41,7 +42,7 @@ def told(
         costs = np.array([0.2 + 0.001 * i + (0.1 + 2 * i) * wave for i in range(len(sizes))])
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
-            Candidates.build(masks, np.full(len(sizes), 0.15), fresh=costs),
+            Candidates.build(masks, np.full(len(sizes), 0.15), fresh=costs, origin=origin),
             0.2 + gain + wave,
             0.9 * n_rows,
             0.1 * n_rows,
@@ -142,6 +143,20 @@ def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_opt
     assert doubt in told(AUC, evidence, 0.1, n_rows=5).searched
     assert doubt not in told(AUC, evidence, 0.1, n_rows=6).searched
     assert doubt in told(AUC, None, 0.1).searched
+
+
+def test_columns_that_a_ranking_proposed_are_told_to_be_its_first() -> None:
+    told_of = told(AUC, unseen(0.01, 0.05), 0.1, origin="extra-trees ranking")
+    said = "They are the first of the extra-trees ranking: no searched subset is clearly better."
+    assert told_of.answer()[1] == said
+    assert str(told_of).endswith(said)
+    # Its rows have not chosen it.
+    assert "0.800 on fresh folds, each with the ranking of its own" in told_of.searched
+    assert "winner's curse" not in told_of.searched
+    found = told(AUC, unseen(0.01, 0.05), 0.1)
+    assert (found.origin, len(found.notes), len(told_of.notes)) == ("", 1, 2)
+    guess = told(AUC, unseen(0.01, 0.05), 0.1, beats_guessing=False, origin="a ranking")
+    assert guess.notes == []
 
 
 def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing() -> None:

@@ -162,6 +162,7 @@ def test_a_ranking_that_is_best_is_the_answer(short: SubsetSelector) -> None:
     row = short.results_[short.results_["features"] == tuple(short.subset_)]
     assert row["cost"].tolist() == [short.cost_] == [found.searched_cost]
     assert short.importances_.index.tolist()
+    assert f"They are the first of the {found.origin}" in " ".join(short.summary().split())
 
 
 def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_folds(

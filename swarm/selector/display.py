@@ -283,7 +283,7 @@ def _lines(selector: Any) -> Iterator[str]:
     yield f"  Score in the search: {metric} {number(scoring.natural(selector.cost_))}."
     if selector.confirmation_ is None:
         yield "  confirm=True scores the best subsets again, on new folds of the same rows."
-    for sentence in head.sentences():
+    for sentence in [*head.sentences(), *filter(None, [head.origin])]:
         yield from _wrapped(f"  {sentence}", indent=4)
     for rule, size, cost in _smaller_picks(selector):
         columns = f"{size:,} column{'s' * (size != 1)}"

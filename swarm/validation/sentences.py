@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from swarm.metric_names import display_name
 from swarm.problem.scoring import Scoring
+from swarm.search.candidates import SEARCH
 from swarm.search.result import SearchResult, listed
 from swarm.validation.contenders import CONTENDERS
 
@@ -89,7 +91,9 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     if confirmation is None:
         return ""
     table, chosen = confirmation.candidates, confirmation.chosen
-    goal, row = ("score", 0) if confirmation.goal == "size" else ("size", confirmation.smallest)
+    goal, row = "size", confirmation.smallest
+    if confirmation.goal == "size":
+        goal, row = "score", replace(confirmation, goal="score").chosen
     if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
         return ""
     names, n_chosen = result.space.subset(table.masks[row]), len(result.features)
@@ -105,6 +109,14 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     )
 
 
+def origin(result: SearchResult) -> str:
+    """Say which ranking the result is the first columns of; empty if the search found it."""
+    confirmation = result.confirmation
+    if confirmation is None or confirmation.origin == SEARCH:
+        return ""
+    return f"They are the first of the {confirmation.origin}: no searched subset is clearly better."
+
+
 def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     """State the score of the result in the search, and the winner's curse."""
     score = number(scoring.natural(result.cost))
@@ -114,6 +126,8 @@ def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     if confirmation is None:
         return f"{text}."
     fresh = number(scoring.natural(confirmation.cost))
+    if confirmation.origin != SEARCH:
+        return f"{text}, {fresh} on fresh folds, each with the ranking of its own training rows."
     # Positive if the search promised too much, whatever the sign of the metric.
     curse = signed(confirmation.cost - confirmation.searched_cost)
     text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."

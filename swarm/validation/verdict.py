@@ -83,6 +83,8 @@ class Headline:
     evidence: tuple[Verdict, ...] = ()
     # The subset that another goal would keep; empty if there is none, or nothing beats guessing.
     alternative: str = ""
+    # Which ranking the chosen columns are of; empty if of the search, or nothing beats guessing.
+    origin: str = ""
     searched: str = ""  # score of the chosen subset in the search, and the winner's curse
     # Whether the chosen columns were compared with all on rows that no search saw, or all features
     # cannot be fitted.
@@ -92,7 +94,7 @@ class Headline:
     beats_guessing: bool = True
 
     def __str__(self) -> str:
-        return "\n".join([f"{self.title}.", *self.sentences()])
+        return "\n".join([f"{self.title}.", *self.sentences(), *filter(None, [self.origin])])
 
     @property
     def title(self) -> str:
@@ -110,8 +112,13 @@ class Headline:
         return not self.loses and self.n_features < self.n_available
 
     def answer(self) -> list[str]:
-        """Return the sentences under the title: the first of the evidence, and the alternative."""
-        return [*self.sentences()[:1], *([self.alternative] if self.alternative else [])]
+        """Return the sentences under the title: evidence, origin and alternative, if any."""
+        return [*self.sentences()[:1], *self.notes]
+
+    @property
+    def notes(self) -> list[str]:
+        """The sentences of the answer that are no evidence."""
+        return [text for text in (self.origin, self.alternative) if text]
 
     def sentences(self) -> list[str]:
         """Return the evidence, a sentence each."""
@@ -152,6 +159,7 @@ def headline(
         n_available=result.space.n_allowed,
         evidence=tuple(verdicts),
         alternative=sentences.alternative(result, scoring) if beats_guessing else "",
+        origin=sentences.origin(result) if beats_guessing else "",
         searched=sentences.searched(result, scoring, tested),
         tested=tested,
         beats_guessing=beats_guessing,
