@@ -314,6 +314,11 @@ def is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
+def block_width(n_rows: int) -> int:
+    """Return how many columns are converted at once."""
+    return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
+
+
 def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:
     """Yield positions and values (n_rows, n_block) of columns of numbers: many at once are fast."""
     by_kind: dict[str, list[int]] = {}
@@ -321,7 +326,7 @@ def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]
         if is_plain(dtype):
             by_kind.setdefault(dtype.str, []).append(at)
     for places in by_kind.values():
-        width = max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, len(frame))))
+        width = block_width(len(frame))
         for start in range(0, len(places), width):
             block = places[start : start + width]
             yield block, frame.iloc[:, block].to_numpy()

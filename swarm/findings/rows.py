@@ -10,14 +10,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
-from swarm.findings.columns import hashable, is_plain, number_blocks, other_columns
+from swarm.findings.columns import block_width, hashable, is_plain, number_blocks, other_columns
 from swarm.findings.registry import Finding, make_finding
 
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are compared in so many columns first, those that these leave equal in four times as many.
 _FIRST_COLUMNS = 200
-# Columns, and cells, that are hashed at once.
-_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK = 256, 1 << 22
 # A column distinguishes rows if it has so many values, and one for every two distinct rows.
 _FEWEST_VALUES, _SHARE = 50, 0.5
 
@@ -25,7 +23,7 @@ _FEWEST_VALUES, _SHARE = 50, 0.5
 def hash_rows(frame: pd.DataFrame) -> NDArray[np.uint64]:
     """Hash each row (n_rows,) by its values, whatever the types that hold them."""
     total = np.zeros(len(frame), dtype=np.uint64)
-    width = max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, len(frame))))
+    width = block_width(len(frame))
     for start in range(0, frame.shape[1], width):
         for hashes in _hashes(frame.iloc[:, start : start + width]):
             total *= _PRIME

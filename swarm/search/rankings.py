@@ -70,11 +70,10 @@ def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
             orders = np.broadcast_to(order, (len(sizes), space.n_units))
             masks = np.vstack([masks, first_units(orders, sizes)])
             origin += [name] * len(sizes)
-    rows = first_of_equal(masks)
-    rows = rows[space.obeys(masks[rows])]
+    distinct = first_of_equal(masks)
     unknown = np.full(len(masks), np.nan)
     table = replace(Candidates.build(masks, unknown), origin=np.array(origin, dtype=str))
-    return table.take(rows)
+    return table.take(distinct[space.obeys(masks[distinct])])
 
 
 def prefixes_of_fold(problem: Problem, mask: Bool, table: Candidates, fold: int, seed: int) -> Bool:
