@@ -13,13 +13,14 @@ import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm.evaluation import fitting
+from swarm.evaluation import boosted, fitting
 from swarm.evaluation.boosted import Boosted, boosted_path
 from swarm.evaluation.fitting import Job, fit_mask
 from swarm.problem.problem import Problem
@@ -58,8 +59,8 @@ _SCORERS = {
 }
 
 
-def case(seed: int) -> tuple[Problem, NDArray[np.bool_]]:
-    """Draw a problem and some masks."""
+def case(seed: int, filled: float = 1.0) -> tuple[Problem, NDArray[np.bool_]]:
+    """Draw a problem and some masks; about a share of `filled` of its numbers is not 0."""
     rng = np.random.default_rng([seed, 1])
     n, d = int(rng.choice([60, 150, 400])), int(rng.integers(2, 10))
     task = str(rng.choice(list(_SCORERS)))
@@ -72,7 +73,9 @@ def case(seed: int) -> tuple[Problem, NDArray[np.bool_]]:
         for name in features:
             if features[name].dtype.kind == "f" and rng.random() < 0.5:
                 features.loc[rng.random(n) < rng.choice([0.05, 0.5]), name] = np.nan
-    if rng.random() < 0.25:
+    if filled < 1.0:
+        features = features.where(rng.random((n, d)) < filled, 0).astype(features.dtypes)
+    elif rng.random() < 0.25:
         features["x0"] = pd.Categorical(rng.choice(list("abcdefgh"), n), ordered=rng.random() < 0.3)
     options: dict[str, Any] = {"n_estimators": int(rng.integers(2, 12)), "verbosity": -1}
     for place in rng.choice(len(_SETTINGS), int(rng.integers(0, 3)), replace=False):
@@ -155,6 +158,25 @@ def test_models_with_shared_bins_are_those_of_the_wrapper(monkeypatch: pytest.Mo
         warnings.simplefilter("ignore")
         found = failures(range(max(1, CASES // 5)), lambda seed: compared(*case(seed), monkeypatch))
     assert not found, "\n".join(found)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_models_of_a_sparse_matrix_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosted, "_is_small", lambda features: False)
+    is_sparse = 0
+
+    def sparse_case(seed: int) -> list[str]:
+        nonlocal is_sparse
+        problem, masks = case(seed, filled=0.06)
+        found = compared(problem, masks, monkeypatch)
+        path = boosted_path(problem)
+        is_sparse += path is not None and issparse(path.rows([0], np.arange(3)))
+        return found
+
+    n_cases = max(5, CASES // 5)
+    found = failures(range(n_cases), sparse_case)
+    assert not found, "\n".join(found)
+    assert is_sparse > n_cases // 4
 
 
 ALL = np.ones(13, dtype=bool)

@@ -2,7 +2,8 @@
 
 The models are identical to those of ``LGBMClassifier.fit`` and ``LGBMRegressor.fit``. The bins of a
 column depend only on the rows and on that column, so each is binned once per fold, and the Dataset
-of a subset is assembled from these, unless feature bundling could lose values.
+of a subset is assembled from these, unless feature bundling could lose values. Large tables of
+mostly zeros are held as sparse matrices, which have the same bins.
 
 Tried without success: one Dataset of all columns with `feature_contri` or `interaction_constraints`
 computes the histograms of all columns, and `reference=` to it copies them; row subsets of one
@@ -12,13 +13,14 @@ Dataset bin by the test rows; without the text form of a booster, split gains ha
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import csc_matrix, hstack
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -41,6 +43,9 @@ _OBJECTIVES = {
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 # Memory of a worker for copies of the data; for larger data, training dominates anyway.
 _MOST_DATASET_BYTES = 2**28
+# Up to this share of values other than 0, LightGBM bins a sparse matrix much faster.
+_MOST_FILLED = 0.1
+_CELLS_PER_BLOCK = 2**22
 
 _paths: WeakKeyDictionary[Problem, Boosted | None] = WeakKeyDictionary()
 _making = threading.Lock()
@@ -75,14 +80,39 @@ def _allows(problem: Problem) -> bool:
         and not problem.fit_params
         # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
-        and features.size * 8 <= _MOST_DATASET_BYTES
         and all(_is_plain(dtype) for dtype in features.dtypes)
+        and (_is_small(features) or _is_sparse(features))
         and _targets_pass(problem)
     )
 
 
 def _is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype.itemsize <= 8
+
+
+def _is_small(features: pd.DataFrame) -> bool:
+    return bool(features.size * 8 <= _MOST_DATASET_BYTES)
+
+
+def _is_sparse(features: pd.DataFrame) -> bool:
+    """Whether a table is small as a sparse matrix of 8 bytes for a value and 4 for its column."""
+    filled = sum(np.count_nonzero(values) for values in _blocks(features))
+    return bool(filled <= _MOST_FILLED * features.size and filled * 12 <= _MOST_DATASET_BYTES)
+
+
+def _blocks(features: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
+    """Yield the values of many columns at a time: all of them may not fit into memory once more."""
+    n_rows, width = features.shape
+    step = max(1, _CELLS_PER_BLOCK // n_rows)
+    for start in range(0, width, step):
+        yield features.iloc[:, start : start + step].to_numpy(dtype=np.float64)
+
+
+def _matrix(features: pd.DataFrame) -> Any:
+    """Return the values as a dense matrix if they are few, else as a sparse one."""
+    if _is_small(features):
+        return np.asfortranarray(features.to_numpy(dtype=np.float64))
+    return hstack([csc_matrix(values) for values in _blocks(features)], format="csr")
 
 
 def _targets_pass(problem: Problem) -> bool:
@@ -147,7 +177,7 @@ class Boosted:
         params = model.get_params(deep=False)
         # Whether the first model was identical to the wrapper's, which is used if not.
         self.trusted: bool | None = None
-        self._matrix = np.asfortranarray(problem.features.to_numpy(dtype=np.float64))
+        self._matrix = _matrix(problem.features)
         self._target, self._weight, self._task = problem.target, problem.weight, problem.task
         self._rounds = params["n_estimators"]
         self._importance = params["importance_type"]
@@ -156,10 +186,11 @@ class Boosted:
         all_rows = np.arange(len(problem.target))
         # The last set of rows is for the refit.
         self._rows = [*(train for train, _ in problem.folds), all_rows]
-        stored = self._matrix.size * len(self._rows)
+        stored = problem.features.size * len(self._rows)
         # Feature bundling may lose values, under the same conditions that make a shrink inexact.
         self._shares = (
-            params["subsample_for_bin"] >= len(all_rows)
+            isinstance(self._matrix, np.ndarray)
+            and params["subsample_for_bin"] >= len(all_rows)
             and stored <= _MOST_DATASET_BYTES
             and (problem.exact_shrink or shrinks_exactly(model, problem.features))
         )
@@ -195,10 +226,11 @@ class Boosted:
             return _BoosterRegressor(booster, importances)
         return _BoosterClassifier(booster, importances, classes)
 
-    def rows(self, positions: Sequence[int], rows: Int) -> Float:
+    def rows(self, positions: Sequence[int], rows: Int) -> Any:
         """Return rows as input of a model of these columns: (n_rows, n_positions)."""
-        picked: Float = self._matrix[np.ix_(rows, np.asarray(positions))]
-        return picked
+        if isinstance(self._matrix, np.ndarray):
+            return self._matrix[np.ix_(rows, np.asarray(positions))]
+        return self._matrix[rows][:, positions]
 
     def trust(self, model: Any, wrapped: Any, rows: Float, table: pd.DataFrame) -> bool:
         """Compare the first model with the wrapper's on test rows, and store the result."""
