@@ -156,8 +156,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         target = plain_target(y)
         if len(target) != len(X):
             raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
-        if _classifies(self):
-            self._learn_classes(target)
+        self._learn_classes(target)
         if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise InputError(
                 f"{type(self.estimator).__name__} does not support sample weights; leave them out "
@@ -180,6 +179,29 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             self.models_.append(member_model.fit(columns, target[member_rows], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
+        return self
+
+    def with_models(self, models: Sequence[Any], y: ArrayLike) -> SubsetEnsemble:
+        """Take fitted models, one per subset, instead of training them.
+
+        Parameters
+        ----------
+        models : list of estimators
+        y : (n_rows,) or (n_rows, n_labels)
+            Target of all rows that some of them were trained on.
+
+        Raises
+        ------
+        InputError
+            If the vote does not match the estimator or the target.
+        """
+        self.vote_ = self.resolve_vote()
+        self.subsets_ = [list(subset) for subset in self.subsets]
+        self._learn_classes(plain_target(y))
+        self.models_ = list(models)
+        names = dict.fromkeys(name for subset in self.subsets_ for name in subset)
+        self.feature_names_in_ = np.array(list(names), dtype=object)
+        self.n_features_in_ = len(names)
         return self
 
     def predict(self, X: pd.DataFrame) -> AnyArray:
@@ -207,11 +229,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         if len(self.models_) == 1:
             # The class with the highest probability need not be the prediction of a model.
             return self._predictions(X)[0]
-        if not isinstance(self.classes_, list):
-            return self._elected(self.predict_proba(X), self.classes_)
-        shares = self.predict_proba(X)
-        labels = [self._elected(s, c) for s, c in zip(shares, self.classes_, strict=True)]
-        return np.column_stack(labels)
+        return self.elected(self.predict_proba(X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: pd.DataFrame) -> Any:
@@ -258,6 +276,19 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         shares = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
         means = [np.mean([one[i] for one in shares], axis=0) for i in range(len(classes))]
         return means if several else means[0]
+
+    def elected(self, shares: Any) -> AnyArray:
+        """Return the classes (n_rows,) or (n_rows, n_labels) that win with some shares.
+
+        Parameters
+        ----------
+        shares : float64 (n_rows, n_classes), or a list of them, one per label
+            Of each class, as from :meth:`predict_proba`.
+        """
+        if not isinstance(self.classes_, list):
+            return self._elected(shares, self.classes_)
+        labels = [self._elected(s, c) for s, c in zip(shares, self.classes_, strict=True)]
+        return np.column_stack(labels)
 
     def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
         """Yield each fitted model with its columns of `X`, by the names that it was fitted with."""
@@ -324,6 +355,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         _check_table(X, self.subsets_)
 
     def _learn_classes(self, target: AnyArray) -> None:
+        if not _classifies(self):
+            return
         several = target.ndim == 2
         labels = target.T if several else target[None, :]
         classes = [np.unique(label) for label in labels]

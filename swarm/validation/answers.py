@@ -187,14 +187,16 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
 
     The mean is used whatever the vote, since shares of few votes rank rows coarsely.
     """
-    predicted = ensemble.predict(rows)
-    classes = getattr(ensemble, "classes_", None)
+    classes, several = getattr(ensemble, "classes_", None), len(ensemble.models_) > 1
     if classes is None:
-        return Answers(predicted)
+        return Answers(ensemble.predict(rows))
     proba, decision = None, None
-    if has_probabilities(ensemble.estimator) or len(ensemble.models_) > 1:
+    if has_probabilities(ensemble.estimator) or several:
         proba = ensemble.mean_proba(rows)
-    if len(ensemble.models_) == 1 and hasattr(ensemble.models_[0], "decision_function"):
+    # The soft vote follows from these probabilities: its models need not answer again.
+    is_soft = several and ensemble.vote_ == "soft"
+    predicted = ensemble.elected(proba) if is_soft else ensemble.predict(rows)
+    if not several and hasattr(ensemble.models_[0], "decision_function"):
         ((model, features),) = ensemble.members(rows)
         decision = model.decision_function(features)
     return Answers(predicted, proba, decision, classes)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
@@ -40,6 +41,14 @@ class Contender:
     def n_features(self) -> int:
         """Number of distinct columns that the members use."""
         return len({name for subset in self.subsets for name in subset})
+
+    def members(self) -> list[Contender]:
+        """Return a contender for each model."""
+        parts = [None] * len(self.subsets) if self.rows is None else [(one,) for one in self.rows]
+        return [
+            Contender(self.name, (subset,), "auto", part)
+            for subset, part in zip(self.subsets, parts, strict=True)
+        ]
 
 
 def make_contenders(
@@ -159,3 +168,17 @@ def answer(
             ((model, features),) = ensemble.members(test.features)
             return answers, float(cost_of(model, features, test.target))
         return answers, float(cost_of(ensemble, test.features, test.target))
+
+
+def voted(
+    estimator: BaseEstimator,
+    contender: Contender,
+    members: Sequence[Answers],  # of each model by itself
+    target: Any,  # of the training rows
+    pos_label: Any,
+) -> Answers:
+    """Return the answers of a contender whose models have answered, each by itself."""
+    row = [["row"]] * len(members)
+    ensemble = SubsetEnsemble(estimator, row, contender.vote, pos_label)
+    ensemble.with_models([one.estimator() for one in members], target)
+    return answers_of(ensemble, pd.DataFrame({"row": np.arange(len(members[0].predicted))}))

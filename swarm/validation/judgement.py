@@ -28,6 +28,7 @@ from swarm.validation.contenders import (
     make_contenders,
     mean_by_contender,
     seeded,
+    voted,
 )
 from swarm.validation.metrics import judged_metrics
 from swarm.validation.scorer_metrics import (
@@ -193,10 +194,9 @@ def judge(
     seed : int
         Seed of the random subsets, the committee and the bootstrap.
     n_jobs : int
-        Number of contenders trained in parallel. It does not change the results.
+        Number of models trained in parallel. It does not change the results.
     on_models : callable
-        Callback for progress, called with the number of models of each contender once its answers
-        are known.
+        Callback for progress, called with a number of models once their answers are known.
 
     Returns
     -------
@@ -235,28 +235,43 @@ def judge(
     cost_of = None
     if scoring is not None and not scoring.reads_answers:
         cost_of = partial(scoring.cost, weight=truth.weight)
+    # Each model answers by itself, so that workers have equal shares, unless it is fitted already
+    # or a scorer needs the whole ensemble.
+    parts = [
+        [each] if cost_of or (is_fitted and each.name == "ensemble") else each.members()
+        for each in contenders
+    ]
     calls = [
         delayed(answer)(
             estimator,
-            contender,
+            part,
             train,
             test,
             pos_label=truth.pos_label,
-            fitted=ensemble if is_fitted and contender.name == "ensemble" else None,
+            fitted=ensemble if is_fitted and part.name == "ensemble" else None,
             cost_of=cost_of,
         )
-        for contender in contenders
+        for whole in parts
+        for part in whole
     ]
+    done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
     positions = np.arange(len(test.features))[:, None]
-    for contender, (one, cost) in zip(contenders, serial_first(calls, n_jobs), strict=True):
+    for contender, whole in zip(contenders, parts, strict=True):
+        told = []
+        for part in whole:
+            told.append(next(done))
+            on_models(len(part.subsets))
+        one, cost = told[0]
+        if len(told) > 1:
+            members = [each for each, _ in told]
+            one = voted(estimator, contender, members, train.target, truth.pos_label)
         answers.append(one)
         if cost is not None:
             costs.append(cost)
         elif scoring is not None:
             costs.append(scoring.cost(one.estimator(), positions, truth.test, truth.weight))
-        on_models(len(contender.subsets))
     bootstrap = Bootstrap(len(test.features), test.groups, n_resamples, seed)
     measured = measure_metrics(answers, truth, names, bootstrap, scoring)
     value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
