@@ -43,8 +43,8 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
+from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.fresh_folds import most_prefix_fits
-from swarm.search.rankings import outnumber_rows
 from swarm.search.search import Search
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
@@ -332,8 +332,8 @@ def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -
     confirm = config.confirm
     if confirm is None:
         return min(fits)
-    ranks = confirm.rankings and outnumber_rows(problem)
-    n_fresh, n_ranked = confirm.repeats * n_folds, confirm.best // 2 if ranks else 0
+    plan = ConfirmationPlan(problem, n_best=confirm.best, rankings=confirm.rankings)
+    n_fresh, n_ranked = confirm.repeats * n_folds, confirm.best // 2 if plan.ranks else 0
     ranked = n_ranked * n_folds + most_prefix_fits(confirm.best, n_fresh) if n_ranked else 0
     return min(fits) + ranked + (confirm.best - n_ranked + 2) * n_fresh
 

@@ -108,7 +108,7 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
         if run.search.confirmation is None or result.interrupted:
             return result
         plan = run.search.confirmation
-        if plan.ranks:
+        if stages.ranks(result):
             most = most_prefix_fits(plan.n_best, plan.problem.n_folds)
             with shown.stage("ranking the columns", most):
                 result = rank_units.after(last_step(result))(stages, result)

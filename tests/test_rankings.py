@@ -20,7 +20,7 @@ from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.fresh_folds import fresh_seed
-from swarm.search.rankings import MOST_PREFIXES, first_units, in_order, prefixes
+from swarm.search.rankings import MOST_PREFIXES, compete, first_units, in_order, prefixes
 
 # Two of forty columns decide.
 RNG = np.random.default_rng(0)
@@ -126,9 +126,10 @@ def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPa
     assert not np.array_equal(tables[0].masks, tables[2].masks)
 
 
-def test_without_a_target_there_is_no_ranking() -> None:
-    clusters = Problem.build(TABLE, None, KMeans(2, n_init=1, random_state=0))
-    assert not len(prefixes(clusters, ~clusters.space.forbidden, seed=0))
+def test_without_a_target_no_ranking_competes() -> None:
+    few = TABLE.head(30)
+    assert compete(Problem.build(few, CLASSES.head(30), GaussianNB(), folds=3))
+    assert not compete(Problem.build(few, None, KMeans(2, n_init=1, random_state=0), folds=3))
 
 
 def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_ones_last() -> None:

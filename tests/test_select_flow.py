@@ -178,6 +178,12 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     assert tags["origin"] == found["origin"][found["chosen"]].item()
     shown = capsys.readouterr()
     assert "ranking the columns" in shown.out + shown.err
+    # A strategy with a rule of its own has no rival.
+    own = {"strategy": {"name": "sfs", "params": {"size": 2}}, "budget": {}}
+    outcome = searched(bench.config(data=data, model=BAYES, confirm=confirm, **own), verbosity=1)
+    assert outcome.result.prefixes is None
+    shown = capsys.readouterr()
+    assert "ranking the columns" not in shown.out + shown.err
 
 
 @pytest.mark.usefixtures("prefect_server")

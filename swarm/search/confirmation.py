@@ -14,7 +14,7 @@ from swarm.errors import check_known
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
 from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
-from swarm.search.rankings import outnumber_rows
+from swarm.search.rankings import compete
 from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, corrected_t
 from swarm.storage.records import costs_of
 
@@ -61,7 +61,7 @@ class ConfirmationPlan:
     @property
     def ranks(self) -> bool:
         """Whether rankings compete with the search."""
-        return self.rankings and self.n_best > 1 and outnumber_rows(self.problem)
+        return self.rankings and self.n_best > 1 and compete(self.problem)
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,11 +107,8 @@ def measure_prefixes(
 ) -> SearchResult:
     """Measure the first units of rankings on fresh folds, each with the rankings of its own rows.
 
-    All of them are measured on a few folds, and the best, half of `n_best`, on the others. A
-    strategy with a rule of its own has no other candidate than its answer.
+    All of them are measured on a few folds, and the best, half of `n_best`, on the others.
     """
-    if result.state.strategy.members.answer is not None:
-        return result
     problem, n_kept = plan.problem, plan.n_best // 2
     table = prefixes(problem, mask, seed)
     if not len(table):

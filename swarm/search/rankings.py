@@ -38,9 +38,10 @@ _MOST_ROWS = 2_000
 MOST_PREFIXES = len(_RANKINGS) * _N_SIZES
 
 
-def outnumber_rows(problem: Problem) -> bool:
-    """Whether a problem has more units than rows, so that rankings compete with its search."""
-    return int((~problem.space.forbidden).sum()) > len(problem.target)
+def compete(problem: Problem) -> bool:
+    """Whether rankings compete with a search: there is a target, and units outnumber rows."""
+    n_units = int((~problem.space.forbidden).sum())
+    return problem.task != "unsupervised" and n_units > len(problem.features)
 
 
 def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
@@ -49,7 +50,7 @@ def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
     Parameters
     ----------
     problem : Problem
-        Any task with a target; else there is no ranking.
+        Any task with a target.
     mask : bool (n_units,)
         Units that a search may select, such as those that a prefilter keeps.
     seed : int
@@ -64,7 +65,7 @@ def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
     space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
     sizes, rows = _sizes(space), _ranked_rows(problem, seed)
     masks, origin = np.zeros((0, space.n_units), dtype=bool), list[str]()
-    for name in () if problem.task == "unsupervised" else _RANKINGS:
+    for name in _RANKINGS:
         order = _order(name, problem, space, rows, seed=seed, n_trees=_N_TREES)
         if order is not None:
             orders = np.broadcast_to(order, (len(sizes), space.n_units))

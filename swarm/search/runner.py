@@ -102,10 +102,15 @@ class Stages:
             return result
         return confirm(result, self.searched, self.full, **self.search.proxy.sizes)
 
+    def ranks(self, result: SearchResult) -> bool:
+        """Whether rankings compete: a strategy with a rule of its own has no other candidate."""
+        plan, own = self.search.confirmation, result.state.strategy.members.answer
+        return plan is not None and plan.ranks and own is None and not result.interrupted
+
     def rank(self, result: SearchResult) -> SearchResult:
         """Measure the first units of rankings on the fresh folds, if they are to compete."""
         plan, cut = self.search.confirmation, result.cut
-        if plan is None or not plan.ranks or result.interrupted:
+        if plan is None or not self.ranks(result):
             return result
         # A prefilter has seen the test rows of all folds; to rank the others too takes time.
         is_large = plan.problem.features.size > _MOST_RANKED_CELLS
