@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, RidgeClassifier
 from sklearn.metrics import get_scorer, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -23,14 +23,16 @@ from swarm.findings.outcome import judgement_findings
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
-from swarm.validation import Judgement, Rows
+from swarm.validation import Judgement, Rows, answers
 from swarm.validation import judge as judge_rows
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
+    answer,
     committee_rows,
     make_contenders,
+    voted,
 )
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
@@ -296,14 +298,47 @@ def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None
     assert judged.outcome("best_subset") == "no clear difference"
 
 
-def test_the_same_seed_judges_the_same_for_any_number_of_workers(small: Any) -> None:
+def test_the_same_seed_judges_the_same_for_any_number_of_workers(
+    small: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     forest = RandomForestClassifier(5)
     one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
+    # Workers do not wait for what takes long.
+    monkeypatch.setattr(answers, "SERIAL_SECONDS", 0.0)
     two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
     assert json.dumps(judgement_record(one)) == json.dumps(judgement_record(two))
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
     other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
     assert not other.predictions.equals(one.predictions)
+
+
+LABELS = [[0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 0, 0]] * 10
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "vote"),
+    [
+        (GaussianNB(), list("aabc") * 10, "soft"),
+        (GaussianNB(), list("aabc") * 10, "hard"),
+        (GaussianNB(), [0, 1, 1, 1] * 10, "any"),
+        (RidgeClassifier(), list("aabc") * 10, "hard"),
+        (KNeighborsClassifier(3), LABELS, "soft"),
+        (KNeighborsClassifier(3), LABELS, "hard"),
+        (KNeighborsRegressor(3), np.arange(40) % 7.0, "mean"),
+    ],
+)
+def test_models_that_answer_by_themselves_vote_like_their_ensemble(
+    model: Any, target: Any, vote: str
+) -> None:
+    X = pd.DataFrame(np.random.default_rng(3).normal(size=(40, 3)), columns=list("abc"))
+    train = Rows(X, pd.DataFrame(target) if np.ndim(target) > 1 else pd.Series(target))
+    # One of the parts lacks a class.
+    parts = tuple(np.flatnonzero(np.arange(40) % 4 != part) for part in (0, 2, 3))
+    several = Contender("all_features_ensemble", (list("abc"), ["b"], ["a", "c"]), vote, parts)
+    options = {"pos_label": None, "fitted": None, "cost_of": None}
+    whole, _ = answer(model, several, train, train, **options)
+    alone = [answer(model, one, train, train, **options)[0] for one in several.members()]
+    assert voted(model, several, alone, train.target, None).equals(whole)
 
 
 def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> None:

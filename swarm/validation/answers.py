@@ -204,10 +204,13 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
 
 def serial_first(calls: Sequence[Any], n_jobs: int) -> Iterator[Any]:
     """Yield the results of delayed calls in order; workers take over what takes longer."""
-    until, left = perf_counter() + SERIAL_SECONDS, list(calls)
-    while left and perf_counter() < until:
-        function, arguments, options = left.pop(0)
-        yield function(*arguments, **options)
+    until, left, ahead = perf_counter() + SERIAL_SECONDS, list(calls), 0.0
+    # What is left takes about as long as the last call each.
+    while left and (perf_counter() < until or ahead < SERIAL_SECONDS):
+        (function, arguments, options), started = left.pop(0), perf_counter()
+        result = function(*arguments, **options)
+        ahead = (perf_counter() - started) * len(left)
+        yield result
     yield from Parallel(n_jobs=n_jobs, return_as="generator")(left)
 
 
