@@ -47,7 +47,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 OURS: dict[str, dict[str, Any]] = {
     "swarm": {},
     "swarm confirm": {"confirm": {"repeats": 5}},
-    "swarm confirm balanced": {"confirm": {"repeats": 5, "goal": "balanced"}},
+    "swarm confirm score": {"confirm": {"repeats": 5, "goal": "score"}},
     "swarm confirm size": {"confirm": {"repeats": 5, "goal": "size"}},
     "swarm confirm third": {"confirm": {"repeats": 5}, "max_share": 1 / 3},
     "swarm clusters": {"strategy_params": {"init": "clusters"}},

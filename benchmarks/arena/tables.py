@@ -69,6 +69,7 @@ CLASSES = {
     "none": ("all features",),
     "multiswarm": (
         *("swarm", "swarm x8", "swarm confirm", "swarm confirm x8"),
+        *("swarm confirm score", "swarm confirm score x8"),
         *("swarm confirm size", "swarm confirm size x8"),
         "swarm confirm third",
     ),
@@ -301,27 +302,29 @@ def unsupported(main: pd.DataFrame, incomplete: pd.DataFrame) -> list[str]:
         both = pd.concat([of[cell], _of(incomplete, cell)])
         return set(both.index[both["ahead_low"] > 0])
 
-    peers = {"Boruta", "RFECV", "powershap", "sklearn SFS", "zoofs PSO", "sklearn-genetic"}
+    peers = {"Boruta", "RFECV", "powershap", "sklearn SFS", "sklearn-genetic"}
     statements = {
         "best ranks": all(
-            best(cell) == "swarm confirm x8"
-            and best(cell, lambda name: not name.endswith("x8")) == "swarm confirm"
+            name.endswith("x8") and name != "swarm random x8"
             for cell in ("nb", "knn")
-        ),
+            for name in of[cell].index[:4]
+        )
+        and best("nb", lambda name: not name.endswith("x8")) == "swarm confirm score"
+        and best("knn", lambda name: not name.endswith("x8")) == "swarm confirm",
         "significant gains": {"swarm confirm", "swarm confirm x8"} <= better("nb")
         and "swarm confirm" in better("nb_untuned")
         and "swarm confirm x8" in better("knn")
         and not {"swarm confirm", "swarm random"} & better("knn"),
         "other budgets": {best(c) for c in ("nb_100", "knn_100", "nb_1000", "knn_1000")}
-        <= {"swarm x8", "swarm confirm x8"},
+        <= {"swarm x8", "swarm confirm x8", "swarm confirm score x8"},
         "other packages": peers <= behind("nb")
-        and "Boruta" in behind("knn")
-        and "mlxtend SFFS" not in behind("nb") | behind("knn"),
+        and {"Boruta", "RFECV"} <= behind("knn")
+        and not {"mlxtend SFFS", "zoofs PSO"} & (behind("nb") | behind("knn")),
         "LightGBM": not better("lightgbm")
         and best("lightgbm") == "swarm x8"
         and all(name.endswith("x8") for name in of["lightgbm"].index[:4]),
         "logistic regression": not better("logreg")
-        and best("logreg") == "SelectKBest MI"
+        and list(of["logreg"].index[:2]) == ["swarm confirm x8", "SelectKBest MI"]
         and {"sklearn SFS", "mlxtend SFFS", "powershap", "ShapRFECV"} <= behind("logreg"),
         "known columns": "swarm confirm x8" in better("logreg_known"),
         "defaults": all(
