@@ -25,6 +25,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 
 from swarm.arrays import Float, Int
+from swarm.problem.dtypes import block_width, is_plain
 from swarm.problem.models import chooses_by_column, shrinks_exactly
 from swarm.problem.problem import Problem
 
@@ -45,7 +46,6 @@ _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 _MOST_DATASET_BYTES = 2**28
 # Up to this share of values other than 0, LightGBM bins a sparse matrix much faster.
 _MOST_FILLED = 0.1
-_CELLS_PER_BLOCK = 2**22
 
 _paths: WeakKeyDictionary[Problem, Boosted | None] = WeakKeyDictionary()
 _making = threading.Lock()
@@ -80,14 +80,10 @@ def _allows(problem: Problem) -> bool:
         and not problem.fit_params
         # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
-        and all(_is_plain(dtype) for dtype in features.dtypes)
-        and (_is_small(features) or _is_sparse(features))
+        and all(is_plain(dtype) and dtype.itemsize <= 8 for dtype in features.dtypes)
         and _targets_pass(problem)
+        and (_is_small(features) or _is_sparse(features))
     )
-
-
-def _is_plain(dtype: Any) -> bool:
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf" and dtype.itemsize <= 8
 
 
 def _is_small(features: pd.DataFrame) -> bool:
@@ -103,7 +99,7 @@ def _is_sparse(features: pd.DataFrame) -> bool:
 def _blocks(features: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
     """Yield the values of many columns at a time: all of them may not fit into memory once more."""
     n_rows, width = features.shape
-    step = max(1, _CELLS_PER_BLOCK // n_rows)
+    step = block_width(n_rows)
     for start in range(0, width, step):
         yield features.iloc[:, start : start + step].to_numpy(dtype=np.float64)
 

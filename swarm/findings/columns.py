@@ -12,15 +12,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.problem.dtypes import is_collection
+from swarm.problem.dtypes import block_width, is_collection, is_plain
 
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
 _FEWEST_ROWS = 50
 # Rows that are looked at before all are.
 _HEAD = 1000
-# Columns, and cells, that are converted at once.
-_COLUMNS_PER_BLOCK = 256
-_CELLS_PER_BLOCK = 1 << 22
 _SHARE_DISTINCT = 0.95
 _LONGEST_QUANTITY = 2**53
 _FEWEST_OTHERS = 20
@@ -307,16 +304,6 @@ def is_sorted(moments: pd.Series) -> bool:
     return (
         dates.nunique() >= 10 and len(dates) > 0.9 * len(moments) and dates.is_monotonic_increasing
     )
-
-
-def is_plain(dtype: Any) -> bool:
-    """Whether a type is one of NumPy's numbers."""
-    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
-
-
-def block_width(n_rows: int) -> int:
-    """Return how many columns are converted at once."""
-    return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
 
 
 def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:

@@ -9,8 +9,21 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import infer_dtype, is_numeric_dtype
 
+# Columns, and cells, that are converted at once.
+_COLUMNS_PER_BLOCK = 256
+_CELLS_PER_BLOCK = 1 << 22
 # Of the pandas dtypes with a mask of missing values.
 _NULLABLE = {"i": "Int", "u": "UInt", "f": "Float"}
+
+
+def is_plain(dtype: Any) -> bool:
+    """Whether a type is one of NumPy's numbers."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
+def block_width(n_rows: int) -> int:
+    """Return how many columns are converted at once."""
+    return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
 
 
 def is_polars(table: Any) -> bool:

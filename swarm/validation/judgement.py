@@ -237,10 +237,8 @@ def judge(
         cost_of = partial(scoring.cost, weight=truth.weight)
     # Each model answers by itself, so that workers have equal shares, unless it is fitted already
     # or a scorer needs the whole ensemble.
-    parts = [
-        [each] if cost_of or (is_fitted and each.name == "ensemble") else each.members()
-        for each in contenders
-    ]
+    fitted = {"ensemble": ensemble} if is_fitted else {}
+    parts = [[each] if cost_of or each.name in fitted else each.members() for each in contenders]
     calls = [
         delayed(answer)(
             estimator,
@@ -248,7 +246,7 @@ def judge(
             train,
             test,
             pos_label=truth.pos_label,
-            fitted=ensemble if is_fitted and part.name == "ensemble" else None,
+            fitted=fitted.get(part.name),
             cost_of=cost_of,
         )
         for whole in parts
