@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LinearRegression, RidgeClassifier
@@ -19,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
+from swarm.evaluation import boosted
 from swarm.findings.outcome import judgement_findings
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
@@ -37,6 +39,7 @@ from swarm.validation.contenders import (
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
+from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import outcome_of
 from tests.test_scorer_metrics import by_scikit_learn
 
@@ -310,6 +313,38 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
     other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
     assert not other.predictions.equals(one.predictions)
+
+
+@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sparse_rows_judge_like_their_table(
+    task: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(4)
+    values = rng.integers(-3, 4, (500, 30)) * (rng.random((500, 30)) < 0.08)
+    X = pd.DataFrame(values).add_prefix("x").astype({"x0": float, "x1": np.int8})
+    X.loc[:20, "x0"] = np.nan
+    signal = values[:, :4].sum(axis=1) + rng.normal(0, 0.5, 500)
+    target = {"binary": signal > 0.5, "multiclass": np.digitize(signal, [0.5, 1.5])}
+    y = pd.Series(target.get(task, signal))
+    model = LGBMRegressor if task == "regression" else LGBMClassifier
+    weight = rng.random(500) if weighted else np.ones(500)
+    train, test = (
+        Rows(X[part], y[part], weight=weight[part]) for part in (slice(350), slice(350, 500))
+    )
+    ensemble = SubsetEnsemble(model(n_estimators=5, verbosity=-1, n_jobs=1), CHOSEN)
+    options: Any = {"space": SearchSpace.build(list(X.columns), forbidden=["x7"]), "n_random": 2}
+    dense = judge_rows(ensemble, train, test, **options)
+    monkeypatch.setattr(boosted, "_is_small", lambda features: False)
+    assert SparseRows.of(ensemble.estimator, train, test) is not None
+    sparse = judge_rows(ensemble, train, test, **options)
+    assert json.dumps(judgement_record(sparse)) == json.dumps(judgement_record(dense))
+    pd.testing.assert_frame_equal(sparse.predictions, dense.predictions)
+    # Whatever may read columns by name or position gets the table.
+    assert SparseRows.of(GaussianNB(), train, test) is None
+    assert SparseRows.of(model(colsample_bytree=0.5), train, test) is None
+    text = Rows(test.features.astype({"x2": object}), test.target)
+    assert SparseRows.of(ensemble.estimator, train, text) is None
 
 
 LABELS = [[0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 0, 0]] * 10

@@ -21,11 +21,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import csc_matrix, hstack
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.metaestimators import available_if
 
 from swarm.arrays import Float, Int
-from swarm.problem.dtypes import block_width, is_plain
+from swarm.problem.dtypes import block_width, has_plain_dtypes
 from swarm.problem.models import chooses_by_column, shrinks_exactly
 from swarm.problem.problem import Problem
 
@@ -61,39 +61,56 @@ def boosted_path(problem: Problem) -> Boosted | None:
 
 
 def _allows(problem: Problem) -> bool:
-    from lightgbm import LGBMClassifier, LGBMRegressor
-
     model, features = problem.estimator, problem.features
-    # A subclass may override fit.
-    if type(model) is not (LGBMRegressor if problem.task == "regression" else LGBMClassifier):
-        return False
-    params = model.get_params(deep=False)
-    named = set(type(model)().get_params(deep=False))
     return (
         problem.task in _OBJECTIVES
-        and not callable(params["objective"])
-        and params["objective"] in _OBJECTIVES[problem.task]
-        and params["class_weight"] is None
-        and set(params) - named <= _KNOWN
-        and not chooses_by_column(model)
+        and has_known_params(model)
+        and is_regressor(model) == (problem.task == "regression")
+        and model.objective in _OBJECTIVES[problem.task]
+        and model.class_weight is None
         and problem.importance != "permutation"
         and not problem.fit_params
         # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
-        and all(is_plain(dtype) and dtype.itemsize <= 8 for dtype in features.dtypes)
         and _targets_pass(problem)
-        and (_is_small(features) or _is_sparse(features))
+        and has_plain_dtypes(features)
+        and (_is_small(features) or is_better_sparse(features))
     )
+
+
+def has_known_params(model: Any) -> bool:
+    """Whether a model is LightGBM's, and trains the same on an array as on a plain table."""
+    from lightgbm import LGBMClassifier, LGBMRegressor
+
+    # A subclass may override fit.
+    if type(model) not in (LGBMClassifier, LGBMRegressor):
+        return False
+    params = model.get_params(deep=False)
+    named = set(type(model)().get_params(deep=False))
+    return (
+        not callable(params["objective"])
+        and set(params) - named <= _KNOWN
+        and not chooses_by_column(model)
+    )
+
+
+def is_better_sparse(features: pd.DataFrame) -> bool:
+    """Whether LightGBM trains faster on the sparse matrix of a large table, which is small."""
+    if _is_small(features) or not has_plain_dtypes(features):
+        return False
+    # 8 bytes for a value and 4 for its row.
+    filled = sum(np.count_nonzero(values) for values in _blocks(features))
+    return bool(filled <= _MOST_FILLED * features.size and filled * 12 <= _MOST_DATASET_BYTES)
+
+
+def sparse_matrix(features: pd.DataFrame) -> Any:
+    """Return a table of plain numbers as a sparse matrix of float64, column by column."""
+    blocks = [_sparse_block(values) for values in _blocks(features)]
+    return hstack(blocks, format="csc")
 
 
 def _is_small(features: pd.DataFrame) -> bool:
     return bool(features.size * 8 <= _MOST_DATASET_BYTES)
-
-
-def _is_sparse(features: pd.DataFrame) -> bool:
-    """Whether a table is small as a sparse matrix of 8 bytes for a value and 4 for its column."""
-    filled = sum(np.count_nonzero(values) for values in _blocks(features))
-    return bool(filled <= _MOST_FILLED * features.size and filled * 12 <= _MOST_DATASET_BYTES)
 
 
 def _blocks(features: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
@@ -104,11 +121,13 @@ def _blocks(features: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
         yield features.iloc[:, start : start + step].to_numpy(dtype=np.float64)
 
 
-def _matrix(features: pd.DataFrame) -> Any:
-    """Return the values as a dense matrix if they are few, else as a sparse one."""
-    if _is_small(features):
-        return np.asfortranarray(features.to_numpy(dtype=np.float64))
-    return hstack([csc_matrix(values) for values in _blocks(features)], format="csr")
+def _sparse_block(values: NDArray[np.float64]) -> Any:
+    """Return values as a sparse matrix; the constructor of SciPy is slower."""
+    n_rows, width = values.shape
+    by_column = values.ravel(order="F")
+    stored = np.flatnonzero(by_column)
+    starts = np.searchsorted(stored, n_rows * np.arange(width + 1))
+    return csc_matrix((by_column[stored], stored % n_rows, starts), shape=values.shape)
 
 
 def _targets_pass(problem: Problem) -> bool:
@@ -173,7 +192,12 @@ class Boosted:
         params = model.get_params(deep=False)
         # Whether the first model was identical to the wrapper's, which is used if not.
         self.trusted: bool | None = None
-        self._matrix = _matrix(problem.features)
+        # Few values as a dense matrix.
+        self._matrix = (
+            np.asfortranarray(problem.features.to_numpy(dtype=np.float64))
+            if _is_small(problem.features)
+            else sparse_matrix(problem.features).tocsr()
+        )
         self._target, self._weight, self._task = problem.target, problem.weight, problem.task
         self._rounds = params["n_estimators"]
         self._importance = params["importance_type"]

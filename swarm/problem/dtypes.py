@@ -21,6 +21,11 @@ def is_plain(dtype: Any) -> bool:
     return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
 
 
+def has_plain_dtypes(table: pd.DataFrame) -> bool:
+    """Whether all columns have one of NumPy's numbers of at most 8 bytes."""
+    return all(is_plain(dtype) and dtype.itemsize <= 8 for dtype in table.dtypes)
+
+
 def block_width(n_rows: int) -> int:
     """Return how many columns are converted at once."""
     return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))

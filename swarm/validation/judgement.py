@@ -37,6 +37,7 @@ from swarm.validation.scorer_metrics import (
     check_scorable,
     measure_metrics,
 )
+from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import Outcome, Verdict, outcome_of
 
 
@@ -239,19 +240,14 @@ def judge(
     # or a scorer needs the whole ensemble.
     fitted = {"ensemble": ensemble} if is_fitted else {}
     parts = [[each] if cost_of or each.name in fitted else each.members() for each in contenders]
-    calls = [
-        delayed(answer)(
-            estimator,
-            part,
-            train,
-            test,
-            pos_label=truth.pos_label,
-            fitted=fitted.get(part.name),
-            cost_of=cost_of,
-        )
-        for whole in parts
-        for part in whole
-    ]
+    sparse = SparseRows.of(estimator, train, test) if cost_of is None else None
+    calls = []
+    for part in (part for whole in parts for part in whole):
+        inputs: Any = (estimator, part, train, test)
+        if sparse is not None and part.name not in fitted:
+            inputs = sparse.inputs(estimator, part)
+        options = {"fitted": fitted.get(part.name), "cost_of": cost_of}
+        calls.append(delayed(answer)(*inputs, pos_label=truth.pos_label, **options))
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
