@@ -6,7 +6,7 @@ import numpy as np
 
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
-from swarm.storage.records import Record
+from swarm.storage.records import Record, blank_record
 
 _PART = 5000
 
@@ -30,7 +30,6 @@ def fill(
     known = archive.open_problem(problem)
     n_units, n_folds = problem.space.n_units, problem.n_folds
     rng = np.random.default_rng([seed, n_units])
-    blank = known.blank.importances
     for start in range(0, n_masks, _PART):
         masks = rng.random((min(_PART, n_masks - start), n_units)) < 0.5
         costs = rng.uniform(0.3, 0.5, size=(len(masks), n_folds))
@@ -38,7 +37,8 @@ def fill(
             costs[:] = cost
         known.add(
             [
-                (mask, Record(row, blank, np.broadcast_to(mask, (n_folds, n_units)), 0.01))
+                (mask, Record(row, blank.importances, ~blank.used, 0.01))
                 for mask, row in zip(masks, costs, strict=True)
+                for blank in [blank_record(n_folds, int(mask.sum()))]
             ]
         )

@@ -236,7 +236,7 @@ def report_data(
     space = result.space
     voting = result.best_members(*members)
     finished = [
-        (mask, record.cost, bool(record.importance.any()))
+        (mask, record.cost, bool(record.importance(mask).any()))
         for mask, record in requested_evaluations(result, evaluations)
         if record.complete
     ]
@@ -286,7 +286,7 @@ def _importances(
             record = evaluations.lookup(mask[None, :])[0]
             units = np.flatnonzero(best)
             names = [result.space.names[unit] for unit in units]
-            return pd.Series(record.importance[units], index=names)
+            return pd.Series(record.importance(mask)[units], index=names)
     return None
 
 

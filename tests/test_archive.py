@@ -27,7 +27,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import StoreError
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive, ProblemEvaluations
-from swarm.storage.records import Recall, Record, costs_of
+from swarm.storage.records import Recall, Record, blank_record, costs_of
 from tests.fakes import calm
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -73,11 +73,12 @@ def evaluated(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Record]:
     costs = draw(hnp.arrays(float, N_FOLDS, elements=st.floats(-1e300, 1e300)))
     failed = draw(hnp.arrays(bool, N_FOLDS)) & known & draw(st.booleans())
     told = draw(hnp.arrays(bool, N_FOLDS))
-    values = draw(hnp.arrays(float, (N_FOLDS, N_UNITS), elements=st.floats(-1e300, 1e300)))
-    used = draw(hnp.arrays(bool, (N_FOLDS, N_UNITS))) & mask & known[:, None]
+    shape = (N_FOLDS, int(mask.sum()))
+    values = draw(hnp.arrays(float, shape, elements=st.floats(-1e300, 1e300)))
+    used = draw(hnp.arrays(bool, shape)) & known[:, None]
     return mask, Record(
         np.where(failed, np.inf, np.where(known, costs, np.nan)),
-        np.where(told[:, None], np.where(mask, values, 0.0), np.nan),
+        np.where(told[:, None], values, np.nan),
         used,
         draw(st.floats(0, 1e6)),
         draw(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))),
@@ -103,8 +104,8 @@ def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Recor
     assert_equal(record, pair[1])
 
 
-def piece(folds: list[int], cost: float, n_units: int = N_UNITS) -> Record:
-    record = Record.unknown(N_FOLDS, n_units)
+def piece(folds: list[int], cost: float, n_selected: int = 1) -> Record:
+    record = Record.unknown(N_FOLDS, n_selected)
     record.fold_costs[folds] = cost
     return replace(record, seconds=1.0)
 
@@ -131,7 +132,7 @@ def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as
     rng = np.random.default_rng(0)
     # 2,751 bytes of bits, more than an index of PostgreSQL holds; 687 positions are shorter.
     masks = np.array([rng.permutation(n_units) < size for size in (1, 687, 688, 11_000)])
-    part.add([(mask, piece([0, 1, 2], i, n_units)) for i, mask in enumerate(masks)])
+    part.add([(mask, piece([0, 1, 2], i, mask.sum())) for i, mask in enumerate(masks)])
     with archive._engine.connect() as connection:
         query = sa.text("SELECT length(mask) FROM archive_evaluations ORDER BY id")
         lengths = connection.execute(query)
@@ -146,8 +147,8 @@ def test_masks_are_listed_in_the_order_of_their_first_evaluation_and_found_as_as
 ) -> None:
     part = open_part(Archive(url))
     bits = (np.arange(1, 1500)[::-1, None] >> np.arange(N_UNITS)) & 1 > 0
-    part.add([(mask, piece([0], float(i))) for i, mask in enumerate(bits)])
-    part.add([(bits[7], piece([1], 1.0))])
+    part.add([(mask, piece([0], float(i), mask.sum())) for i, mask in enumerate(bits)])
+    part.add([(bits[7], piece([1], 1.0, bits[7].sum()))])
     assert [record.fold_costs[0] for _, record in part.all()] == list(range(len(bits)))
     order = np.random.default_rng(0).permutation(len(bits))
     found = part.lookup(bits[order])
@@ -172,13 +173,13 @@ def test_a_record_is_read_once_unless_another_process_may_add_to_it(
     archive = Archive()
     number = open_part(archive)._number
     part = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS, late_importances=late)
-    mask, shape = np.arange(N_UNITS) < 3, (N_FOLDS, N_UNITS)
-    used = mask & ~np.isnan(costs)[:, None]
+    mask, shape = np.arange(N_UNITS) < 3, (N_FOLDS, 3)
+    used = np.broadcast_to(~np.isnan(costs)[:, None], shape)
     part.add([(mask, Record(np.array(costs), np.full(shape, importances), used))])
-    assert part.lookup(mask[None])[0] is not part.blank
+    assert part.lookup(mask[None])[0] is not blank_record(*shape)
     with archive._engine.begin() as connection:
         connection.execute(sa.text("delete from archive_evaluations"))
-    assert (part.lookup(mask[None])[0] is not part.blank) == is_final
+    assert (part.lookup(mask[None])[0] is not blank_record(*shape)) == is_final
 
 
 def test_memory_is_bounded_and_lets_go_of_what_was_unused_for_longest() -> None:

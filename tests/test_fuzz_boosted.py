@@ -210,9 +210,11 @@ def test_a_scorer_of_ones_own_gets_the_whole_model() -> None:
     assert fitted(problem_of(scoring=looks_inside), ALL).fold_costs.tolist() == [-1.0, -1.0, -1.0]
 
 
+@pytest.mark.parametrize("n_compared", [1000, 5])
 def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
-    monkeypatch: pytest.MonkeyPatch,
+    n_compared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(fitting, "_MOST_COMPARED", n_compared)
     problem = problem_of()
     expected = fitted(problem, ALL).fold_costs.tolist()
     assert boosted_path(problem)._columns, "columns were not binned once"

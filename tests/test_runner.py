@@ -141,7 +141,9 @@ def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
     used = np.array([1, 1, 0], dtype=bool)
     costs = [0.2, 0.2, 0.1, np.inf, np.nan]
     records = {
-        mask.tobytes(): Record(np.full(2, cost), np.zeros((2, 3)), np.tile(mask & used, (2, 1)))
+        mask.tobytes(): Record(
+            np.full(2, cost), np.zeros((2, mask.sum())), np.tile(used[mask], (2, 1))
+        )
         for mask, cost in zip(masks, costs, strict=True)
     }
     both = pack_folds(np.ones(2, dtype=bool))
@@ -152,7 +154,7 @@ def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
             n_folds=2,
             problem=SimpleNamespace(exact_shrink=exact),
             evaluations=SimpleNamespace(
-                blank=Record.unknown(2, 3),
+                n_folds=2,
                 lookup=lambda rows: [records[row.tobytes()] for row in rows],
             ),
         )

@@ -349,7 +349,7 @@ def test_a_fit_that_timed_out_has_failed_on_its_fold_and_the_rest_is_trained() -
     job = Job(4, mask, unknown, order, np.inf)
     record, rest = _timed_out_fit(job, 0, 1.5)
     assert np.isinf(record.fold_costs).tolist() == [True, False, False]
-    assert record.used.tolist() == [mask.tolist(), [False] * 7, [False] * 7]
+    assert record.used.tolist() == [[True] * 3, [False] * 3, [False] * 3]
     assert (record.seconds, record.failed) == (1.5, True)
     assert "of 3 units" in str(record.error)
     # The fold before it in the order decides whether it was needed.

@@ -19,7 +19,7 @@ from swarm.evaluation.workers import Workers
 from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
-from swarm.storage.records import Record, costs_of
+from swarm.storage.records import Record, blank_record, costs_of
 
 # Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
@@ -242,7 +242,7 @@ class CrossValidation:
         return (
             self.problem.importance == "refit"
             and is_within(record, job.limit)
-            and bool(np.isnan(record.importances).any(axis=1).all())
+            and not record.explained.any()
         )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
@@ -265,16 +265,17 @@ class CrossValidation:
         seconds = (time.perf_counter() - started) / len(jobs)
         costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
         computed = ~np.isnan(costs)
-        nothing: Float = np.broadcast_to(np.nan, (self.n_folds, masks.shape[1]))
         pieces = []
         for number, job in enumerate(jobs):
-            used, values = computed[number][:, None] & job.mask, nothing
+            blank = blank_record(self.n_folds, int(np.count_nonzero(job.mask)))
+            used, values = computed[number][:, None] | blank.used, blank.importances
             if answers.importances is not None:
-                values = np.where(computed[number][:, None], answers.importances[number], np.nan)
+                selected = answers.importances[number][:, job.mask]
+                values = np.where(computed[number][:, None], selected, np.nan)
                 used &= values != 0
             piece = Record(costs[number], values, used, seconds)
             before = records[job.number]
-            records[job.number] = piece if before is self.evaluations.blank else before.merge(piece)
+            records[job.number] = piece if before is blank else before.merge(piece)
             pieces.append((job.mask, piece))
         self.evaluations.add(pieces)
         return int(computed.sum())
@@ -312,7 +313,7 @@ class CrossValidation:
 
     def _fits_in(self, trained: Record) -> int:
         """Return the number of models of the result of a job."""
-        refits = self.problem.importance == "refit" and not np.isnan(trained.importances[0]).any()
+        refits = self.problem.importance == "refit" and trained.explained[0]
         return int(trained.has_cost.sum()) + int(refits)
 
     def _refuse_if_needed(self, job: Job, record: Record, failure: InvalidCost) -> None:
@@ -371,10 +372,10 @@ class CrossValidation:
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
         if self.problem.relevance is not None:
             return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
-        values = record.importance
+        values = record.importance(mask)
         if self.problem.importance == "refit":
             return values, mask & (values != 0)
-        return values, mask & record.used.any(axis=0)
+        return values, record.units_used(mask)
 
 
 def _are_open(jobs: list[Job]) -> list[bool]:

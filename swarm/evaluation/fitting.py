@@ -32,6 +32,8 @@ from swarm.storage.records import Record
 REFIT = -1
 # A cost may be below its lower bound by rounding.
 _COST_ROUNDING = 1e-10
+# Columns of the first model that is compared with the wrapper's.
+_MOST_COMPARED = 1000
 T = TypeVar("T")
 Watch = Callable[[int], AbstractContextManager[None]]
 
@@ -82,7 +84,7 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
-    trained = Record.unknown(problem.n_folds, problem.space.n_units)
+    trained = Record.unknown(problem.n_folds, int(np.count_nonzero(job.mask)))
     progress = replace(trained, fold_costs=job.fold_costs.copy())
     error = None
     while (fold := next_fold(progress.fold_costs, job.fold_order, job.limit)) is not None:
@@ -98,13 +100,13 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         if not cost >= lowest_cost(problem):
             return InvalidCost(fold, cost)
         progress.fold_costs[fold] = trained.fold_costs[fold] = cost
-        trained.used[fold] = used
+        trained.used[fold] = used[job.mask]
         if importances is not None:
-            trained.importances[fold] = importances
+            trained.importances[fold] = importances[job.mask]
     if problem.importance == "refit" and job.refit and is_within(progress, job.limit):
         fit_all = partial(_refit, problem, columns, positions)
         try:
-            trained.importances[0] = _watched(watch, REFIT, fit_all)
+            trained.importances[0] = _watched(watch, REFIT, fit_all)[job.mask]
         except (MemoryError, TransientError):
             raise
         except Exception as raised:
@@ -160,13 +162,15 @@ def _trained(
     model = None if path is None else path.fit(positions, fold)
     if path is None or model is None:
         return fit_model(problem, columns, positions, train), _rows(problem, columns, test)
-    rows = path.rows(positions, test)
     if path.trusted is None:
-        wrapped = fit_model(problem, columns, positions, train)
-        table = _rows(problem, columns, test)
-        if not path.trust(model, wrapped, rows, table):
-            return wrapped, table
-    return model, rows
+        # The wrapper may take long and much memory for many columns.
+        few = positions[:_MOST_COMPARED]
+        table = columns.iloc[:, : len(few)]
+        own = model if len(few) == len(positions) else path.fit(few, fold)
+        wrapped = fit_model(problem, table, few, train)
+        if not path.trust(own, wrapped, path.rows(few, test), _rows(problem, table, test)):
+            return fit_model(problem, columns, positions, train), _rows(problem, columns, test)
+    return model, path.rows(positions, test)
 
 
 def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: Int) -> Any:

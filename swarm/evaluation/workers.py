@@ -299,11 +299,11 @@ def _timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | N
         f"TimeoutError: the fit {which} with a subset of {size} units took longer than "
         f"{seconds:g} s and its worker was ended"
     )
-    failed = replace(Record.unknown(len(job.fold_costs), len(job.mask)), error=error)
+    failed = replace(Record.unknown(len(job.fold_costs), size), error=error)
     if fold == REFIT:
         return failed, replace(job, refit=False)
     failed.fold_costs[fold] = np.inf
-    failed.used[fold] = job.mask
+    failed.used[fold] = True
     costs = job.fold_costs.copy()
     costs[fold] = np.inf
     # Earlier folds were lost with the worker, and whether the failure counts depends on them.

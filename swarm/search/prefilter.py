@@ -243,4 +243,6 @@ def _importances(problem: Problem, evaluator: CrossValidation) -> tuple[Float, F
             "the model cannot be fitted on all features, by which prefilter ranks them "
             f"({reason_of(record.error)}); use importance 'mutual_information', or no prefilter"
         )
-    return np.nan_to_num(record.importances), costs
+    importances = np.zeros(everything.shape)
+    importances[:, everything[0]] = np.nan_to_num(record.importances)
+    return importances, costs

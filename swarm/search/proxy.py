@@ -142,7 +142,7 @@ def best_subsets(
     for row, (_, record) in enumerate(read_records(masks, evaluator.evaluations)):
         costs[row] = record.cost
         if exact:
-            used[row] &= record.used.any(axis=0)
+            used[row] &= record.units_used(masks[row])
     if exact and len(masks):
         masks = shrink(masks, used, space)
     allowed = np.isfinite(costs) & space.obeys(masks)

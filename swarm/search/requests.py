@@ -48,8 +48,8 @@ def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:
 
 def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple[Bool, Record]]:
     """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
-    blank = evaluations.blank
-    record_bytes = blank.importances.nbytes + blank.used.nbytes
+    # An importance and whether it is used, per fold and unit.
+    record_bytes = 9 * evaluations.n_folds * int(masks.sum(axis=1).max(initial=1))
     step = max(1, min(_MOST_MASKS, _MOST_RECORD_BYTES // record_bytes))
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
@@ -64,7 +64,7 @@ def requested_evaluations(
     Subsets that only the confirmation evaluated follow at the end. Folds that the search did not
     need are left out, so that the records depend on the search alone.
     """
-    masks, needed = requested_masks(result, len(evaluations.blank.fold_costs))
+    masks, needed = requested_masks(result, evaluations.n_folds)
     if result.confirmation is not None:
         # Its candidates need not be masks of the search, such as the units that many share.
         masks, needed = _with(masks, needed, result.confirmation.candidates)
@@ -75,7 +75,7 @@ def requested_evaluations(
 
 def training_seconds(requests: Mapping[bytes, int], evaluations: ProblemEvaluations) -> float:
     """Sum the seconds of the folds that a search needed, whichever search trained them."""
-    masks = unpack_masks(requests, evaluations.blank.used.shape[1])
+    masks = unpack_masks(requests, evaluations.n_units)
     total = 0.0
     for (_, record), folds in zip(read_records(masks, evaluations), requests.values(), strict=True):
         trained = int(record.has_cost.sum())

@@ -134,13 +134,13 @@ class EvaluatedSubsets:
             if record.complete and not record.failed:
                 # A subset without its unused units is in the archive under the proposed mask.
                 keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
-                importances |= {wanted[key]: record.importance for key in keys & set(wanted)}
+                importances |= {wanted[key]: record.importance(mask) for key in keys & set(wanted)}
         return importances
 
     def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
         if not problem.exact_shrink:
             return mask
-        used = record.used.any(axis=0) & mask
+        used = record.units_used(mask)
         shrunk: Bool = shrink(mask[None, :], used[None, :], problem.space)[0]
         return shrunk
 
@@ -190,7 +190,7 @@ def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[
     fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
     for row, (mask, record) in enumerate(read_records(masks, evaluations)):
         fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
-        used[row] = mask & record.used.any(axis=0)
+        used[row] = record.units_used(mask)
     return fold_costs, used
 
 

@@ -20,12 +20,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import sqlalchemy as sa
 
-from swarm.arrays import Bool, read_only
+from swarm.arrays import Bool
 from swarm.errors import ConfigError, StoreError, as_clause
 from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
-from swarm.storage.records import Recall, Record, decode, encode, mask_key
+from swarm.storage.records import Recall, Record, blank_record, decode, encode, mask_key
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
@@ -333,16 +333,13 @@ class ProblemEvaluations:
     ) -> None:
         self._archive = archive
         self._number = number
-        self._n_folds = n_folds
-        self._n_units = n_units
+        self.n_folds = n_folds
+        self.n_units = n_units
         self._late_importances = late_importances
         self._recall = Recall(_RECALLED)
-        # Of masks that are not in the archive.
-        self.blank = Record.unknown(n_folds, n_units)
-        read_only(self.blank.fold_costs, self.blank.importances, self.blank.used)
 
     def lookup(self, masks: Bool) -> list[Record]:
-        """Return the read-only record of each mask (n, n_units); `blank` for unknown ones."""
+        """Return the read-only record of each mask (n, n_units), some without results."""
         keys = [mask_key(mask) for mask in masks]
         recall = {key: self._recall.get(key) for key in keys}
         records = {key: record for key, record in recall.items() if record is not None}
@@ -351,7 +348,11 @@ class ProblemEvaluations:
             if self._is_final(record):
                 self._recall.keep(key, record)
         records |= fresh
-        return [records.get(key, self.blank) for key in keys]
+        found = [records.get(key) for key in keys]
+        return [
+            blank_record(self.n_folds, int(np.count_nonzero(mask))) if record is None else record
+            for mask, record in zip(masks, found, strict=True)
+        ]
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
         """Return the records of masks, by their keys."""
@@ -363,7 +364,7 @@ class ProblemEvaluations:
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
-                    _, record = decode(row, self._n_folds, self._n_units)
+                    _, record = decode(row, self.n_folds, self.n_units)
                     earlier = records.get(row.mask)
                     records[row.mask] = record if earlier is None else earlier.merge(record)
         return records
@@ -395,7 +396,7 @@ class ProblemEvaluations:
         records: dict[bytes, tuple[Bool, Record]] = {}
         with self._archive._connected("read") as connection:
             for row in connection.execute(query):
-                mask, record = decode(row, self._n_folds, self._n_units)
+                mask, record = decode(row, self.n_folds, self.n_units)
                 if row.mask in records:
                     record = records[row.mask][1].merge(record)
                 records[row.mask] = (mask, record)

@@ -9,6 +9,7 @@ positions are stored only if they take fewer bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,22 +25,25 @@ _OVERHEAD = 1000
 
 @dataclass(frozen=True)
 class Record:
-    """Results of one mask on some folds, or on all."""
+    """Results of one mask on some folds, or on all.
+
+    Its arrays are as wide as the mask has units, not as the table, which may have many more.
+    """
 
     fold_costs: Float  # (n_folds,), NaN if the fold was not trained; inf if its fit failed
-    importances: Float  # (n_folds, n_units), NaN rows if unknown
-    used: Bool  # (n_folds, n_units), units that the fold model uses
+    importances: Float  # (n_folds, n_selected), NaN rows if unknown
+    used: Bool  # (n_folds, n_selected), units that the fold model uses
     seconds: float = 0.0  # total training time
     # of a failed fit: type and first line of the message, then its traceback
     error: str | None = None
 
     @classmethod
-    def unknown(cls, n_folds: int, n_units: int) -> Record:
-        """Return a record without results."""
+    def unknown(cls, n_folds: int, n_selected: int) -> Record:
+        """Return a record without results, which may be filled in."""
         return cls(
             np.full(n_folds, np.nan),
-            np.full((n_folds, n_units), np.nan),
-            np.zeros((n_folds, n_units), dtype=bool),
+            np.full((n_folds, n_selected), np.nan),
+            np.zeros((n_folds, n_selected), dtype=bool),
         )
 
     @property
@@ -70,25 +74,42 @@ class Record:
         return len(self.fold_costs)
 
     @property
-    def importance(self) -> Float:
+    def explained(self) -> Bool:
+        """Which folds have importances: bool (n_folds,)."""
+        return np.asarray(~np.isnan(self.importances).any(axis=1))
+
+    def importance(self, mask: Bool) -> Float:
         """Mean over the folds with importances: float64 (n_units,), zeros if there are none."""
-        rows = self.importances[~np.isnan(self.importances).any(axis=1)]
-        if len(rows) == 0:
-            return np.zeros(self.importances.shape[1])
-        mean: Float = np.sum(rows, axis=0) / len(rows)
+        mean, rows = np.zeros(len(mask)), self.importances[self.explained]
+        if len(rows):
+            # Row by row: NumPy sums a single column in another order.
+            mean[mask] = sum(rows) / len(rows)
         return mean
+
+    def units_used(self, mask: Bool) -> Bool:
+        """Units that a model of a fold uses: bool (n_units,)."""
+        used = np.zeros(len(mask), dtype=bool)
+        used[mask] = self.used.any(axis=0)
+        return used
 
     def merge(self, other: Record) -> Record:
         """Add the results of `other` for the same mask; known values take precedence."""
         new = other.has_cost & ~self.has_cost
-        fresh = np.isnan(self.importances).any(axis=1, keepdims=True)
         return Record(
             np.where(new, other.fold_costs, self.fold_costs),
-            np.where(fresh, other.importances, self.importances),
+            np.where(self.explained[:, None], self.importances, other.importances),
             np.where(new[:, None], other.used, self.used),
             self.seconds + other.seconds,
             self.error if self.error is not None else other.error,
         )
+
+
+@cache
+def blank_record(n_folds: int, n_selected: int) -> Record:
+    """Return the read-only record of a mask without results."""
+    shape = (n_folds, n_selected)
+    arrays = np.broadcast_to(np.nan, n_folds), np.broadcast_to(np.nan, shape)
+    return Record(*arrays, np.broadcast_to(False, shape))
 
 
 def reason_of(error: str | None) -> str:
@@ -119,16 +140,15 @@ def mask_key(mask: Bool) -> bytes:
 
 
 def encode(mask: Bool, record: Record) -> dict[str, Any]:
-    """Return the row of a mask (n_units,): values of known folds and selected units only."""
-    has_cost = record.has_cost
-    explained = ~np.isnan(record.importances).any(axis=1)
+    """Return the row of a mask (n_units,): values of known folds only."""
+    has_cost, explained = record.has_cost, record.explained
     return {
         "mask": mask_key(mask),
         "folds": np.packbits(has_cost).tobytes(),
         "fold_costs": record.fold_costs[has_cost].astype("<f8").tobytes(),
-        "used": np.packbits(record.used[has_cost][:, mask]).tobytes(),
+        "used": np.packbits(record.used[has_cost]).tobytes(),
         "importance_folds": np.packbits(explained).tobytes(),
-        "importances": record.importances[explained][:, mask].astype("<f8").tobytes(),
+        "importances": record.importances[explained].astype("<f8").tobytes(),
         "seconds": record.seconds,
         # PostgreSQL text cannot contain this character.
         "error": record.error and record.error.replace("\0", "?"),
@@ -144,17 +164,14 @@ def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
     fold_costs = np.full(n_folds, np.nan)
     fold_costs[has_cost] = np.frombuffer(row.fold_costs, dtype="<f8")
     flags = _unpack(row.used, int(has_cost.sum()) * size)
-    if has_cost.all() and flags.all():
-        used = np.broadcast_to(mask, (n_folds, n_units))
-    else:
-        used = np.zeros((n_folds, n_units), dtype=bool)
-        used[np.ix_(has_cost, mask)] = flags.reshape(-1, size)
-    importances: Float = np.broadcast_to(np.nan, (n_folds, n_units))
+    used: Bool = np.broadcast_to(True, (n_folds, size))
+    if not has_cost.all() or not flags.all():
+        used = np.zeros((n_folds, size), dtype=bool)
+        used[has_cost] = flags.reshape(-1, size)
+    importances: Float = np.broadcast_to(np.nan, (n_folds, size))
     if explained.any():
         importances = importances.copy()
-        importances[explained] = 0.0
-        values = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
-        importances[np.ix_(explained, mask)] = values
+        importances[explained] = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
     return mask, Record(fold_costs, importances, used, row.seconds, row.error)
 
 

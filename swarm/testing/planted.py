@@ -105,8 +105,8 @@ class Planted:
         is_exact = np.isfinite(cost) & ~failed & ~censored
         importances, used = np.zeros(masks.shape), masks.copy()
         for i in np.flatnonzero(is_exact).tolist():
-            importances[i] = rows[i].importances.sum(axis=0) / self.n_folds
-            used[i] &= rows[i].used.any(axis=0)
+            importances[i] = rows[i].importance(masks[i])
+            used[i] = rows[i].units_used(masks[i])
         return Evaluations(
             costs=np.where(is_exact, cost, np.inf),
             fold_costs=np.where(is_exact[:, None], fold_costs, np.nan),
@@ -124,7 +124,7 @@ class Planted:
         """Train the folds that the mask needs, in order; return whether there were any."""
         record = self.records.get(key)
         if record is None:
-            record = self.records[key] = Record.unknown(self.n_folds, len(mask))
+            record = self.records[key] = Record.unknown(self.n_folds, int(mask.sum()))
         before = self.fits
         while (fold := next_fold(record.fold_costs, fold_order, limit)) is not None:
             if self.fits == self.interrupt_after:
@@ -141,15 +141,15 @@ class Planted:
             raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}; fix it")
         if last and self.fails(mask):
             record.fold_costs[fold] = np.inf
-            record.used[fold] = mask
+            record.used[fold] = True
             bits = "".join("01"[bit] for bit in mask.astype(int))
             error = f"ValueError: cannot fit {bits}\nTraceback (planted)"
             self.records[key] = replace(record, error=error)
             return
-        weights = self.weights[fold]
+        weights = np.abs(self.weights[fold][mask])
         record.fold_costs[fold] = self.fold_cost(mask, fold)
-        record.used[fold] = mask & (np.abs(weights) > self.unused_below)
-        record.importances[fold] = np.abs(weights) * mask if self.importances else 0.0
+        record.used[fold] = weights > self.unused_below
+        record.importances[fold] = weights if self.importances else 0.0
 
 
 def planted(
