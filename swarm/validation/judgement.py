@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -242,7 +243,7 @@ def judge(
     parts = [[each] if cost_of or each.name in fitted else each.members() for each in contenders]
     sparse = SparseRows.of(estimator, train, test) if cost_of is None else None
     calls = []
-    for part in (part for whole in parts for part in whole):
+    for part in chain.from_iterable(parts):
         inputs: Any = (estimator, part, train, test)
         if sparse is not None and part.name not in fitted:
             inputs = sparse.inputs(estimator, part)

@@ -95,8 +95,9 @@ def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
     # position (subset) will only include the features that were actually used by the model".
     smaller: Bool = masks & (used | space.fixed)
     missing = np.minimum(masks.sum(axis=1), space.min_size) - smaller.sum(axis=1)
-    spare = masks & ~smaller
-    smaller |= spare & (np.cumsum(spare, axis=1) <= missing[:, None])
+    few = np.flatnonzero(missing > 0)
+    spare = masks[few] & ~smaller[few]
+    smaller[few] |= spare & (np.cumsum(spare, axis=1) <= missing[few, None])
     return smaller
 
 
