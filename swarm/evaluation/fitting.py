@@ -135,7 +135,7 @@ def _fit_fold(
     """Return the cost of a fold, the importances of its model if any, and the units it uses."""
     test = problem.folds[fold][1]
     truth, weight = problem.target[test], problem.score_weight(test)
-    model, tested = _trained(problem, columns, positions, fold)
+    model, tested = train_fold(problem, columns, positions, fold)
     cost = problem.scoring.cost(model, tested, truth, weight)
     if np.isinf(cost):
         score = "-inf" if cost > 0 else "inf"
@@ -153,7 +153,7 @@ def _fit_fold(
     return cost, None, mask
 
 
-def _trained(
+def train_fold(
     problem: Problem, columns: Any, positions: Sequence[int], fold: int
 ) -> tuple[Any, Any]:
     """Return the model of a fold, and the test rows as its input."""

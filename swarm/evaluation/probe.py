@@ -15,10 +15,10 @@ import numpy as np
 
 from swarm.errors import ConfigError, describe
 from swarm.evaluation.executors import process_pool
-from swarm.evaluation.fitting import fit_model
+from swarm.evaluation.fitting import train_fold
 from swarm.evaluation.transient import attempted, is_transient
 from swarm.interrupts import children_ignore_sigint
-from swarm.problem.model_inputs import rows_for_model, with_accepted_names
+from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.models import last_step, model_importances
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
@@ -80,14 +80,13 @@ def _fit_and_score(problem: Problem) -> str | None:
     )
     other = "another model"
     try:
-        model = fit_model(problem, columns, positions, train)
+        model, tested = train_fold(problem, columns, positions, fold)
         if problem.importance == "fold":
             model_importances(model, len(positions))
         failure, other = (
             f"the scorer {scorer!r} fails for {named} on the {tests}",
             "another scorer or model",
         )
-        tested = rows_for_model(columns, test, problem.as_array)
         weight = problem.score_weight(test)
         cost = problem.scoring.cost(model, tested, problem.target[test], weight)
     except Exception as error:
