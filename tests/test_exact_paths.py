@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import KFold, LeaveOneOut, RepeatedKFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -25,7 +26,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import Evaluations, evaluate_fully
 from swarm.fastpaths import evaluate_masks, exact_path
 from swarm.fastpaths.naive_bayes import moments_are_exact
-from swarm.fastpaths.neighbours import sums_are_exact, whole_columns
+from swarm.fastpaths.neighbours import _scratch_for, _smallest, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
 from tests.fakes import evaluated
@@ -292,6 +293,80 @@ def test_a_rule_that_models_do_not_follow_is_used_no_more(
     monkeypatch.undo()
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
     assert_same_costs(problem, masks)
+
+
+def clusters(n_rows: int = 60) -> pd.DataFrame:
+    """Six groups of rows far apart, one after the other."""
+    rng = np.random.default_rng(8)
+    centres = 50.0 * np.repeat(np.arange(6), n_rows // 6)[:, None]
+    return pd.DataFrame(centres + rng.normal(size=(n_rows, 5))).add_prefix("x")
+
+
+def repeated(table: pd.DataFrame) -> pd.DataFrame:
+    """Every third row again, in place of the one after it."""
+    values = table.to_numpy().copy()
+    values[1::3] = values[::3]
+    return pd.DataFrame(values, columns=table.columns)
+
+
+LABEL_CASES: dict[str, tuple[pd.DataFrame, int, Any]] = {
+    "ordinary folds": (clusters(), 4, KFold(6, shuffle=True, random_state=0)),
+    # All near rows are left out, so that no list of near rows has enough of the others.
+    "a group of rows is a fold": (clusters(), 8, KFold(6)),
+    "one row a fold": (clusters(30), 3, LeaveOneOut()),
+    "rows in several folds": (
+        clusters(),
+        5,
+        RepeatedKFold(n_splits=3, n_repeats=3, random_state=1),
+    ),
+    "rows in no fold": (
+        clusters(),
+        3,
+        ShuffleSplit(2, test_size=0.2, train_size=0.3, random_state=2),
+    ),
+    "nearly all rows are neighbours": (clusters(), 38, KFold(3, shuffle=True, random_state=3)),
+    "as many values as blocks": (clusters(300), 12, KFold(2, shuffle=True, random_state=4)),
+    "repeated rows": (repeated(clusters(120)), 2, KFold(4, shuffle=True, random_state=5)),
+    "constant columns": (clusters().assign(x0=1.0, x1=0.1), 4, KFold(3)),
+    "nothing but ties": (0.0 * clusters(150), 4, KFold(3)),
+    "one far row": (clusters() * (1.0 + 1e9 * (np.arange(60) == 7))[:, None], 4, KFold(3)),
+}
+
+
+@pytest.mark.parametrize("name", LABEL_CASES)
+@pytest.mark.parametrize("several", [3, 9])
+def test_labels_are_those_of_fitted_models_whatever_the_folds_leave_out(
+    name: str, several: int
+) -> None:
+    features, k, splitter = LABEL_CASES[name]
+    labels = np.random.default_rng(6).integers(0, 2, (len(features), several))
+    folds = list(splitter.split(features))
+    problem = Problem.build(
+        features, labels, MLkNN(k), folds=folds, scoring="neg_hamming_loss", importance="none"
+    )
+    masks = np.vstack([np.eye(5, dtype=bool), np.tril(np.ones((5, 5), dtype=bool))])
+    assert_same_costs(problem, masks)
+    if name in ("ordinary folds", "a group of rows is a fold", "one row a fold"):
+        assert not left_to_models(problem, masks).any()
+
+
+@pytest.mark.parametrize("kind", ["real", "ties", "equal", "far", "infinite"])
+def test_the_smallest_values_are_found_in_order(kind: str) -> None:
+    rng = np.random.default_rng(9)
+    for n, k in [(5, 2), (17, 16), (64, 40), (200, 7), (593, 16), (593, 60), (1000, 100)]:
+        values = {
+            "real": lambda n=n: rng.normal(size=n),
+            "ties": lambda n=n: rng.integers(0, 4, n).astype(float),
+            "equal": lambda n=n: np.zeros(n),
+            "far": lambda n=n: 10.0 ** rng.integers(-300, 300, n),
+            "infinite": lambda n=n: np.where(rng.random(n) < 0.9, np.inf, rng.normal(size=n)),
+        }[kind]()
+        least, order = np.empty(k), np.empty(k, dtype=np.int64)
+        _smallest(values, least, order, _scratch_for(n))
+        expected = np.argsort(values, kind="stable")[:k]
+        finite = np.isfinite(values[expected])
+        assert np.array_equal(least, values[expected])
+        assert np.array_equal(order, np.where(finite, expected, -1))
 
 
 def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:

@@ -18,10 +18,11 @@ from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
 from swarm.fastpaths.neighbours import (
-    Rows,
+    FoldRows,
     Trust,
+    Words,
+    count_labels,
     largest_squares,
-    nearest_rows,
     sums_are_exact,
     whole_columns,
 )
@@ -36,7 +37,6 @@ from swarm.multilabel import label_evidence
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 
-Words = NDArray[np.uint64]
 Bytes = NDArray[np.uint8]
 
 # A count is stored in a byte.
@@ -48,7 +48,7 @@ class _Part:
     """Folds with the same values: all folds, or a single one if earlier steps scale the data."""
 
     folds: list[int]
-    rows: Rows  # every row of the data; zeros if the folds do not use it
+    rows: FoldRows
     # (n_columns,), integer columns, if the training rows of every fold are in order: ties are then
     # broken by this order, as in the model
     whole: Bool
@@ -78,7 +78,7 @@ class MultiLabelPath:
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks on all folds that share values, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(masks, self._belongs)
-        words, n_labels = _packed(self._labels), self._labels.shape[1]
+        n_labels = self._labels.shape[1]
         costs = np.full((len(masks), self._problem.n_folds), np.nan)
         predicted = [
             np.empty((len(masks), len(test), n_labels), dtype=np.int64)
@@ -91,12 +91,13 @@ class MultiLabelPath:
             for m in range(len(masks)):
                 columns = chosen.of(m)
                 exact = sums_are_exact(part.whole, part.rows.largest, columns)
-                mask, trusted = chosen.only(m), exact and self.trust.earned
-                neighbours, n_certain = nearest_rows(part.rows, mask, self._k, trusted)
-                counts = _count_labels(neighbours[0], words).view(np.uint8)
-                certain = np.all(n_certain[0] == self._k, axis=1)
+                trusted = exact and self.trust.earned
+                counted, certain = count_labels(part.rows, columns, self._k, trusted)
+                counts = counted.view(np.uint8)
+                decisions = self._decisions(counts, part.folds)
                 for place, fold in enumerate(part.folds):
-                    labels = predicted[fold][m] = self._predicted(counts[place], fold)
+                    labels, test = predicted[fold][m], self._problem.folds[fold][1]
+                    _look_up(counts[:, place], test, decisions[:, place], labels)
                     is_certain[m, fold] = certain[place] or (
                         exact and self._holds(columns, fold, labels)
                     )
@@ -115,14 +116,14 @@ class MultiLabelPath:
 
         return self.trust.holds(len(predicted), agrees)
 
-    def _predicted(self, counts: Bytes, fold: int) -> Int:
-        """Predict the test rows from counts (n_rows, at least n_labels)."""
-        (train, test), n_labels = self._problem.folds[fold], self._labels.shape[1]
-        n_rows = np.zeros((2, self._k + 1, n_labels), dtype=np.int64)
-        _tally(counts, self._labels, train, n_rows)
-        having, missing = label_evidence(n_rows[1], n_rows[0], self._smoothing)
-        decision = (having > missing).astype(np.int64)
-        return np.take_along_axis(decision, counts[test, :n_labels].astype(np.int64), axis=0)
+    def _decisions(self, counts: Bytes, folds: Sequence[int]) -> Int:
+        """Decide on labels from counts (n_rows, n_folds, _): int (k + 1, n_folds, n_labels)."""
+        seen = np.zeros((2, self._k + 1, len(folds), self._labels.shape[1]), dtype=np.int64)
+        for place, fold in enumerate(folds):
+            train, _ = self._problem.folds[fold]
+            _tally(counts[:, place], self._labels, train, seen[:, :, place])
+        having, missing = label_evidence(seen[1], seen[0], self._smoothing)
+        return (having > missing).astype(np.int64)
 
 
 def path_of(problem: Problem, model: Any) -> tuple[MultiLabelPath | None, str]:
@@ -147,16 +148,15 @@ def _part(problem: Problem, folds: list[int], table: Float) -> _Part:
         is_query[place, train] = is_query[place, test] = True
     ordered = all((np.diff(problem.folds[fold][0]) > 0).all() for fold in folds)
     exact = scales_are_exact(problem)
-    groups = np.unique(problem.target, axis=0, return_inverse=True)[1].reshape(-1)
-    largest = largest_squares(table, table, exact)
-    rows = Rows(
-        queries=table,
-        train=table,
-        largest=largest,
-        groups=groups,
+    rows = FoldRows(
+        table,
+        largest_squares(table, table, exact),
+        _packed(problem.target),
+        groups=np.unique(problem.target, axis=0, return_inverse=True)[1].reshape(-1),
         is_query=is_query,
         is_train=is_train,
-        are_the_same=True,
+        pointers=np.append(0, np.cumsum((~is_train).sum(axis=0))),
+        left_out=np.nonzero(~is_train.T)[1],
     )
     return _Part(folds, rows, whole_columns(table) & ordered & exact)
 
@@ -170,21 +170,16 @@ def _packed(labels: Int) -> Words:
 
 
 @njit(nogil=True, cache=True)
-def _count_labels(neighbours: Int, words: Words) -> Words:  # pragma: no cover
-    """Count neighbours (n_folds, n_rows, k) with each label: (n_folds, n_rows, n_words)."""
-    n_folds, n_rows, _ = neighbours.shape
-    counts = np.zeros((n_folds, n_rows, words.shape[1]), np.uint64)
-    for fold in range(n_folds):
-        for row in range(n_rows):
-            for neighbour in neighbours[fold, row]:
-                for word in range(words.shape[1]):
-                    counts[fold, row, word] += words[neighbour, word]
-    return counts
-
-
-@njit(nogil=True, cache=True)
 def _tally(counts: Bytes, labels: Int, rows: Int, n_rows: Int) -> None:  # pragma: no cover
     """Add rows with and without a label by neighbours with it to `n_rows` (2, k + 1, n_labels)."""
     for row in rows:
         for label in range(labels.shape[1]):
             n_rows[labels[row, label], counts[row, label], label] += 1
+
+
+@njit(nogil=True, cache=True)
+def _look_up(counts: Bytes, rows: Int, decisions: Int, labels: Int) -> None:  # pragma: no cover
+    """Fill in labels (n, n_labels) of rows by their counts, see :meth:`_decisions`."""
+    for place in range(len(rows)):
+        for label in range(labels.shape[1]):
+            labels[place, label] = decisions[counts[rows[place], label], label]

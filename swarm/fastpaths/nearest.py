@@ -77,9 +77,6 @@ class NearestPath:
             train,
             largest_squares(test, train, self._exact_scales),
             groups=self._codes[fold] if alike else np.arange(train.shape[1]),
-            is_query=np.ones((1, test.shape[1]), dtype=bool),
-            is_train=np.ones((1, train.shape[1]), dtype=bool),
-            are_the_same=False,
         )
 
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
@@ -87,8 +84,7 @@ class NearestPath:
         chosen = chosen_columns(masks, self._belongs)
         costs = np.full((len(masks), len(self._tables)), np.nan)
         for fold in folds:
-            neighbours, n_certain = nearest_rows(self._rows[fold], chosen, self._k, False)
-            neighbours, n_certain = neighbours[:, 0], n_certain[:, 0]
+            neighbours, n_certain = nearest_rows(self._rows[fold], chosen, self._k)
             if not self._n_classes:
                 numbers, is_certain = self._numbers(chosen, fold, neighbours, n_certain)
                 is_certain &= ~errors_are_rounding(numbers, self._costs.truth[fold])

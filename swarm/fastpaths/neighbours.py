@@ -15,17 +15,27 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.tables import Chosen
 from swarm.threads import one_thread
 
 # Rows whose distances are computed together.
-_ROWS = 64
+_BLOCK = 96
 # Block size of the search for small values.
 _VALUES_PER_BLOCK = 16
+# Blocks that the bound of this search may include in vain, and how often its range is halved at
+# most: ties and outliers keep it from being tight.
+_FEW = 2
+_MOST_HALVINGS = 16
+# Places up to this number are ranked by comparing all pairs, without branches.
+_FEW_PLACES = 64
 # Arrays of :func:`_smallest`.
-_Scratch = tuple[Float, Int, Int]
+_Scratch = tuple[Float, Int, Int, Float, Int]
+# Distances of all rows, those of the nearest, and the numbers of the nearest.
+_Found = tuple[Float, Float, Int, _Scratch]
+Words = NDArray[np.uint64]
 # A tolerance below every difference of distances.
 _NO_DOUBT = -1.0
 # Integers up to this limit are exact in float64.
@@ -34,16 +44,27 @@ _LARGEST_EXACT = 2.0**53
 _ENOUGH = 64
 
 
+class FoldRows(NamedTuple):
+    """Rows of folds that share their values, for compiled code."""
+
+    table: Float  # (n_columns, n_rows), every row of the data; zeros if the folds do not use it
+    largest: Float  # (n_columns,), see largest_squares
+    words: Words  # (n_rows, n_words), bits of eight labels in each, one byte apart
+    groups: Int  # (n_rows,), equal for rows with the same labels
+    is_query: Bool  # (n_folds, n_rows)
+    is_train: Bool  # (n_folds, n_rows)
+    # Row i is no training row of the folds ``left_out[pointers[i] : pointers[i + 1]]``.
+    pointers: Int  # (n_rows + 1,)
+    left_out: Int
+
+
 class Rows(NamedTuple):
-    """Rows whose neighbours are needed, and those among which they are, of folds with one table."""
+    """Rows whose neighbours are needed, and those among which they are."""
 
     queries: Float  # (n_columns, n_rows)
     train: Float  # (n_columns, n_train)
     largest: Float  # (n_columns,), see largest_squares
     groups: Int  # (n_train,), equal for rows that give the same result as neighbours
-    is_query: Bool  # (n_folds, n_rows)
-    is_train: Bool  # (n_folds, n_train)
-    are_the_same: bool  # whether both are one table, of which no row is its own neighbour
 
 
 def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
@@ -122,69 +143,157 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 
 
 @njit(nogil=True, cache=True)
-def _factors(queries: Float, columns: Int, start: int, stop: int) -> Float:  # pragma: no cover
-    """Return rows, each with a final 1; see :func:`reference`."""
-    n = len(columns)
-    rows = np.empty((stop - start, n + 1))
+def _factors_of(queries: Float, columns: Int, start: int) -> Float:  # pragma: no cover
+    """Return rows from `start` on, up to a block, each with a final 1; see :func:`reference`."""
+    n, stop = len(columns), min(start + _BLOCK, queries.shape[1])
+    # The product transposes it at no cost.
+    factors = np.empty((n + 1, stop - start))
     for place in range(n):
-        column = queries[columns[place]]
-        for row in range(start, stop):
-            rows[row - start, place] = column[row]
-    rows[:, n] = 1.0
-    return rows
+        factors[place] = queries[columns[place], start:stop]
+    factors[n] = 1.0
+    return factors.T
 
 
 @njit(nogil=True, cache=True)
-def nearest_rows(
-    rows: Rows, chosen: Chosen, k: int, ties_by_row: bool
-) -> tuple[Int, Int]:  # pragma: no cover
-    """Find the `k` nearest training rows of every row, nearest first, in every fold.
+def nearest_rows(rows: Rows, chosen: Chosen, k: int) -> tuple[Int, Int]:  # pragma: no cover
+    """Find the `k` nearest training rows of every row, nearest first.
 
-    Returns their numbers (n, n_folds, n_rows, k), and how many of them are certain (n, n_folds,
-    n_rows): all if `ties_by_row`, where distances are exact and the first of equal rows is nearer.
+    Returns their numbers (n, n_rows, k), and how many of them are certain (n, n_rows).
     """
-    n_masks, n_rows = len(chosen.pointers) - 1, rows.queries.shape[1]
-    n_folds, n_train = rows.is_train.shape
-    neighbours = np.zeros((n_masks, n_folds, n_rows, k), np.int64)
-    n_certain = np.full((n_masks, n_folds, n_rows), k, np.int64)
-    # So many that k + 1 of them are training rows, but for three standard deviations of a random
-    # draw; where they are not, all rows are examined.
-    share = rows.is_train.sum() / rows.is_train.size
-    size = min(n_train, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
-    nearest, distances = np.empty(size, np.int64), np.empty(size)
-    products, masked = np.empty((_ROWS, n_train)), np.empty(n_train)
+    n_masks, n_rows, n_train = len(chosen.pointers) - 1, rows.queries.shape[1], rows.train.shape[1]
+    neighbours = np.zeros((n_masks, n_rows, k), np.int64)
+    n_certain = np.full((n_masks, n_rows), k, np.int64)
+    nearest, distances = np.empty(k + 1, np.int64), np.empty(k + 1)
+    products, is_train = np.empty((_BLOCK, n_train)), np.ones(n_train, np.bool_)
     scratch = _scratch_for(n_train)
     for m in range(n_masks):
         columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
         factors = reference(rows.train, columns)
-        tolerance = _NO_DOUBT if ties_by_row else rounding_of(rows.largest, columns)
+        tolerance = rounding_of(rows.largest, columns)
         for row in range(n_rows):
-            if row % _ROWS == 0:
-                block = _factors(rows.queries, columns, row, min(row + _ROWS, n_rows))
+            if row % _BLOCK == 0:
+                block = _factors_of(rows.queries, columns, row)
                 np.dot(block, factors, products[: len(block)])
-            values = products[row % _ROWS]
-            if rows.are_the_same:
-                values[row] = np.inf
+            values = products[row % _BLOCK]
             _smallest(values, distances, nearest, scratch)
-            for fold in range(n_folds):
-                if not rows.is_query[fold, row]:
-                    continue
-                is_train, numbers = rows.is_train[fold], neighbours[m, fold, row]
-                count, last, following = _first(distances, nearest, is_train, numbers)
-                if count <= k:
-                    for i in range(n_train):
-                        masked[i] = values[i] if is_train[i] else np.inf
-                    least, order = distances[: k + 1].copy(), nearest[: k + 1].copy()
-                    _smallest(masked, least, order, scratch)
-                    count, last, following = _first(least, order, is_train, numbers)
-                if count <= k:
-                    # Distances that overflow.
-                    n_certain[m, fold, row] = 0
-                elif not following - last > tolerance:
-                    low, high = last - tolerance, last + tolerance
-                    if not _are_alike(values, low, high, is_train, rows.groups):
-                        n_certain[m, fold, row] = (values[numbers] < low).sum()
+            if nearest[k] < 0:
+                # Distances that overflow.
+                n_certain[m, row] = 0
+                continue
+            numbers, last = neighbours[m, row], distances[k - 1]
+            numbers[:] = nearest[:k]
+            if not distances[k] - last > tolerance:
+                low, high = last - tolerance, last + tolerance
+                if not _are_alike(values, low, high, is_train, rows.groups):
+                    n_certain[m, row] = (values[numbers] < low).sum()
     return neighbours, n_certain
+
+
+@njit(nogil=True, cache=True)
+def count_labels(
+    rows: FoldRows, columns: Int, k: int, ties_by_row: bool
+) -> tuple[Words, Bool]:  # pragma: no cover
+    """Count labels of the `k` nearest training rows of each row: (n_rows, n_folds, n_words).
+
+    Also returns the folds (n_folds,) of which all neighbours are certain: all if `ties_by_row`,
+    where distances are exact and the first of equal rows is nearer.
+    """
+    (n_folds, n_rows), n_words = rows.is_train.shape, rows.words.shape[1]
+    counts = np.zeros((n_rows, n_folds, n_words), np.uint64)
+    is_certain = np.ones(n_folds, np.bool_)
+    lacking = np.empty(n_folds, np.int64)
+    # So many that k + 1 of them are training rows, but for three standard deviations of a random
+    # draw; where they are not, all rows are examined.
+    share = rows.is_train.sum() / rows.is_train.size
+    size = min(n_rows, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
+    nearest, distances = np.empty(size, np.int64), np.empty(size)
+    products, scratch = np.empty((_BLOCK, n_rows)), _scratch_for(n_rows)
+    factors = reference(rows.table, columns)
+    tolerance = _NO_DOUBT if ties_by_row else rounding_of(rows.largest, columns)
+    for row in range(n_rows):
+        if row % _BLOCK == 0:
+            block = _factors_of(rows.table, columns, row)
+            np.dot(block, factors, products[: len(block)])
+        values = products[row % _BLOCK]
+        # No row is its own neighbour.
+        values[row] = np.inf
+        _smallest(values, distances, nearest, scratch)
+        lacking[:] = k
+        if _are_apart(distances[k - 1 :], tolerance):
+            # The last one may be nearly as far as one that is not among them.
+            _sum_labels(rows, k, nearest[:-1], counts[row], lacking)
+        for fold in range(n_folds):
+            if lacking[fold] == 0 or not rows.is_query[fold, row]:
+                continue
+            found = (values, distances, nearest, scratch)
+            numbers, certain = _settled(rows, fold, k, found, tolerance)
+            is_certain[fold] &= certain
+            counts[row, fold] = 0
+            for number in numbers:
+                counts[row, fold] += rows.words[number]
+    return counts, is_certain
+
+
+@njit(nogil=True, cache=True)
+def _are_apart(distances: Float, tolerance: float) -> bool:  # pragma: no cover
+    """Whether all differences of consecutive distances exceed a tolerance."""
+    n_close = 0
+    for i in range(len(distances) - 1):
+        n_close += not distances[i + 1] - distances[i] > tolerance
+    return n_close == 0
+
+
+@njit(nogil=True, cache=True)
+def _sum_labels(
+    rows: FoldRows, k: int, nearest: Int, sums: Words, lacking: Int
+) -> None:  # pragma: no cover
+    """Sum labels (n_folds, n_words) of `k` training rows, and count those not in `nearest`."""
+    n_folds, n_words = sums.shape
+    lacking[:] = 0
+    # Folds share the sum of the first k rows; those that leave some of them out take the next.
+    for word in range(n_words):
+        total = np.uint64(0)
+        for number in nearest[:k]:
+            total += rows.words[number, word]
+        sums[:, word] = total
+    for number in nearest[:k]:
+        for place in range(rows.pointers[number], rows.pointers[number + 1]):
+            fold = rows.left_out[place]
+            lacking[fold] += 1
+            for word in range(n_words):
+                sums[fold, word] -= rows.words[number, word]
+    for fold in range(n_folds):
+        place = k
+        while lacking[fold] > 0 and place < len(nearest):
+            number = nearest[place]
+            if rows.is_train[fold, number]:
+                lacking[fold] -= 1
+                for word in range(n_words):
+                    sums[fold, word] += rows.words[number, word]
+            place += 1
+
+
+@njit(nogil=True, cache=True)
+def _settled(
+    rows: FoldRows, fold: int, k: int, found: _Found, tolerance: float
+) -> tuple[Int, bool]:  # pragma: no cover
+    """Find the neighbours (k,) of a row in a fold, where ties may matter or the list is short."""
+    # Also returns whether they are certain.
+    values, distances, nearest, scratch = found
+    is_train, numbers = rows.is_train[fold], np.zeros(k, np.int64)
+    count, last, following = _first(distances, nearest, is_train, numbers)
+    if count <= k:
+        masked = np.where(is_train, values, np.inf)
+        least, order = np.empty(k + 1), np.empty(k + 1, np.int64)
+        _smallest(masked, least, order, scratch)
+        count, last, following = _first(least, order, is_train, numbers)
+    if count <= k:
+        # Distances that overflow.
+        return numbers, False
+    if following - last > tolerance:
+        return numbers, True
+    low, high = last - tolerance, last + tolerance
+    return numbers, _are_alike(values, low, high, is_train, rows.groups)
 
 
 @njit(nogil=True, cache=True)
@@ -227,7 +336,9 @@ def _scratch_for(n: int) -> _Scratch:  # pragma: no cover
     return (
         np.empty(n_blocks),
         np.empty(n_blocks + 1, np.int64),
-        np.empty(_VALUES_PER_BLOCK + 1, np.int64),
+        np.empty(n + 1, np.int64),
+        np.empty(_FEW_PLACES),
+        np.empty(_FEW_PLACES, np.int64),
     )
 
 
@@ -237,34 +348,84 @@ def _smallest(
 ) -> None:  # pragma: no cover
     """Find the smallest values and their places, in order; inf and -1 if there are fewer."""
     # The inner loops are branch-free, since branches on the values would be unpredictable.
-    lows, blocks, places = scratch
+    lows, blocks, places, found, ranks = scratch
     n, n_blocks, k = len(values), len(lows), len(least) - 1
     for b in range(n_blocks):
         lows[b] = _minimum(values[b * _VALUES_PER_BLOCK : (b + 1) * _VALUES_PER_BLOCK])
-    # Each of the k + 1 blocks with the lowest minima has a value up to the highest of these
-    # minima. With this bound, most blocks are skipped.
-    least[:] = np.inf
-    for b in range(n_blocks):
-        value = lows[b]
-        for place in range(k, 0, -1):
-            higher = least[place - 1] if least[place - 1] > value else value
-            least[place] = least[place] if least[place] < higher else higher
-        least[0] = least[0] if least[0] < value else value
-    bound = least[k]
+    # As many blocks as there are values to find have one up to this bound; most others are skipped.
+    # It is loose if these are most of the blocks.
+    bound = _bound_of(lows if n_blocks >= 2 * len(least) else values, len(least))
     n_searched = 0
     for b in range(n_blocks):
         blocks[n_searched] = b
         n_searched += lows[b] <= bound
+    count = 0
+    for b in blocks[:n_searched]:
+        start = b * _VALUES_PER_BLOCK
+        if start + _VALUES_PER_BLOCK <= n:
+            # A loop of a known length is unrolled.
+            for i in range(start, start + _VALUES_PER_BLOCK):
+                places[count] = i
+                count += values[i] <= bound
+        else:
+            for i in range(start, n):
+                places[count] = i
+                count += values[i] <= bound
     least[:] = np.inf
     order[:] = -1
-    for b in blocks[:n_searched]:
-        start, count = b * _VALUES_PER_BLOCK, 0
-        for i in range(start, min(start + _VALUES_PER_BLOCK, n)):
-            places[count] = i
-            count += values[i] <= bound
+    if count <= len(ranks):
+        _rank(values, places[:count], ranks, found)
+        for c in range(count):
+            if ranks[c] <= k:
+                least[ranks[c]], order[ranks[c]] = found[c], places[c]
+    else:
         for i in places[:count]:
             if values[i] < least[k]:
                 _insert(least, order, k, values[i], i)
+
+
+@njit(nogil=True, cache=True)
+def _rank(values: Float, places: Int, ranks: Int, found: Float) -> None:  # pragma: no cover
+    """Fill in the values at `places`, and their ranks; of equal values, the first is lower."""
+    for c in range(len(places)):
+        value = found[c] = values[places[c]]
+        n_above = 0
+        for earlier in range(c):
+            is_below = value < found[earlier]
+            ranks[earlier] += is_below
+            n_above += is_below
+        ranks[c] = c - n_above
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def _bound_of(lows: Float, n: int) -> float:  # pragma: no cover
+    """Return a bound that at least `n` values reach, and few more."""
+    # By bisection, whose counts are vectorized; an exact selection takes longer than the rest.
+    low, high = np.inf, -np.inf
+    # Loops over places, as those over values are not vectorized.
+    for i in range(len(lows)):
+        low = min(low, lows[i])
+        high = max(high, lows[i] if lows[i] < np.inf else -np.inf)
+    if _number_up_to(lows, high) < n:
+        return np.finfo(np.float64).max
+    for _ in range(_MOST_HALVINGS):
+        middle = 0.5 * (low + high)
+        count = _number_up_to(lows, middle)
+        if count < n:
+            low = middle
+        else:
+            high = middle
+            if count <= n + _FEW:
+                break
+    return high
+
+
+@njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
+def _number_up_to(values: Float, bound: float) -> int:  # pragma: no cover
+    count = 0
+    for i in range(len(values)):
+        count += values[i] <= bound
+    return count
 
 
 @njit(nogil=True, cache=True)

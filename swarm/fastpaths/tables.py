@@ -24,10 +24,6 @@ class Chosen(NamedTuple):
         """Return the columns of one mask."""
         return self.columns[self.pointers[mask] : self.pointers[mask + 1]]
 
-    def only(self, mask: int) -> Chosen:
-        """Return one mask alone."""
-        return Chosen(self.pointers[mask : mask + 2] - self.pointers[mask], self.of(mask))
-
 
 @dataclass(frozen=True)
 class FoldTable:
