@@ -189,6 +189,23 @@ def test_scores_are_those_of_scikit_learn(costs_of: Any, scorer: str, count: int
             np.testing.assert_array_equal(found, wanted, f"seed {seed}")
 
 
+@pytest.mark.parametrize("scorer", [*LABELS, *SHARES, *NUMBERS])
+def test_no_mask_has_no_costs(scorer: str) -> None:
+    """All masks of a batch may be left to models, such as those of ties."""
+    if scorer in NUMBERS:
+        truth, rows = np.arange(6.0), np.arange(6)
+        scoring = resolve_scoring(scorer, None, truth, "regression")
+        costs = FoldCosts(one_fold(scoring, truth, rows[:0], rows), None)
+        assert costs.of_numbers(np.empty((0, 6)), 0).shape == (0,)
+        return
+    costs = fold_of(np.random.default_rng(0), scorer, 2)
+    n_test = len(costs.truth[0])
+    if scorer in LABELS:
+        assert costs.of_codes(np.empty((0, n_test), dtype=np.int64), 0).shape == (0,)
+    else:
+        assert costs.of_probabilities(np.empty((2, 0, n_test)), 0).shape == (0,)
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("scorer", [*LABELS, *SHARES])
 def test_scikit_learn_is_not_called_for_each_mask(

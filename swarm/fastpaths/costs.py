@@ -98,7 +98,7 @@ class FoldCosts:
             shares: Float = self.upper - (codes == truth).mean(axis=1)
             return shares
         scores = None
-        if (metric := self._class_metric) is not None:
+        if len(codes) and (metric := self._class_metric) is not None:
             counts = np.zeros((len(codes), len(classes), len(classes)), dtype=np.int64)
             confusions(np.ascontiguousarray(codes), truth, counts)
             scores = label_scores(metric, counts, classes)
