@@ -2,7 +2,8 @@
 
 A selector gets training rows, the model that will use the columns, the number of columns to select
 and a limit of seconds; the model is then scored on rows that no selector saw. Selectors without a
-limit of their own run to their end, and their seconds are recorded.
+limit of their own run to their end, and their seconds are recorded; one that takes longer than any
+may is stopped, and has a row without a score.
 
 ``python benchmarks/arena/fixed_size.py --tables FOLDER --out FILE`` runs what FILE does not hold;
 ``--summary`` prints mean ranks, differences to all columns, and the seconds.
@@ -12,20 +13,22 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from metric import OURS, balanced_accuracy
-from peers import boosted, by_f, by_information, by_mrmr
+from peers import SCORING, Boruta, boosted, by_f, by_information, by_mrmr, folds
 from scipy.stats import wilcoxon
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
-from sklearn.feature_selection import RFE
+from sklearn.feature_selection import RFE, RFECV, SequentialFeatureSelector
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
@@ -43,7 +46,30 @@ MODELS: dict[str, Callable[[], Any]] = {
     "LightGBM": boosted,
     "random forest": lambda: RandomForestClassifier(100, n_jobs=1, random_state=0),
 }
+# Selectors whose columns depend on the model that will use them; others run once for all models.
+WITH_MODEL = ("SFS", "ours", "ours, search only")
 Select = Callable[..., np.ndarray]
+
+
+class OutOfTime(BaseException):
+    """A selector has taken too long; no ordinary exception, which cross-validation would catch."""
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """Raise OutOfTime in a block that takes longer."""
+
+    def stop(*_: Any) -> None:
+        raise OutOfTime
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # Again each second: Python ignores an exception in the clean-up of an object.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _first(order: np.ndarray, size: int) -> np.ndarray:
@@ -64,6 +90,19 @@ def _random(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
 def _rfe(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
     found = RFE(boosted(), n_features_to_select=size, step=0.2).fit(X, y)
     return np.flatnonzero(found.support_)
+
+
+def _rfecv(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
+    found = RFECV(
+        boosted(), step=0.05, min_features_to_select=size, cv=folds(0), scoring=SCORING
+    ).fit(X, y)
+    order = np.argsort(-found.estimator_.feature_importances_, kind="stable")
+    return _first(np.flatnonzero(found.support_)[order], size)
+
+
+def _sequential(X: pd.DataFrame, y: np.ndarray, size: int, model: Any, **_: Any) -> np.ndarray:
+    found = SequentialFeatureSelector(model, n_features_to_select=size, cv=3, scoring=SCORING)
+    return np.flatnonzero(found.fit(X, y).support_)
 
 
 def _l1(X: pd.DataFrame, y: np.ndarray, size: int, **_: Any) -> np.ndarray:
@@ -100,6 +139,9 @@ SELECTORS: dict[str, Select] = {
     "LightGBM importance": _by_importance(boosted()),
     "RFE": _rfe,
     "L1": _l1,
+    "Boruta": lambda X, y, size, **_: _first(Boruta().fit(X, y).order_, size),
+    "RFECV": _rfecv,
+    "SFS": _sequential,
     "ours": _ours(confirm={"repeats": 2}),
     "ours, search only": _ours(confirm=False),
 }
@@ -121,7 +163,8 @@ def finished(out: Path, keys: list[str]) -> set[tuple[Any, ...]]:
     """Return the keys of the rows that a file holds."""
     if not out.exists():
         return set()
-    return set(pd.read_csv(out)[keys].itertuples(index=False, name=None))
+    rows = pd.read_csv(out, dtype={"size": str})  # "10" is no number
+    return set(rows[keys].itertuples(index=False, name=None))
 
 
 def split(y: np.ndarray, most_test: int = N_TEST, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -144,6 +187,19 @@ def parser(description: str | None, models: Iterable[str]) -> argparse.ArgumentP
     return made
 
 
+def with_selectors(options: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Add which selectors to run, at which sizes, and for how long."""
+    options.add_argument("--sizes", nargs="*", default=[*SIZES])
+    options.add_argument("--selectors", nargs="*", default=[*SELECTORS])
+    options.add_argument(
+        "--seconds", dest="time_limit", type=float, default=300.0, help="limit of a selector"
+    )
+    options.add_argument(
+        "--longest", type=float, default=300.0, help="seconds after which a selector is stopped"
+    )
+    return options
+
+
 def carry_out(
     options: argparse.ArgumentParser,
     run: Callable[..., None],
@@ -157,6 +213,43 @@ def carry_out(
     print(summary(arguments["out"]).round(3).to_string(index=False))
 
 
+def select(
+    selector: str,
+    model: Any,
+    X: pd.DataFrame,
+    y: np.ndarray,
+    size: int,
+    *,
+    time_limit: float,
+    longest: float,
+) -> tuple[np.ndarray, float]:
+    """Return the columns of a selector, none if it took longer than `longest`, and its seconds."""
+    columns, began = np.empty(0, dtype=int), time.perf_counter()
+    try:
+        with at_most(longest):
+            columns = SELECTORS[selector](X, y, size, model=model, time_limit=time_limit)
+    except OutOfTime:
+        return columns, time.perf_counter() - began
+    if selector != "all columns" and len(columns) != size:
+        raise ValueError(f"{selector} selected {len(columns)} columns, not {size}")
+    return columns, time.perf_counter() - began
+
+
+def score(
+    model: Any, train: tuple[pd.DataFrame, np.ndarray], test: tuple[pd.DataFrame, np.ndarray]
+) -> float:
+    """Return the score of a model on unseen rows, nan without columns."""
+    if not train[0].shape[1]:
+        return np.nan
+    predicted = model.fit(*train).predict(test[0])
+    return round(balanced_accuracy(test[1], predicted), 6)
+
+
+def append(out: Path, row: dict[str, Any]) -> None:
+    """Append a row to a file, which may not exist."""
+    pd.DataFrame([row]).to_csv(out, mode="a", header=not out.exists(), index=False)
+
+
 def run(
     folder: Path,
     out: Path,
@@ -164,26 +257,26 @@ def run(
     names: list[str],
     models: list[str],
     selectors: list[str],
-    time_limit: float,
+    sizes: list[str],
+    **limits: float,
 ) -> None:
     """Append a row for each table, model, size and selector that has none."""
     done = finished(out, ["table", "model", "size", "selector"])
     for name, X, y in tables(folder, names):
         A, a, B, b = divided(X, y)
-        for size_name, size_of in SIZES.items():
-            size = size_of(A.shape[1])
+        for size_name in sizes:
+            size = SIZES[size_name](A.shape[1])
             if size >= A.shape[1]:
                 continue
-            for model_name, selector in itertools.product(models, selectors):
+            found: dict[tuple[str, str], tuple[np.ndarray, float]] = {}
+            for selector, model_name in itertools.product(selectors, models):
                 if (name, model_name, size_name, selector) in done:
                     continue
-                make, began = MODELS[model_name], time.perf_counter()
-                columns = SELECTORS[selector](A, a, size, model=make(), time_limit=time_limit)
-                seconds = time.perf_counter() - began
-                if selector != "all columns" and len(columns) != size:
-                    raise ValueError(f"{selector} selected {len(columns)} columns, not {size}")
-                fitted = make().fit(A.iloc[:, columns], a)
-                score = balanced_accuracy(b, fitted.predict(B.iloc[:, columns]))
+                make = MODELS[model_name]
+                key = (selector, model_name if selector in WITH_MODEL else "")
+                if key not in found:
+                    found[key] = select(selector, make(), A, a, size, **limits)
+                columns, seconds = found[key]
                 row = {
                     "table": name,
                     "model": model_name,
@@ -192,10 +285,10 @@ def run(
                     "n_columns": A.shape[1],
                     "n_train": len(A),
                     "n_selected": len(columns),
-                    "score": round(score, 6),
+                    "score": score(make(), (A.iloc[:, columns], a), (B.iloc[:, columns], b)),
                     "seconds": round(seconds, 2),
                 }
-                pd.DataFrame([row]).to_csv(out, mode="a", header=not out.exists(), index=False)
+                append(out, row)
 
 
 def divided(
@@ -209,21 +302,24 @@ def divided(
 
 
 def summary(out: Path) -> pd.DataFrame:
-    """Compare the selectors on tables that all of them have finished.
+    """Compare the selectors on the tables of a file.
 
     Returns
     -------
     DataFrame
         By model, size and selector: mean rank, mean difference of the score to all columns and to
-        ours in points with the p of Wilcoxon's test after Holm's correction, and median seconds.
+        ours in points with the p of Wilcoxon's test after Holm's correction, and median seconds. A
+        selector without a score on some table has neither rank nor p, and the differences are those
+        on the tables that it has finished.
     """
     rows: list[dict[str, Any]] = []
     for (model, size), part in pd.read_csv(out).groupby(["model", "size"]):
-        score = part.pivot(index="table", columns="selector", values="score").dropna()
-        ranks = score.rank(axis=1, ascending=False).mean()
+        every = part.pivot(index="table", columns="selector", values="score")
+        complete = every.dropna(axis=1)
+        ranks = complete.rank(axis=1, ascending=False).mean().reindex(every.columns)
         seconds = part.groupby("selector")["seconds"].median()
-        others = [name for name in score if name != "ours"]
-        gaps = {name: score["ours"] - score[name] for name in others}
+        others = [name for name in complete if name != "ours"]
+        gaps = {name: (every["ours"] - complete[name]).dropna() for name in others}
         raw = [wilcoxon(gap).pvalue if gap.any() else 1.0 for gap in gaps.values()]
         corrected = dict(zip(others, multipletests(raw, method="holm")[1], strict=True))
         rows += [
@@ -231,10 +327,10 @@ def summary(out: Path) -> pd.DataFrame:
                 "model": model,
                 "size": size,
                 "selector": name,
-                "tables": len(score),
+                "tables": every[name].count(),
                 "mean rank": ranks[name],
-                "to all columns": 100 * (score[name] - score["all columns"]).mean(),
-                "ours is ahead by": 100 * (score["ours"] - score[name]).mean(),
+                "to all columns": 100 * (every[name] - every["all columns"]).mean(),
+                "ours is ahead by": 100 * (every["ours"] - every[name]).mean(),
                 "p": corrected.get(name, np.nan),
                 "seconds": seconds[name],
             }
@@ -245,12 +341,7 @@ def summary(out: Path) -> pd.DataFrame:
 
 def main() -> None:
     """Run or summarise."""
-    options = parser(__doc__, MODELS)
-    options.add_argument("--selectors", nargs="*", default=[*SELECTORS])
-    options.add_argument(
-        "--seconds", dest="time_limit", type=float, default=300.0, help="limit of a selector"
-    )
-    carry_out(options, run, summary)
+    carry_out(with_selectors(parser(__doc__, MODELS)), run, summary)
 
 
 if __name__ == "__main__":

@@ -91,7 +91,10 @@ def by_mrmr(X: Any, y: Any, seed: int, most: int | None = None) -> np.ndarray:
 
 
 class Boruta(Adapter):
-    """BorutaPy takes arrays; tentative columns count where none is confirmed."""
+    """BorutaPy takes arrays; tentative columns count where none is confirmed.
+
+    `order_` ranks all columns.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
@@ -106,6 +109,9 @@ class Boruta(Adapter):
         found.fit(X.to_numpy(), y)
         weak = found.support_ | found.support_weak_
         self.support_ = found.support_ if found.support_.any() else weak
+        # All confirmed columns have rank 1.
+        importance = np.nanmean(found.importance_history_[1:], axis=0)
+        self.order_ = np.lexsort((-importance, found.ranking_))
         return self
 
 
