@@ -54,6 +54,16 @@ def csv(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
+def test_a_column_with_a_role_does_not_keep_the_table_in_memory(csv: Callable[..., str]) -> None:
+    frame = pd.DataFrame(np.arange(50.0).reshape(5, 10)).add_prefix("x").assign(w=1.0, t=range(5))
+    table = fetch("file", path=csv(frame), target="x9", weight="w", time="t")
+    for column in (table.target, table.weight, table.time):
+        memory = column.to_numpy()
+        while isinstance(memory.base, np.ndarray):
+            memory = memory.base
+        assert memory.nbytes == column.to_numpy().nbytes, column.name
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "task"),
     [("digits", (1797, 64), "multiclass"), ("diabetes", (442, 10), "regression")],

@@ -12,7 +12,7 @@ from typing import Any
 from swarm.errors import DataError, check_known
 from tasks.sources._assemble import assemble
 from tasks.sources._file import newest, read_file
-from tasks.sources._raw import Raw, name_list, release_arrow_memory
+from tasks.sources._raw import Raw, name_list, release_memory
 from tasks.sources._repositories import read_bundled, read_uci
 from tasks.sources._sql import read_sql
 from tasks.table import Table
@@ -66,7 +66,7 @@ def fetch(
         on_missing_target=on_missing_target,
     )
     # Columns of the frame as read lay in Arrow's memory.
-    release_arrow_memory()
+    release_memory()
     return table
 
 

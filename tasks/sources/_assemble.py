@@ -106,8 +106,9 @@ def assemble(
         features = features.astype(dict.fromkeys(cast, "category"))
     features = with_plain_categories(features)
 
+    # Copies, as a column of the frame would keep all of it in memory.
     def column(role: str) -> pd.Series | None:
-        return frame[by_role[role]] if role in by_role else None
+        return frame[by_role[role]].copy() if role in by_role else None
 
     time, weight, part = (column(role) for role in ("time", "weight", "part"))
     groups = column("group")
@@ -124,7 +125,7 @@ def assemble(
         name=raw.name,
         source=raw.source,
         features=features,
-        target=answer,
+        target=answer.copy(),
         groups=groups,
         time=moments,
         weight=None if weight is None else _weight_of(weight),

@@ -16,7 +16,7 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.findings.columns import percentages, text_columns
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw, duplicates, release_arrow_memory, some
+from tasks.sources._raw import Raw, duplicates, release_memory, some
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
@@ -163,7 +163,7 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     options: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
     frame = pd.read_parquet(full, engine="pyarrow", **options)
     # Now, as the table is copied next; its frame is released after that.
-    release_arrow_memory()
+    release_memory()
     columns = set(frame.columns)
     saved = [n for n in frame.index.names if n is not None and n not in columns]
     frame = frame.reset_index(level=saved) if saved else frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -50,10 +51,15 @@ def _without_gaps(column: pd.Series) -> pd.Series:
     return column.infer_objects()
 
 
-def release_arrow_memory() -> None:
-    """Return what Arrow's pool keeps for later, up to twice the size of a table."""
+def release_memory() -> None:
+    """Return what Arrow's pool and the C library keep for later, up to twice a table's size."""
     if arrow := sys.modules.get("pyarrow"):
         arrow.default_memory_pool().release_unused()
+    if sys.platform == "linux":
+        # Of glibc; others have no such function.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)
 
 
 def some(names: Iterable[str], limit: int = 5) -> str:
