@@ -54,9 +54,12 @@ def csv(tmp_path: Path) -> Callable[..., str]:
     return write
 
 
-def test_a_column_with_a_role_does_not_keep_the_table_in_memory(csv: Callable[..., str]) -> None:
+def test_a_column_with_a_role_does_not_keep_the_table_in_memory(tmp_path: Path) -> None:
     frame = pd.DataFrame(np.arange(50.0).reshape(5, 10)).add_prefix("x").assign(w=1.0, t=range(5))
-    table = fetch("file", path=csv(frame), target="x9", weight="w", time="t")
+    # Its columns of one type are one array as read.
+    frame.to_parquet(tmp_path / "own.parquet")
+    path = str(tmp_path / "own.parquet")
+    table = fetch("file", path=path, target="x9", weight="w", time="t")
     for column in (table.target, table.weight, table.time):
         memory = column.to_numpy()
         while isinstance(memory.base, np.ndarray):
