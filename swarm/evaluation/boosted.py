@@ -26,7 +26,7 @@ from sklearn.utils.metaestimators import available_if
 
 from swarm.arrays import Float, Int
 from swarm.problem.dtypes import block_width, has_plain_dtypes
-from swarm.problem.models import chooses_by_column, shrinks_exactly
+from swarm.problem.models import chooses_by_column, is_lightgbm, shrinks_exactly
 from swarm.problem.problem import Problem
 
 # Keyword arguments of the wrapper that are passed to LightGBM unchanged.
@@ -80,6 +80,9 @@ def _allows(problem: Problem) -> bool:
 
 def has_known_params(model: Any) -> bool:
     """Whether a model is LightGBM's, and trains the same on an array as on a plain table."""
+    # Before the import, which takes longer than some searches of other models.
+    if not is_lightgbm(model):
+        return False
     from lightgbm import LGBMClassifier, LGBMRegressor
 
     # A subclass may override fit.

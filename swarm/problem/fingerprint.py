@@ -98,8 +98,12 @@ def _array_bytes(array: NDArray[Any] | None) -> bytes:
     if array is None:
         return b"none"
     if array.dtype.kind in "biufc":
-        return f"{array.dtype.str}{array.shape}".encode() + np.ascontiguousarray(array).tobytes()
+        return _head(array).encode() + np.ascontiguousarray(array).tobytes()
     return json.dumps([str(value) for value in array.ravel()]).encode()
+
+
+def _head(array: NDArray[Any]) -> str:
+    return f"{array.dtype.str}{array.shape}"
 
 
 def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
@@ -116,10 +120,10 @@ def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
         while end < min(len(dtypes), position + _BLOCK) and dtypes[end] == dtype:
             end += 1
         block = np.ascontiguousarray(features.iloc[:, position:end].to_numpy().T)
-        middle = f":{dtype}{dtype.str}({len(features)},)"
-        names = [f"{name}{middle}".encode() for name in features.columns[position:end]]
+        of_all = f":{dtype}{_head(block[0])}"
+        heads = [f"{name}{of_all}".encode() for name in features.columns[position:end]]
         # One call for many columns, as hashing in small parts is slow.
-        yield b"".join(chain.from_iterable(zip(names, block, strict=True)))
+        yield b"".join(chain.from_iterable(zip(heads, block, strict=True)))
         position = end
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +25,21 @@ class SparseRows:
     """
 
     def __init__(self, train: Rows, test: Rows) -> None:
-        self._train, self._test = train, test
         self._columns = train.features.columns
-        parts = (train.features, test.features[self._columns])
+        parts = (train.features, test.features)
         self._matrix = vstack([sparse_matrix(part) for part in parts], format="csc")
+        positions = pd.DataFrame({"row": np.arange(self._matrix.shape[0])})
+        n_train = len(train.features)
+        self._train = replace(train, features=positions[:n_train])
+        self._test = replace(test, features=positions[n_train:])
 
     @classmethod
     def of(cls, estimator: BaseEstimator, train: Rows, test: Rows) -> SparseRows | None:
         """Return the rows, or None if the models do not gain by it."""
-        tables = train.features, test.features[train.features.columns]
-        if not has_known_params(estimator) or not is_better_sparse(tables[0]):
+        if not has_known_params(estimator) or not is_better_sparse(train.features):
             return None
-        return cls(train, test) if has_plain_dtypes(tables[1]) else None
+        test = replace(test, features=test.features[train.features.columns])
+        return cls(train, test) if has_plain_dtypes(test.features) else None
 
     def inputs(
         self, estimator: BaseEstimator, contender: Contender
@@ -44,14 +48,7 @@ class SparseRows:
         (subset,) = contender.subsets
         columns = self._columns.get_indexer(pd.Index(subset))
         reader = _RowReader(estimator, self._matrix[:, columns].tocsr())
-        positions = pd.DataFrame({"row": np.arange(self._matrix.shape[0])})
-        n_train, train, test = len(self._train.features), self._train, self._test
-        return (
-            reader,
-            Contender(contender.name, (["row"],), contender.vote, contender.rows),
-            Rows(positions[:n_train], train.target, train.groups, train.weight),
-            Rows(positions[n_train:], test.target, test.groups, test.weight),
-        )
+        return reader, replace(contender, subsets=(["row"],)), self._train, self._test
 
 
 def _has(method: str) -> Any:
