@@ -23,8 +23,8 @@ from fixed_size import (
     carry_out,
     divided,
     finished,
+    measured,
     parser,
-    score,
     select,
     tables,
     with_selectors,
@@ -75,12 +75,8 @@ def run(
                 "table": name,
                 "model": model_name,
                 "selector": selector,
-                "n_columns": len(order),
-                "n_train": len(train),
-                "n_selected": len(columns),
+                **measured(make(), at, seconds, (train, a[rows]), (test, b)),
                 "real": np.mean([c in A for c in columns]).round(6) if len(columns) else np.nan,
-                "score": score(make(), (train[columns], a[rows]), (test[columns], b)),
-                "seconds": round(seconds, 2),
                 "columns": " ".join(sorted(columns)) if selector != "all columns" else "",
             }
             append(out, row)

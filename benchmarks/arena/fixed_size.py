@@ -235,14 +235,25 @@ def select(
     return columns, time.perf_counter() - began
 
 
-def score(
-    model: Any, train: tuple[pd.DataFrame, np.ndarray], test: tuple[pd.DataFrame, np.ndarray]
-) -> float:
-    """Return the score of a model on unseen rows, nan without columns."""
-    if not train[0].shape[1]:
-        return np.nan
-    predicted = model.fit(*train).predict(test[0])
-    return round(balanced_accuracy(test[1], predicted), 6)
+def measured(
+    model: Any,
+    columns: np.ndarray,
+    seconds: float,
+    train: tuple[pd.DataFrame, np.ndarray],
+    test: tuple[pd.DataFrame, np.ndarray],
+) -> dict[str, Any]:
+    """Return the sizes of a selection, its score on unseen rows, nan without columns, and time."""
+    score = np.nan
+    if len(columns):
+        predicted = model.fit(train[0].iloc[:, columns], train[1]).predict(test[0].iloc[:, columns])
+        score = round(balanced_accuracy(test[1], predicted), 6)
+    return {
+        "n_columns": train[0].shape[1],
+        "n_train": len(train[0]),
+        "n_selected": len(columns),
+        "score": score,
+        "seconds": round(seconds, 2),
+    }
 
 
 def append(out: Path, row: dict[str, Any]) -> None:
@@ -276,17 +287,12 @@ def run(
                 key = (selector, model_name if selector in WITH_MODEL else "")
                 if key not in found:
                     found[key] = select(selector, make(), A, a, size, **limits)
-                columns, seconds = found[key]
                 row = {
                     "table": name,
                     "model": model_name,
                     "size": size_name,
                     "selector": selector,
-                    "n_columns": A.shape[1],
-                    "n_train": len(A),
-                    "n_selected": len(columns),
-                    "score": score(make(), (A.iloc[:, columns], a), (B.iloc[:, columns], b)),
-                    "seconds": round(seconds, 2),
+                    **measured(make(), *found[key], (A, a), (B, b)),
                 }
                 append(out, row)
 
