@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from conf.estimator import build_estimator, with_params
 from conf.schema import SelectConfig
+from swarm.problem.problem import Problem
 from swarm.problem.time_folds import TimeWindows
+from swarm.search.proxy import on_part_of_rows
 
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
@@ -62,3 +65,14 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
         "importance": config.evaluation.importance,
         "weights_in_score": config.data.weights_in_score,
     }
+
+
+def proxy_problem(config: SelectConfig, problem: Problem, groups: Any) -> Problem:
+    """Return what the search runs on: the problem, or its proxy if the configuration has one."""
+    if config.proxy is None:
+        return problem
+    cheaper = build_estimator(with_params(config.model, config.proxy.params))
+    if config.proxy.rows is not None:
+        problem = on_part_of_rows(problem, config.proxy.rows, groups)
+    importance = config.evaluation.importance
+    return problem.with_estimator(cheaper, importance=importance, seed=config.seed)

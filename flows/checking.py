@@ -6,16 +6,13 @@ later ones can report as well.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import cpu_count
 
 from conf.check import problems_of
 from conf.estimator import build_estimator
@@ -23,8 +20,8 @@ from conf.load import AnyConfig, load_leniently
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
+from flows.expected_time import has_hints, time_of_search, timeout_of
 from swarm.errors import ConfigError, EvaluationError, InputError
-from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, make_finding, unmuted
 from swarm.findings.columns import (
@@ -39,13 +36,8 @@ from swarm.findings.table import column_findings, some, target_findings
 from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_columns, check_task
-from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
-from swarm.search.budget import Budget
-from swarm.search.confirmation import ConfirmationPlan
-from swarm.search.fresh_folds import most_prefix_fits
-from swarm.search.search import Search
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
@@ -55,13 +47,6 @@ from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 
 _ROLES = ("group", "time", "weight", "part")
-# Larger tables are probed in a process of their own, which can be ended.
-_PROBED_CELLS, _PROBE_SECONDS = 1_000_000, 20.0
-# A search that is expected to take longer is offered fewer rows, so many that it takes the second.
-_LONG, _SHORTER = timedelta(hours=1), timedelta(minutes=15)
-_LEAST_PROXY_ROWS = 2000
-# The hints of more units take longer than a check may.
-_MOST_UNITS = 500
 # Sentences about single columns, of those that begin alike.
 _MOST_ALIKE = 5
 
@@ -161,12 +146,11 @@ def _of_data(
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
             posed, hints = _pose(config, train, estimator)
-            small = posed.problem.features.size <= _PROBED_CELLS
-            probe(posed.problem, None, None if small else _PROBE_SECONDS)
+            probe(posed.problem, None, timeout_of(posed.problem))
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)
             if on_time is not None and all(each.severity != "error" for each in findings):
-                on_time(_time_of_search(config, posed, hints))
+                on_time(time_of_search(config, posed.problem, hints, train.groups))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
     return [*findings, *(_of_rows(config, train) if posed is None else posed.findings)]
@@ -269,73 +253,13 @@ def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hi
     """Build the problem, and the first state of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
     posed = pose(train, estimator, **problem_options(config, estimator), seed=config.seed)
-    quick = _has_hints(train)
+    quick = has_hints(train)
     needs = strategy.needs if quick else ()
     hints = compute_hints(posed.problem, needs, n_clusters=config.prepare.n_clusters)
     if quick:
         generator = np.random.default_rng([config.seed, 0])
         strategy.start(posed.problem.space, hints, generator)
     return posed, hints
-
-
-def _has_hints(data: Table | Problem) -> bool:
-    """Whether a table is narrow enough to compute its hints in a check."""
-    return data.features.shape[1] <= _MOST_UNITS
-
-
-def _time_of_search(config: SelectConfig, posed: Posed, hints: Hints) -> str:
-    """Time one fit on half of the units, and multiply it by the fits of the search."""
-    problem, workers = posed.problem, config.evaluation.n_jobs
-    space, n_workers = problem.space, cpu_count() if workers == -1 else workers
-    mask = space.fixed | (np.cumsum(~space.forbidden) <= max(1, space.n_units // 2))
-    mask &= ~space.forbidden
-    small = problem.features.size <= _PROBED_CELLS
-    timeout = None if small else _PROBE_SECONDS
-    with CrossValidation(problem, timeout=timeout) as evaluator:
-        if not evaluator.fits_models:
-            return "search: scores are computed without fitting models"
-        failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int)))
-        seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
-    more = ""
-    if failed.any():
-        more, seconds = "more than ", _PROBE_SECONDS
-    fits = _most_fits(config, hints, evaluator)
-    measured = f"one fit of half of the columns takes {more}{seconds:.2g} s"
-    if fits is None:
-        return f"search: {measured}, and budget.seconds ends it"
-    ahead = timedelta(seconds=math.ceil(fits * seconds / n_workers))
-    several = "1 worker" if n_workers == 1 else f"{n_workers} workers"
-    text = f"search: at most {fits:,} fits; {measured}: {more}{ahead} on {several}"
-    if ahead <= _LONG or config.proxy is not None:
-        return text
-    share = max(_SHORTER / ahead, _LEAST_PROXY_ROWS / len(problem.features))
-    if share >= 0.5:
-        return text
-    return f"{text}; `proxy: {{rows: {share:.1g}}}` searches on fewer rows"
-
-
-def _most_fits(config: SelectConfig, hints: Hints, evaluator: CrossValidation) -> int | None:
-    """Return the fits of the search and its confirmation without pruning; None if unlimited."""
-    problem, budget = evaluator.problem, config.budget
-    strategy, n_folds = make(config.strategy.name, config.strategy.params), problem.n_folds
-    _, most = strategy.evaluations_in(problem.space)
-    limits = [each for each in (most, budget.evaluations, budget.distinct) if each is not None]
-    if budget.epochs is not None and not strategy.ends_by_itself:
-        search = Search(problem, strategy, hints=hints, budget=Budget(epochs=1), seed=config.seed)
-        if not _has_hints(problem):
-            # The first units of a wide table are as many masks.
-            search = search.on_units(search.first_units(max(_MOST_UNITS, problem.space.min_size)))
-        limits.append(budget.epochs * len(search.driver(evaluator).first_masks()))
-    fits = [each * n_folds for each in limits] + ([budget.fits] if budget.fits else [])
-    if not fits:
-        return None
-    confirm = config.confirm
-    if confirm is None:
-        return min(fits)
-    plan = ConfirmationPlan(problem, n_best=confirm.best, rankings=confirm.rankings)
-    n_fresh, n_ranked = confirm.repeats * n_folds, confirm.best // 2 if plan.ranks else 0
-    ranked = n_ranked * n_folds + most_prefix_fits(confirm.best, n_fresh) if n_ranked else 0
-    return min(fits) + ranked + (confirm.best - n_ranked + 2) * n_fresh
 
 
 def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:

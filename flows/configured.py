@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from conf.estimator import build_estimator, with_params
-from conf.resolve import fold_kind, problem_options, split_options
+from conf.estimator import build_estimator
+from conf.resolve import fold_kind, problem_options, proxy_problem, split_options
 from conf.schema import SelectConfig
 from conf.stores import ArchiveSection
 from flows.tracking import tracking_as_configured
@@ -24,7 +24,7 @@ from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.prefilter import Prefilter
-from swarm.search.proxy import Proxy, on_part_of_rows
+from swarm.search.proxy import Proxy
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
@@ -214,15 +214,8 @@ def search_as_configured(
     """Return the search of a configuration; `seed` overrides its seed."""
     proxy = None
     if config.proxy is not None:
-        cheaper = build_estimator(with_params(config.model, config.proxy.params))
-        part, importance = data.problem, config.evaluation.importance
-        if config.proxy.rows is not None:
-            part = on_part_of_rows(part, config.proxy.rows, data.train.groups)
-        proxy = Proxy(
-            part.with_estimator(cheaper, importance=importance, seed=config.seed),
-            config.proxy.best,
-            config.proxy.probes,
-        )
+        guide = proxy_problem(config, data.problem, data.train.groups)
+        proxy = Proxy(guide, config.proxy.best, config.proxy.probes)
     confirmation = None
     if config.confirm is not None and data.fresh is not None:
         options = config.confirm.model_dump(exclude={"best", "repeats"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,13 +15,14 @@ import pytest
 import yaml
 
 from conf.yaml_text import render
-from flows import checking
+from flows import expected_time
 from flows.checking import all_findings
 from flows.configured import fetch_as_configured, prepare_as_configured
 from flows.select import select
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.findings import Finding
+from swarm.problem.problem import Problem
 from tests.command import Swarm
 from tests.nasty import write_nasty
 from tests.small_run import BAYES, OTHERS, Bench, table
@@ -217,21 +219,90 @@ def test_a_fit_that_cannot_be_timed_is_a_finding_beside_the_others(
     assert [each.code for each in told if each.severity == "error"] == ["SWM002"]
 
 
-@pytest.mark.parametrize("is_long", [True, False])
-def test_fewer_rows_are_proposed_for_a_search_that_takes_hours(
-    is_long: bool, bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(checking, "_LONG", timedelta(seconds=0 if is_long else 10**6))
-    monkeypatch.setattr(checking, "_SHORTER", timedelta(0))
-    monkeypatch.setattr(checking, "_LEAST_PROXY_ROWS", 20)
-    model = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+TREE = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+
+
+def time_told(bench: Bench, **sections: Any) -> str:
     times: list[str] = []
-    all_findings(bench.file(model=model), on_time=times.append)
-    proposed = re.findall("`(.*?)`", times[0])
-    assert bool(proposed) == is_long
-    for text in proposed:
-        proxy = yaml.safe_load(text)
-        assert 0 < proxy["proxy"]["rows"] < 0.5
-        _, told = all_findings(bench.file(model=model, **proxy), on_time=times.append)
-        assert not errors(told)
-        assert "`" not in times[1]
+    _, told = all_findings(bench.file(model=TREE, **sections), on_time=times.append)
+    assert not errors(told)
+    return times[0]
+
+
+def proposed(told: str) -> dict[str, Any]:
+    sections: dict[str, Any] = {}
+    for text in re.findall("`(.*?)`", told):
+        sections |= yaml.safe_load(text)
+    return sections
+
+
+def set_times(monkeypatch: pytest.MonkeyPatch, a_fit: float, a_row: float, most: float) -> None:
+    """Let fits take so many seconds, and what takes any time be shortened to `most` seconds."""
+    timed = expected_time._timed
+
+    def as_told(problem: Problem) -> Any:
+        return replace(timed(problem), seconds=a_fit + a_row * len(problem.features))
+
+    monkeypatch.setattr(expected_time, "_timed", as_told)
+    monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
+    monkeypatch.setattr(expected_time, "_SHORTER", timedelta(seconds=most))
+    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 20)
+
+
+def test_a_cheaper_search_is_proposed_for_one_that_takes_long(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    confirm = {"best": 6, "repeats": 5}
+    assert not proposed(time_told(bench, confirm=confirm))
+    set_times(monkeypatch, a_fit=0.0, a_row=1.0, most=60.0)
+    told = time_told(bench, confirm=confirm)
+    sections = proposed(told)
+    assert 0 < sections["proxy"]["rows"] < 0.5
+    # So long a confirmation is shortened as well.
+    assert sections["confirm"] == {"best": 4, "repeats": 1}
+    # With it the search takes what was told, and nothing more is proposed.
+    assert time_told(bench, **sections).endswith(f": {told.split(': ')[-1]} on 1 worker")
+
+
+def test_rows_that_cannot_be_divided_into_the_folds_are_not_proposed(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_times(monkeypatch, a_fit=0.0, a_row=1.0, most=60.0)
+    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 1)
+    assert not proposed(time_told(bench, budget={"epochs": 1000}))
+    # What the configuration itself has is an error.
+    _, told = all_findings(bench.file(model=TREE, proxy={"rows": 0.01}), on_time=lambda text: None)
+    assert any("proxy.rows" in text for text in errors(told))
+
+
+def test_a_confirmation_that_is_short_stays_as_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_times(monkeypatch, a_fit=0.0, a_row=1e-6, most=60.0)
+    budget = {"epochs": 10**9}
+    assert set(proposed(time_told(bench, budget=budget, confirm={"best": 6}))) == {"proxy"}
+
+
+def test_the_proposed_rows_count_what_a_fit_takes_on_the_fewest(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = []
+    for a_fit in (0.0, 0.04):
+        with monkeypatch.context() as patch:
+            set_times(patch, a_fit=a_fit, a_row=1e-3, most=3600.0)
+            told = time_told(bench, budget={"epochs": 5000}, confirm={"best": 6})
+        rows.append(proposed(told)["proxy"]["rows"])
+    assert rows[1] < rows[0]
+
+
+def test_the_time_told_counts_the_full_model_after_a_proxy(bench: Bench) -> None:
+    def most(**sections: Any) -> int:
+        (count,) = re.findall(r"at most ([\d,]+) fits", time_told(bench, **sections))
+        return int(count.replace(",", ""))
+
+    n_folds = bench.mapping()["folds"]["n_folds"]
+    proxy = {"rows": 0.5, "best": 3, "probes": 2}
+    assert most(proxy=proxy, confirm=None) - most(confirm=None) == 5 * n_folds
+    # Three subsets and two probes, the units that they share, and all features.
+    confirm = {"best": 20, "repeats": 2}
+    assert most(proxy=proxy, confirm=confirm) - most(proxy=proxy, confirm=None) == 7 * 2 * n_folds
