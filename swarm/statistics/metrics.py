@@ -5,6 +5,7 @@ The fast paths compute them for many masks at once, the bootstrap for many resam
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,26 +41,44 @@ def matthews(true: Any, predicted: Any, n_correct: Any) -> Float:
     return fraction(covariance, np.sqrt(spread_true * spread_predicted))
 
 
-def roc_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
+@dataclass(frozen=True, eq=False)
+class RankedRows:
+    """Rows by descending score, to be counted often."""
+
+    order: Int  # (n_rows,)
+    positive: Bool  # (n_rows,), in that order
+    starts: Int  # (n_values,), the first row of each value of the score
+
+    @classmethod
+    def of(cls, score: Float, positive: Bool) -> RankedRows:
+        """Sort rows by their score (n_rows,)."""
+        order = np.argsort(-score, kind="stable")
+        starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
+        return cls(order, positive[order], starts)
+
+    def tied(self, counts: Int | Float) -> tuple[Float, Float]:
+        """Count positive and negative rows (n, n_values), by the counts (n, n_rows) of rows."""
+        ordered = counts[:, self.order].astype(np.float64)
+        up, down = ordered * self.positive, ordered * ~self.positive
+        if len(self.starts) == len(self.order):
+            return up, down
+        starts = self.starts
+        return np.add.reduceat(up, starts, axis=1), np.add.reduceat(down, starts, axis=1)
+
+
+def roc_areas(rows: RankedRows, counts: Int | Float) -> Float:
     """Return the area under the ROC curve for each row of `counts` (n, n_rows)."""
-    up, down = _tied(score, positive, counts)
-    below = down.sum(axis=1, keepdims=True) - np.cumsum(down, axis=1)
-    pairs = up.sum(axis=1) * down.sum(axis=1)
-    return fraction((up * (below + down / 2)).sum(axis=1), pairs, np.nan)
+    up, down = rows.tied(counts)
+    n_up, n_down = up.sum(axis=1), down.sum(axis=1)
+    # Pairs with a negative row below, or in half of them a tied one.
+    below = np.cumsum(down, axis=1)
+    np.subtract(n_down[:, None], below, out=below)
+    below += np.divide(down, 2.0, out=down)
+    return fraction((up * below).sum(axis=1), n_up * n_down, np.nan)
 
 
-def precision_areas(score: Float, positive: Bool, counts: Int | Float) -> Float:
+def precision_areas(rows: RankedRows, counts: Int | Float) -> Float:
     """Return the average precision for each row of `counts`; 0 without a positive row."""
-    up, down = _tied(score, positive, counts)
+    up, down = rows.tied(counts)
     precision = fraction(np.cumsum(up, axis=1), np.cumsum(up + down, axis=1))
     return fraction((up * precision).sum(axis=1), up.sum(axis=1))
-
-
-def _tied(score: Float, positive: Bool, counts: Int | Float) -> tuple[Float, Float]:
-    """Count positive and negative rows (n, n_values), the highest score first."""
-    order = np.argsort(-score, kind="stable")
-    starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
-    ordered = counts[:, order].astype(np.float64)
-    up = np.add.reduceat(ordered * positive[order], starts, axis=1)
-    down = np.add.reduceat(ordered * ~positive[order], starts, axis=1)
-    return up, down

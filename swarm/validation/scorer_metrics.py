@@ -14,14 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Float, Int
 from swarm.errors import InputError
 from swarm.problem.scoring import Scoring, resolve_scoring
-from swarm.statistics.metrics import precision_areas, roc_areas
+from swarm.statistics.metrics import RankedRows, precision_areas, roc_areas
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
-CELLS_PER_BLOCK = 4_000_000
+# So few that the counts of a block, and what is made of them, stay in the cache of a processor.
+CELLS_PER_BLOCK = 300_000
+# Of estimator, rows, target and weights.
+Scorer = Callable[[Any, Any, Any, Any], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +113,7 @@ def measure_metrics(
                 for one, sums in zip(statistics, drawn, strict=True)
             ]
     called = [name for name in metrics if name not in measured]
-    if called:
-        counts = np.concatenate(list(bootstrap.blocks()))
-        measured |= {name: _scored(name, answers, truth, counts, scoring) for name in called}
+    measured |= {name: _scored(name, answers, truth, bootstrap, scoring) for name in called}
     return {name: measured[name] for name in metrics}
 
 
@@ -142,29 +143,50 @@ def _scored(
     name: str,
     answers: Sequence[Answers],
     truth: EvaluationTarget,
-    counts: Int | Float,
+    bootstrap: Bootstrap,
     scoring: Scoring | None,
 ) -> MetricDraws:
-    everything = np.arange(len(truth.test))
+    # Of a single subset the ensemble is the best subset, and so for all features.
+    first = [next(i for i, other in enumerate(answers) if other.equals(one)) for one in answers]
+    distinct = {row: answers[row] for row in first}
     scorer = _scorer(name, truth, scoring)
-    areas = None if _is_custom(name, scoring) else _areas(name, truth)
-    if areas is not None and truth.weight is not None:
-        counts = counts * truth.weight
-    draws: MetricDraws = []
-    for number, one in enumerate(answers):
-        # Of a single subset the ensemble is the best subset, and so for all features.
-        equal = next((i for i in range(number) if answers[i].equals(one)), None)
-        if equal is not None:
-            draws.append(draws[equal])
-            continue
-        value = _call(scorer, name, one, truth, everything)
-        if areas is not None:
-            draws.append((value, areas(one, truth, counts)))
-            continue
-        rows = (np.repeat(everything, row) for row in counts)
-        drawn = [_call(scorer, name, one, truth, row, strict=False) for row in rows]
-        draws.append((value, np.array(drawn)))
-    return draws
+    everything = np.arange(len(truth.test))
+    values = {row: _call(scorer, name, one, truth, everything) for row, one in distinct.items()}
+    draw = {
+        row: _resampled(name, one, truth, scorer, area=not _is_custom(name, scoring))
+        for row, one in distinct.items()
+    }
+    drawn: dict[int, list[Float]] = {row: [] for row in distinct}
+    for counts in bootstrap.blocks():
+        for row, resampled in draw.items():
+            drawn[row].append(resampled(counts))
+    draws = {row: (values[row], np.concatenate(each)) for row, each in drawn.items()}
+    return [draws[row] for row in first]
+
+
+def _resampled(
+    name: str, answers: Answers, truth: EvaluationTarget, scorer: Scorer, *, area: bool
+) -> Callable[[Int], Float]:
+    """Return the function of row counts (n, n_rows) that returns a metric of each resample (n,)."""
+    areas = _AREAS.get((truth.task, name)) if area else None
+    if areas is None:
+        everything = np.arange(len(truth.test))
+
+        def called(counts: Int) -> Float:
+            rows = (np.repeat(everything, row) for row in counts)
+            drawn = [_call(scorer, name, answers, truth, row, strict=False) for row in rows]
+            return np.array(drawn, dtype=np.float64)
+
+        return called
+    ranked = _ranked(answers, truth)
+
+    def measured(counts: Int) -> Float:
+        # Rows count as often as they were drawn, times their weight.
+        weighted = counts if truth.weight is None else counts * truth.weight
+        mean: Float = np.mean([areas(rows, weighted) for rows in ranked], axis=0)
+        return mean
+
+    return measured
 
 
 def _is_custom(name: str, scoring: Scoring | None) -> bool:
@@ -172,10 +194,8 @@ def _is_custom(name: str, scoring: Scoring | None) -> bool:
     return scoring is not None and not scoring.is_named and name == scoring.metric
 
 
-def _scorer(
-    name: str, truth: EvaluationTarget, scoring: Scoring | None
-) -> Callable[[Any, Any, Any, Any], float]:
-    """Return a function of estimator, rows, target and weights with the natural sign."""
+def _scorer(name: str, truth: EvaluationTarget, scoring: Scoring | None) -> Scorer:
+    """Return the function of a metric with its natural sign."""
     if scoring is None or not _is_custom(name, scoring):
         scorer = scorer_of(name)
         assert scorer is not None
@@ -185,7 +205,7 @@ def _scorer(
 
 
 def _call(
-    scorer: Callable[[Any, Any, Any, Any], float],
+    scorer: Scorer,
     name: str,
     answers: Answers,
     truth: EvaluationTarget,
@@ -211,36 +231,26 @@ def _call(
 
 # ---------------------------------------------------------------- areas under curves
 
-# Rows count as often as they were drawn, times their weight.
-Area = Callable[[Float, Bool, Int | Float], Float]
-Areas = Callable[[Answers, EvaluationTarget, Int | Float], Float]
+_AREAS = {
+    ("binary", "roc_auc"): roc_areas,
+    ("binary", "average_precision"): precision_areas,
+    ("multilabel", "roc_auc"): roc_areas,
+    ("multilabel", "average_precision"): precision_areas,
+    ("multiclass", "roc_auc_ovr"): roc_areas,
+}
 
 
-def _areas(name: str, truth: EvaluationTarget) -> Areas | None:
-    """Return the function of an area for all resamples; None for another scorer."""
-    area = {
-        ("binary", "roc_auc"): roc_areas,
-        ("binary", "average_precision"): precision_areas,
-        ("multilabel", "roc_auc"): roc_areas,
-        ("multilabel", "average_precision"): precision_areas,
-        ("multiclass", "roc_auc_ovr"): roc_areas,
-    }.get((truth.task, name))
-    return None if area is None else lambda *parts: _mean_area(area, *parts)
-
-
-def _mean_area(area: Area, answers: Answers, truth: EvaluationTarget, counts: Int | Float) -> Float:
-    """Average an area over the labels, or over the classes, each against the rest."""
+def _ranked(answers: Answers, truth: EvaluationTarget) -> list[RankedRows]:
+    """Rank the rows for each label, or for each class against the rest; the mean area counts."""
     rows = np.arange(len(truth.test))[:, None]
     model = answers.estimator()
     if truth.task == "multilabel":
         scores = model.decision_function(rows)
-        pairs = [(scores[:, i], truth.test[:, i] == 1) for i in range(scores.shape[1])]
-    elif truth.task == "multiclass":
+        return [RankedRows.of(s, t == 1) for s, t in zip(scores.T, truth.test.T, strict=True)]
+    if truth.task == "multiclass":
         scores, classes = model.predict_proba(rows), answers.classes
-        pairs = [(scores[:, i], truth.test == label) for i, label in enumerate(classes)]
-    else:
-        score = np.asarray(model.decision_function(rows), dtype=np.float64)
-        positive = truth.classes[truth.positive]
-        pairs = [(score if answers.classes[1] == positive else -score, truth.test == positive)]
-    mean: Float = np.mean([area(*pair, counts) for pair in pairs], axis=0)
-    return mean
+        return [RankedRows.of(scores[:, i], truth.test == one) for i, one in enumerate(classes)]
+    score = np.asarray(model.decision_function(rows), dtype=np.float64)
+    positive = truth.classes[truth.positive]
+    score = score if answers.classes[1] == positive else -score
+    return [RankedRows.of(score, truth.test == positive)]
