@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
@@ -114,12 +115,16 @@ class SearchDisplay:
             f"proxy/best_{name}": scoring.natural(float(measured.searched.min())),
             f"proxy/confirmed_{name}": scoring.natural(best),
         }
-        if correlation == correlation:
-            metrics["proxy/rank_correlation"] = correlation
+        compared = ""
+        if correlation is not None:
+            compared = f"rank correlation {correlation:.2f}, "
+            # MLflow's charts have no place for one that is undefined.
+            if not math.isnan(correlation):
+                metrics["proxy/rank_correlation"] = correlation
         self.log.metrics({0: metrics})
         self.say(
-            f"proxy: {len(measured)} subsets evaluated on the full model, rank correlation "
-            f"{correlation:.2f}, best {self._score(best)}"
+            f"proxy: {len(measured)} subsets evaluated on the full model, {compared}best "
+            f"{self._score(best)}"
         )
 
     def log_confirmation(self, result: SearchResult) -> None:

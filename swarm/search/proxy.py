@@ -122,7 +122,7 @@ def confirm(
         )
     rank = result.space.rank(masks, cheap)
     rows = rank[first_of_equal(masks[rank])]
-    correlation = rank_correlation(probe_costs, costs[len(best) :])
+    correlation = rank_correlation(probe_costs, costs[len(best) :]) if n_probes else None
     measured = Candidates.build(masks[rows], costs[rows], searched=cheap[rows])
     return replace(result, measured=measured, correlation=correlation)
 

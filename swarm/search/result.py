@@ -39,9 +39,9 @@ class SearchResult:
     space : SearchSpace
     measured : Candidates or None
         Subsets measured on the full model after a search on a proxy, by their costs on the proxy.
-    correlation : float
+    correlation : float or None
         Spearman's rank correlation of proxy and full model, over a sample of the requested
-        subsets; NaN if one side is constant, or without a proxy.
+        subsets; NaN if one side is constant, None without a proxy or its probes.
     prefixes : Candidates or None
         First units of rankings with their costs on fresh folds, NaN where not measured.
     confirmation : Confirmation or None
@@ -57,7 +57,7 @@ class SearchResult:
     reason: str
     space: SearchSpace
     measured: Candidates | None = None
-    correlation: float = float("nan")
+    correlation: float | None = None
     prefixes: Candidates | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
@@ -145,7 +145,7 @@ class SearchResult:
     @property
     def doubt(self) -> str:
         """A warning if the proxy ranks subsets poorly, else an empty string."""
-        if self.measured is None or self.correlation >= _LOW_CORRELATION:
+        if self.correlation is None or self.correlation >= _LOW_CORRELATION:
             return ""
         return (
             "the proxy ranks subsets differently from the full model on all rows: rank correlation "
