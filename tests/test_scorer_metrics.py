@@ -299,3 +299,27 @@ def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     pieces = list(Bootstrap(30, None, 20, seed=2).blocks())
     assert len(pieces) == 7
     assert (np.concatenate(pieces) == whole).all()
+
+
+def test_metrics_are_the_same_whether_resamples_are_counted_in_pieces_or_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (X, y), (unseen, truth) = halves("binary", 60)
+    model = LogisticRegression()
+    first, second = (SubsetEnsemble(model, [names]).fit(X, y) for names in SUBSETS[:2])
+    target = EvaluationTarget.of(model, y, truth, None)
+    answers = [answers_of(ensemble, unseen) for ensemble in (first, second, first)]
+
+    def measured() -> Any:
+        names = ["accuracy", "roc_auc", "average_precision", "log_loss"]
+        return measure_metrics(answers, target, names, Bootstrap(60, None, 25, seed=1))
+
+    whole = measured()
+    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 7 * 60)
+    for name, draws in measured().items():
+        for (value, resampled), (expected, at_once) in zip(draws, whole[name], strict=True):
+            assert value == expected
+            np.testing.assert_array_equal(resampled, at_once)
+        # The third answers are the first ones again.
+        np.testing.assert_array_equal(draws[0][1], draws[2][1])
+        assert not np.array_equal(draws[0][1], draws[1][1])
