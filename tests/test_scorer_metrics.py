@@ -22,7 +22,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import Rows, judge
-from swarm.validation.answers import EvaluationTarget, answers_of
+from swarm.validation.answers import Answers, EvaluationTarget, answers_of
 from swarm.validation.metrics import METRICS, judged_metrics, row_statistics
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 
@@ -323,3 +323,16 @@ def test_metrics_are_the_same_whether_resamples_are_counted_in_pieces_or_at_once
         # The third answers are the first ones again.
         np.testing.assert_array_equal(draws[0][1], draws[2][1])
         assert not np.array_equal(draws[0][1], draws[1][1])
+
+
+def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
+    truth = np.arange(6.0)
+    target = EvaluationTarget("regression", truth, truth, np.empty(0), None)
+    answers = [Answers(np.append(truth[:5], np.nan)), Answers(truth)]
+
+    def finite(estimator: Any, X: Any, y: Any) -> float:
+        return float(np.isfinite(estimator.predict(X)).mean())
+
+    scoring = resolve_scoring(finite, None, truth, "regression")
+    drawn = measure_metrics(answers, target, ["finite"], Bootstrap(6, None, 5), scoring)["finite"]
+    assert [value for value, _ in drawn] == pytest.approx([5 / 6, 1.0])

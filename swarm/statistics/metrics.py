@@ -56,7 +56,7 @@ class RankedRows:
         starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
         return cls(order, positive[order], starts)
 
-    def tied(self, counts: Int | Float) -> tuple[Float, Float]:
+    def counted(self, counts: Int | Float) -> tuple[Float, Float]:
         """Count positive and negative rows (n, n_values), by the counts (n, n_rows) of rows."""
         ordered = counts[:, self.order].astype(np.float64)
         up, down = ordered * self.positive, ordered * ~self.positive
@@ -68,7 +68,7 @@ class RankedRows:
 
 def roc_areas(rows: RankedRows, counts: Int | Float) -> Float:
     """Return the area under the ROC curve for each row of `counts` (n, n_rows)."""
-    up, down = rows.tied(counts)
+    up, down = rows.counted(counts)
     n_up, n_down = up.sum(axis=1), down.sum(axis=1)
     # Pairs with a negative row below, or in half of them a tied one.
     below = np.cumsum(down, axis=1)
@@ -79,6 +79,6 @@ def roc_areas(rows: RankedRows, counts: Int | Float) -> Float:
 
 def precision_areas(rows: RankedRows, counts: Int | Float) -> Float:
     """Return the average precision for each row of `counts`; 0 without a positive row."""
-    up, down = rows.tied(counts)
+    up, down = rows.counted(counts)
     precision = fraction(np.cumsum(up, axis=1), np.cumsum(up + down, axis=1))
     return fraction((up * precision).sum(axis=1), up.sum(axis=1))

@@ -147,7 +147,10 @@ def _scored(
     scoring: Scoring | None,
 ) -> MetricDraws:
     # Of a single subset the ensemble is the best subset, and so for all features.
-    first = [next(i for i, other in enumerate(answers) if other.equals(one)) for one in answers]
+    first = [
+        next(i for i, other in enumerate(answers) if other is one or other.equals(one))
+        for one in answers
+    ]
     distinct = {row: answers[row] for row in first}
     scorer = _scorer(name, truth, scoring)
     everything = np.arange(len(truth.test))
