@@ -14,9 +14,10 @@ variance in at most 300 training rows.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,8 @@ from swarm import SubsetSelector
 
 N_TEST = 2000
 MOST_CLASSES, N_PARTS, N_MEMBERS, N_GREEDY = 25, 5, 8, 25
+# Members of the vote of searches within folds, and other numbers of folds for it.
+N_WITHIN, OTHER_PARTS = 20, (3, 10)
 MODELS: dict[str, tuple[Any, int]] = {
     "naive Bayes": (GaussianNB(var_smoothing=1e-6), 300),
     "5-NN": (KNeighborsClassifier(5), 300),
@@ -143,8 +146,11 @@ def answers(rows: Rows, model: Any, budget: int) -> Iterator[tuple[str, Votes]]:
     for name, rank in FILTERS.items():
         procedures[name] = filtered(rows, model, rank)
         yield name, [procedures[name]]
-    scores, votes = within_folds(rows, model, budget // N_PARTS)
+    scores, votes = within_folds(rows, model, budget, N_PARTS, FILTERS)
     yield "search within folds, vote of 20", votes
+    for n_parts in OTHER_PARTS:
+        _, votes = within_folds(rows, model, budget, n_parts)
+        yield f"search within {n_parts} folds, vote of 20", votes
     chosen = max(procedures, key=lambda name: scores[name])
     yield "chosen on the parts left out", [procedures[chosen]]
 
@@ -155,21 +161,28 @@ def shared(votes: Votes, least: int) -> Columns:
     return used[counts >= least]
 
 
-def within_folds(rows: Rows, model: Any, budget: int) -> tuple[dict[str, float], Votes]:
-    """Search four fifths of the rows at a time, and score procedures on the other fifth.
+def within_folds(
+    rows: Rows,
+    model: Any,
+    budget: int,
+    n_parts: int,
+    filters: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType({}),
+) -> tuple[dict[str, float], Votes]:
+    """Search all rows but a part at a time, and score procedures on the part left out.
 
-    Returns the mean score of each procedure, and the best four subsets of each search.
+    The searches share the budget. Returns the mean score of each procedure, and the best subsets
+    of all searches, equally many of each.
     """
-    scores = dict.fromkeys(("search", *FILTERS, "all"), 0.0)
+    scores = dict.fromkeys(("search", *filters, "all"), 0.0)
     votes: list[Columns] = []
-    for number, (train, test) in enumerate(folds(rows.y, N_PARTS, seed=7)):
+    for number, (train, test) in enumerate(folds(rows.y, n_parts, seed=7)):
         part = rows.part(train, test)
-        single, members, _ = searched(part, model, budget, seed=number)
-        votes += members[:4]
-        found = {name: filtered(part, model, rank) for name, rank in FILTERS.items()}
+        single, members, _ = searched(part, model, budget // n_parts, seed=number)
+        votes += members[: N_WITHIN // n_parts]
+        found = {name: filtered(part, model, rank) for name, rank in filters.items()}
         found |= {"search": single, "all": np.arange(rows.X.shape[1])}
         for name, columns in found.items():
-            scores[name] += part.score(model, [columns]) / N_PARTS
+            scores[name] += part.score(model, [columns]) / n_parts
     return scores, votes
 
 
