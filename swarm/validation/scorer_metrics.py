@@ -113,7 +113,8 @@ def measure_metrics(
                 for one, sums in zip(statistics, drawn, strict=True)
             ]
     called = [name for name in metrics if name not in measured]
-    measured |= {name: _scored(name, answers, truth, bootstrap, scoring) for name in called}
+    if called:
+        measured |= _scored(called, answers, truth, bootstrap, scoring)
     return {name: measured[name] for name in metrics}
 
 
@@ -140,31 +141,31 @@ def check_scorable(
 
 
 def _scored(
-    name: str,
+    names: Sequence[str],
     answers: Sequence[Answers],
     truth: EvaluationTarget,
     bootstrap: Bootstrap,
     scoring: Scoring | None,
-) -> MetricDraws:
+) -> dict[str, MetricDraws]:
     # Of a single subset the ensemble is the best subset, and so for all features.
     first = [
         next(i for i, other in enumerate(answers) if other is one or other.equals(one))
         for one in answers
     ]
-    distinct = {row: answers[row] for row in first}
-    scorer = _scorer(name, truth, scoring)
     everything = np.arange(len(truth.test))
-    values = {row: _call(scorer, name, one, truth, everything) for row, one in distinct.items()}
-    draw = {
-        row: _resampled(name, one, truth, scorer, area=not _is_custom(name, scoring))
-        for row, one in distinct.items()
-    }
-    drawn: dict[int, list[Float]] = {row: [] for row in distinct}
+    values: dict[tuple[str, int], float] = {}
+    draw: dict[tuple[str, int], Callable[[Int], Float]] = {}
+    for name in names:
+        scorer, area = _scorer(name, truth, scoring), not _is_custom(name, scoring)
+        for row in dict.fromkeys(first):
+            values[name, row] = _call(scorer, name, answers[row], truth, everything)
+            draw[name, row] = _resampled(name, answers[row], truth, scorer, area=area)
+    drawn: dict[tuple[str, int], list[Float]] = {key: [] for key in draw}
     for counts in bootstrap.blocks():
-        for row, resampled in draw.items():
-            drawn[row].append(resampled(counts))
-    draws = {row: (values[row], np.concatenate(each)) for row, each in drawn.items()}
-    return [draws[row] for row in first]
+        for key, resampled in draw.items():
+            drawn[key].append(resampled(counts))
+    draws = {key: (values[key], np.concatenate(each)) for key, each in drawn.items()}
+    return {name: [draws[name, row] for row in first] for name in names}
 
 
 def _resampled(
