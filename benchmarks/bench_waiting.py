@@ -39,12 +39,15 @@ STAGES = {
     "storing": "model",
     "Keep": "answer and end",
 }
+# Ends as `fit` returns: in a notebook nobody waits for the end of the interpreter.
 FIRST_FIT = """
+import os
 from swarm import SubsetSelector
 from sklearn.datasets import load_breast_cancer
 from sklearn.neighbors import KNeighborsClassifier
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 SubsetSelector(KNeighborsClassifier(), budget=10).fit(X, y)
+os._exit(0)
 """
 
 
@@ -94,7 +97,7 @@ def waited() -> Iterator[Waited]:
     yield run("`swarm report`", *SWARM, "report", run_id)
     run("champion", *SWARM, "refresh", "refresh")
     yield run("`swarm refresh`, nothing changed", *SWARM, "refresh", "refresh")
-    yield run("`SubsetSelector`, import and first fit", sys.executable, "-c", FIRST_FIT)
+    yield run("`SubsetSelector`, import and first fit until it returns", sys.executable, "-c", FIRST_FIT)
 
 
 def newest_run() -> str:
