@@ -16,8 +16,8 @@ import pandas as pd
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.column_params import for_columns
-from swarm.problem.model_inputs import with_accepted_names
+from swarm.evaluation.fitting import fit_model
+from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.driver import Driver
@@ -188,16 +188,13 @@ def search_cell(
 
 def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:
     """Return the cost on the held-out rows of one model trained on all search rows."""
-    model, weight = problem.estimator, {}
-    if problem.weight is not None:
-        steps = getattr(model, "steps", None)
-        weight = {f"{steps[-1][0]}__sample_weight" if steps else "sample_weight": problem.weight}
     target = np.asarray(test.target)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
     trained, tested = (
-        with_accepted_names(table[list(features)], model)
+        with_accepted_names(table[list(features)], problem.estimator)
         for table in (problem.features, test.features)
     )
-    model = for_columns(model, problem.given_columns, features, list(trained.columns))
-    model.fit(trained, problem.target, **weight)
-    return problem.scoring.cost(model, tested, target, test.weight_in_score(problem))
+    positions = [problem.space.columns.index(name) for name in features]
+    model = fit_model(problem, trained, positions, np.arange(len(trained)))
+    rows = rows_for_model(tested, np.arange(len(tested)), problem.as_array)
+    return problem.scoring.cost(model, rows, target, test.weight_in_score(problem))
