@@ -97,7 +97,7 @@ def waited() -> Iterator[Waited]:
     yield run("`swarm report`", *SWARM, "report", run_id)
     run("champion", *SWARM, "refresh", "refresh")
     yield run("`swarm refresh`, nothing changed", *SWARM, "refresh", "refresh")
-    yield run("`SubsetSelector`, import and first fit until it returns", sys.executable, "-c", FIRST_FIT)
+    yield run("`SubsetSelector`, import and first fit", sys.executable, "-c", FIRST_FIT)
 
 
 def newest_run() -> str:

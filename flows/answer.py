@@ -17,8 +17,8 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.metric_names import display_name
+from swarm.problem.hints import MOST_COLUMNS
 from swarm.report.data import confirmed_scores
-from swarm.search.prefilter import MANY_COLUMNS
 from swarm.search.result import SearchResult, listed
 from swarm.search.search import Search
 from swarm.validation import Judgement
@@ -229,7 +229,7 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     if not is_known and is_storable(problem.estimator):
         features = run.train.features
         # The signature and the example of a wide table would take many megabytes.
-        wide = len(features.columns) > MANY_COLUMNS
+        wide = len(features.columns) > MOST_COLUMNS
         columns = _columns(features, ensemble.subsets_)
         example = (features[columns] if wide else features).head(_EXAMPLE_ROWS)
         params = _model_params(config, outcome)

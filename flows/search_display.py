@@ -13,9 +13,10 @@ from flows.terminal import display, say, show_stage
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.metric_names import display_name, natural_name
+from swarm.problem.hints import MOST_COLUMNS
 from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.history import EpochRecord
-from swarm.search.prefilter import MANY_COLUMNS, Prefilter, most_cut_fits
+from swarm.search.prefilter import Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
@@ -61,7 +62,7 @@ class SearchDisplay:
     def prefilter(self, plan: Prefilter) -> AbstractContextManager[None]:
         """Show how the units are ranked."""
         if self.run.config.prefilter == "auto":
-            self.say(f"prefilter: on, as the table has more than {MANY_COLUMNS:,} columns")
+            self.say(f"prefilter: on, as the table has more than {MOST_COLUMNS:,} columns")
         return self.stage(f"ranking the units with at most {most_cut_fits(plan):,} fits")
 
     def log_prefilter(self, stages: Stages) -> None:

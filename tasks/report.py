@@ -12,13 +12,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Bool
-from swarm.problem.hints import Hints
+from swarm.problem.hints import MOST_COLUMNS, Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.data import work_of
 from swarm.search.confirmation import Confirmation
-from swarm.search.prefilter import MANY_COLUMNS, Cut
+from swarm.search.prefilter import Cut
 from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
@@ -107,7 +107,7 @@ def _ranking(cut: Cut, space: SearchSpace) -> bytes:
         }
     )
     # Six digits of each of many thousand units say enough.
-    digits = "%.6g" if len(table) > MANY_COLUMNS else None
+    digits = "%.6g" if len(table) > MOST_COLUMNS else None
     return table.to_csv(index=False, float_format=digits).encode()
 
 
@@ -180,7 +180,7 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
                 free = f"feature_{free}"
             names[place] = free
     masks = members.masks[order]
-    if len(names) > MANY_COLUMNS:
+    if len(names) > MOST_COLUMNS:
         used = np.flatnonzero(masks.any(axis=0))
         masks, names = masks[:, used], [names[unit] for unit in used]
     table = pd.DataFrame(masks.astype(int), columns=names)

@@ -38,8 +38,7 @@ class Table:
     n_unlabelled: int = 0  # rows that were left out when the table was read, as they have no target
     # if there is no `time`, a column of dates by which the rows are sorted
     in_order_of: str | None = None
-    # Features that no column of the source has as its name: parts of dates, and columns whose names
-    # have characters that LightGBM does not support.
+    # Features that no column of the source has as its name: parts of dates.
     derived: tuple[str, ...] = ()
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:

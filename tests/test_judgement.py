@@ -40,7 +40,7 @@ from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 from swarm.validation.sparse_rows import SparseRows
-from swarm.validation.verdict import outcome_of
+from swarm.validation.verdict import outcome_in
 from tests.test_scorer_metrics import by_scikit_learn
 
 # ---------------------------------------------------------------- targets
@@ -92,7 +92,7 @@ def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
 
     def outcomes(table: pd.DataFrame) -> list[str]:
         ends = table[["difference_low", "difference_high"]].to_numpy()[1:]
-        return [outcome_of(metric, *gap) for gap in ends]
+        return [outcome_in(metric, *gap) for gap in ends]
 
     table, unclear = told(wrong), "no clear difference"
     assert outcomes(table) == [unclear, "better", unclear, unclear]
@@ -176,7 +176,7 @@ def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism:
         .set_index("contender")
         .to_dict("index"),
         metrics=["f1"],
-        outcome=lambda name: outcome_of("f1", low, high),
+        outcome=lambda name: outcome_in("f1", low, high),
         costs={"all_features": (100 * cost + 10) / 100, "best_subset": cost},
         optimism=optimism,
         guess=None,

@@ -10,7 +10,7 @@ import pandas as pd
 from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
 from swarm.validation.metrics import LOWER_IS_BETTER
-from swarm.validation.verdict import outcome_of
+from swarm.validation.verdict import outcome_in
 
 # Name and note.
 _CONTENDERS = {
@@ -93,7 +93,7 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
     for name in rivals:
         for row in rows_of(data.figures, metric, name):
             low, high = row["difference_low"], row["difference_high"]
-            bounds, outcome = interval(low, high), outcome_of(metric, low, high)
+            bounds, outcome = interval(low, high), outcome_in(metric, low, high)
             kind = outcome if outcome in ("better", "worse") else "neither"
             comparisons.append(
                 PairedDifference(

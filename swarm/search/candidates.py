@@ -20,7 +20,6 @@ from swarm.search.packing import first_of_equal
 from swarm.storage.records import costs_of
 from swarm.strategies.operators.sequential import first_best, within_one_error
 
-Pick = Literal["best", "parsimonious", "knee"]
 PICKS = ("best", "parsimonious", "knee")
 Goal = Literal["score", "balanced", "size"]
 GOALS = ("score", "balanced", "size")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,13 @@ from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
 from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
 from swarm.search.rankings import compete
-from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, corrected_t
+from swarm.statistics.resampled import (
+    CONFIDENCE,
+    CorrectedTTest,
+    Outcome,
+    corrected_t,
+    outcome_of,
+)
 from swarm.storage.records import costs_of
 
 # Standard errors by which a subset of the search has to be better than the best of rankings.
@@ -179,11 +185,9 @@ class Confirmation:
         return corrected_t(differences, self.n_train, self.n_test)
 
     @property
-    def verdict(self) -> Literal["better", "no clear difference", "worse"]:
+    def verdict(self) -> Outcome:
         """How the result does against all features, by the interval of the gain."""
-        if self.gain is None or self.gain.low > 0:
-            return "better"
-        return "worse" if self.gain.high < 0 else "no clear difference"
+        return "better" if self.gain is None else outcome_of(self.gain.low, self.gain.high)
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the winner's curse."""

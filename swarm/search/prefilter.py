@@ -33,8 +33,6 @@ from swarm.strategies.base import Strategy
 
 When = Literal["always", "auto"]
 
-# With `auto`, tables with more columns than this are cut.
-MANY_COLUMNS = MOST_COLUMNS
 _RATIO = (math.sqrt(5) - 1) / 2
 # Costs of sizes closer than this differ by less than their errors.
 _RESOLUTION = math.log(1.1)
@@ -76,11 +74,11 @@ class Prefilter:
         least = min(allowed, max(self.least, space.min_size, int(space.fixed.sum()) + 1))
         # Whichever units are kept.
         n_columns = np.cumsum(np.sort([len(unit) for unit in space.units])[::-1])
-        most = min(allowed, int(np.searchsorted(n_columns, MANY_COLUMNS, side="right")))
+        most = min(allowed, int(np.searchsorted(n_columns, MOST_COLUMNS, side="right")))
         if least > most:
             raise ConfigError(
                 f"the prefilter must keep {least:,} units, but keeps at most {most:,}, as a search"
-                f" has at most {MANY_COLUMNS:,} columns; keep, fix or select fewer"
+                f" has at most {MOST_COLUMNS:,} columns; keep, fix or select fewer"
             )
         return least, most
 
@@ -129,7 +127,7 @@ class Cut:
 
 def is_wide(space: SearchSpace, when: When) -> bool:
     """Whether a table is cut: always, or with ``auto`` if it has more than 5,000 columns."""
-    return when == "always" or space.n_columns > MANY_COLUMNS
+    return when == "always" or space.n_columns > MOST_COLUMNS
 
 
 def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:

@@ -35,7 +35,8 @@ class SearchResult:
         The last state.
     records : tuple of EpochRecord
     reason : str
-        The limit that ended it, ``"finished"``, ``"exhausted"`` or ``"interrupted"``.
+        The limit that ended it, ``"finished"``, ``"exhausted"``, ``"stopped"`` or
+        ``"interrupted"``.
     space : SearchSpace
     measured : Candidates or None
         Subsets measured on the full model after a search on a proxy, by their costs on the proxy.

@@ -42,7 +42,7 @@ class Stages:
     archive : Archive
         Left open.
     on_fit : callable, optional
-        Called after every fit.
+        Called with the mask and the record of every evaluation that was trained.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ def run(
     on_epoch, step
         See :meth:`swarm.search.driver.Driver.run`.
     on_fit : callable, optional
-        Called after every fit.
+        See :class:`Stages`.
     salvage : bool
         Whether Ctrl-C within the first epoch returns the best evaluated subset instead of raising
         KeyboardInterrupt. After the first epoch Ctrl-C always returns the best subset so far.

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,14 @@ from swarm.rounding import rounding_error
 
 # Level of the intervals that answers show.
 CONFIDENCE = 0.95
+Outcome = Literal["better", "no clear difference", "worse"]
+
+
+def outcome_of(low: float, high: float) -> Outcome:
+    """Return what the interval of a gain says, which is significant if it excludes 0."""
+    if low > 0:
+        return "better"
+    return "worse" if high < 0 else "no clear difference"
 
 
 @dataclass(frozen=True)

@@ -272,7 +272,7 @@ def _within(
                 test = corrected_t(
                     difference(costs[a], costs[b]), *resampled[str(dataset)], 1 - alpha
                 )
-                shift = Shift(test.p, test.mean, test.low, test.high, 0.0)
+                shift = Shift(test.p, test.mean, test.low, test.high)
             rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.
         tables.append(_tested(rows, alpha))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
@@ -130,17 +130,6 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
         )
         for name in CONTENDERS
     }
-
-
-def seeded(estimator: BaseEstimator, seed: int) -> BaseEstimator:
-    """Clone the estimator, with the seed in place of every random state that is None."""
-    model = clone(estimator)
-    unset = [
-        name
-        for name, value in model.get_params(deep=True).items()
-        if value is None and (name == "random_state" or name.endswith("__random_state"))
-    ]
-    return model.set_params(**dict.fromkeys(unset, seed))
 
 
 def answer(

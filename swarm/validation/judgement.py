@@ -16,9 +16,11 @@ from joblib import delayed
 from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
+from swarm.problem.models import make_deterministic
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
+from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
 from swarm.validation.answers import Answers, EvaluationTarget, Rows, guess, serial_first
 from swarm.validation.contenders import (
@@ -28,7 +30,6 @@ from swarm.validation.contenders import (
     committee_rows,
     make_contenders,
     mean_by_contender,
-    seeded,
     voted,
 )
 from swarm.validation.metrics import judged_metrics
@@ -39,7 +40,7 @@ from swarm.validation.scorer_metrics import (
     measure_metrics,
 )
 from swarm.validation.sparse_rows import SparseRows
-from swarm.validation.verdict import Outcome, Verdict, outcome_of
+from swarm.validation.verdict import Verdict, outcome_in
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +101,7 @@ class Judgement:
     def outcome(self, contender: str) -> Outcome:
         """How the ensemble compares with another contender in the first metric."""
         row = self.first_metric[contender]
-        return outcome_of(self.metrics[0], row["difference_low"], row["difference_high"])
+        return outcome_in(self.metrics[0], row["difference_low"], row["difference_high"])
 
     @property
     def metrics(self) -> list[str]:
@@ -217,7 +218,7 @@ def judge(
     pos_label = ensemble.pos_label
     if pos_label is None and scoring is not None:
         pos_label = scoring.pos_label
-    estimator = seeded(ensemble.estimator, seed)
+    estimator = make_deterministic(ensemble.estimator, seed)
     truth = EvaluationTarget.of(estimator, train.target, test.target, pos_label, test.weight)
     names = judged_metrics(metrics, truth.task, scoring)
     check_scorable(names, truth, scoring)
@@ -367,7 +368,7 @@ def _guess(
         # Some scorers need predictions of every class.
         return None, True
     beaten = any(
-        outcome_of(metric, *bootstrap.interval(difference(resampled, draws))) == "better"
+        outcome_in(metric, *bootstrap.interval(difference(resampled, draws))) == "better"
         for contender, (_, resampled) in zip(contenders, drawn, strict=True)
         if contender.name in ("ensemble", "best_subset", "all_features")
     )

@@ -29,7 +29,6 @@ class Shift:
     estimate: float  # Hodges-Lehmann estimate of the shift
     low: float  # confidence interval; infinite if no finite interval has the confidence level
     high: float
-    smallest_p: float  # smallest possible `p` with samples of these sizes
 
 
 def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Shift:
@@ -60,7 +59,7 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
             float(untied.sum()) / 4, math.sqrt(float((untied**2).sum()) / 16), level
         )
     low, high = _between(walsh, rank)
-    return Shift(p, float(np.median(walsh)), low, high, min(1.0, 2.0 ** (1 - n)))
+    return Shift(p, float(np.median(walsh)), low, high)
 
 
 def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: float = 0.95) -> Shift:
@@ -79,8 +78,7 @@ def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: floa
         p = _normal_p(observed / 2, n_x * float(weights.mean()) / 2, _sum_spread(weights, n_x) / 2)
         rank = _normal_rank(n_x * n_y / 2, _sum_spread(untied, n_x) / 2, level)
     low, high = _between(between, rank)
-    smallest = min(1.0, 2.0 / math.comb(n_x + n_y, n_x))
-    return Shift(p, float(np.median(between)), low, high, smallest)
+    return Shift(p, float(np.median(between)), low, high)
 
 
 def _sample(name: str, values: Sequence[float] | Float) -> Float:

@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError
 from swarm.rounding import difference
-from swarm.statistics.resampled import CorrectedTTest, corrected_t
+from swarm.statistics.resampled import CorrectedTTest, Outcome, corrected_t, outcome_of
 from swarm.validation.metrics import value_range
 
 # The contender whose selection is under test, and the baselines of its gain.
@@ -76,14 +75,10 @@ class NestedEstimate:
         chosen = (self.gains["contender"] == contender) & (self.gains["baseline"] == baseline)
         return self.gains[chosen].iloc[0]
 
-    def verdict(
-        self, contender: str = "ensemble", baseline: str = "all_features"
-    ) -> Literal["better", "no clear difference", "worse"]:
+    def verdict(self, contender: str = "ensemble", baseline: str = "all_features") -> Outcome:
         """How a contender compares with a baseline, at the confidence level."""
         gain = self.gain(contender, baseline)
-        if gain["low"] > 0:
-            return "better"
-        return "worse" if gain["high"] < 0 else "no clear difference"
+        return outcome_of(gain["low"], gain["high"])
 
 
 def estimate(

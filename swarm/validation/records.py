@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from swarm.validation.judgement import Judgement
-from swarm.validation.verdict import Headline, outcome_of
+from swarm.validation.verdict import Headline, outcome_in
 
 
 def headline_record(head: Headline) -> dict[str, Any]:
@@ -30,7 +30,7 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
             continue
         low, high = row["difference_low"], row["difference_high"]
         gap = {"difference": row["difference"], "low": low, "high": high}
-        favours = {"better": "ensemble", "worse": name}.get(outcome_of(metric, low, high))
+        favours = {"better": "ensemble", "worse": name}.get(outcome_in(metric, low, high))
         differences.setdefault(name, {})[metric] = {
             **_plain_values(gap),
             "favours": favours or "neither",

@@ -8,29 +8,25 @@ report, MLflow and registration all follow this one decision.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from swarm.problem.scoring import Scoring
 from swarm.rounding import difference
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
+from swarm.statistics.resampled import Outcome, outcome_of
 from swarm.validation import sentences
 from swarm.validation.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
 
-Outcome = Literal["better", "no clear difference", "worse"]
 CHOSEN, ALL = "these features", "all features"
 
 
-def outcome_of(metric: str, low: float, high: float) -> Outcome:
-    """Return what the interval of a difference says: significant if it excludes 0."""
-    if metric in LOWER_IS_BETTER:
-        low, high = -high, -low
-    if low > 0:
-        return "better"
-    return "worse" if high < 0 else "no clear difference"
+def outcome_in(metric: str, low: float, high: float) -> Outcome:
+    """Return what the interval of a difference in a metric says."""
+    return outcome_of(-high, -low) if metric in LOWER_IS_BETTER else outcome_of(low, high)
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,7 @@ class Verdict:
     @property
     def outcome(self) -> Outcome:
         """How the chosen columns compare with all."""
-        return outcome_of(self.metric, self.low, self.high)
+        return outcome_in(self.metric, self.low, self.high)
 
 
 @dataclass(frozen=True)

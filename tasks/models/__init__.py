@@ -1,1 +1,1 @@
-"""The registered model: files, card, registry."""
+"""The registered model: files, serving, registry."""

@@ -53,8 +53,7 @@ def fetch(
 ) -> Table:
     """Read a table and assign every column its role; arguments of other sources are refused.
 
-    Characters in feature names that LightGBM does not allow become ``_``; parameters take the
-    original names. DataError if the source cannot be read or the table cannot be used.
+    DataError if the source cannot be read or the table cannot be used.
     """
     table = assemble(
         read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv),
