@@ -31,7 +31,7 @@ from swarm.problem.hints import prepare_hints
 from swarm.problem.problem import Problem
 from swarm.search.budget import Budget
 from swarm.search.driver import Driver
-from swarm.search.proxy import confirm, on_part_of_rows
+from swarm.search.proxy import measure_best, on_part_of_rows
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
@@ -123,7 +123,7 @@ def exact(seed: int) -> dict[str, Any]:
 
 
 def fast(seed: int) -> dict[str, Any]:
-    """Search on the proxy and confirm once, as the flow does."""
+    """Search on the proxy and measure the best in full, as the flow does."""
     problem, features, target, config = musk(seed)
     params = {**config.model.params, **config.proxy.params}
     model = build_estimator(config.model.model_copy(update={"params": params}))
@@ -137,7 +137,7 @@ def fast(seed: int) -> dict[str, Any]:
         found = searched(guide, seed)
         searching = time.perf_counter() - began[0]
         settings = {"n_best": config.proxy.best, "n_probes": config.proxy.probes}
-        result = confirm(found, guide, full, **settings)
+        result = measure_best(found, guide, full, **settings)
     return {
         **cost_of(result, began),
         "searching_s": searching,

@@ -114,7 +114,7 @@ class SearchDisplay:
         name = natural_name(scoring.name)
         metrics = {
             f"proxy/best_{name}": scoring.natural(float(measured.searched.min())),
-            f"proxy/confirmed_{name}": scoring.natural(best),
+            f"proxy/full_{name}": scoring.natural(best),
         }
         compared = ""
         if correlation is not None:

@@ -30,11 +30,11 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from tasks.report import answer_files
 from tasks.steps import (
-    confirm_best,
     confirm_fresh,
     cut_by_importance,
     initial_swarm,
     last_step,
+    measure_best,
     rank_units,
     run_epoch,
 )
@@ -103,7 +103,7 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
         result = _epochs(stages, shown)
         if run.search.proxy is not None:
             with shown.stage("evaluating the best subsets on the full model"):
-                result = confirm_best.after(last_step(result))(stages, result)
+                result = measure_best.after(last_step(result))(stages, result)
             shown.log_proxy(result)
         if run.search.confirmation is None or result.interrupted:
             return result

@@ -95,7 +95,7 @@ def _strata(problem: Problem) -> Int:
     return level * (problem.n_folds + 1) + fold
 
 
-def confirm(
+def measure_best(
     result: SearchResult,
     guide: CrossValidation,
     evaluator: CrossValidation,

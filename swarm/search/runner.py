@@ -18,7 +18,7 @@ from swarm.search.driver import Driver, OnEpoch, Step
 from swarm.search.fresh_folds import confirm_on_fresh_folds, measure_prefixes
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, cut_units
-from swarm.search.proxy import best_subsets, confirm
+from swarm.search.proxy import best_subsets, measure_best
 from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
@@ -100,7 +100,7 @@ class Stages:
         """Measure the best subsets of a proxy on the full model and all rows."""
         if self.search.proxy is None:
             return result
-        return confirm(result, self.searched, self.full, **self.search.proxy.sizes)
+        return measure_best(result, self.searched, self.full, **self.search.proxy.sizes)
 
     def ranks(self, result: SearchResult) -> bool:
         """Whether rankings compete: a strategy with a rule of its own has no other candidate."""
