@@ -48,7 +48,7 @@ from tasks.refresh.decision import (
 from tasks.refresh.drift import drift_table
 from tasks.refresh.paired_comparison import PairedComparison
 from tasks.report import predictions_of
-from tasks.sources._raw import some
+from tasks.sources.raw import some
 from tasks.table import Table
 
 Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]

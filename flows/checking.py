@@ -41,8 +41,8 @@ from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
-from tasks.sources._assemble import assemble, check_features, date_columns, parsed_dates
-from tasks.sources._raw import Raw, name_list, unknown_column
+from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
+from tasks.sources.raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 

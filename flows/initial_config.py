@@ -19,7 +19,7 @@ from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
-from tasks.sources._sniff import CsvStyle, cell_notes, sniff
+from tasks.sources.sniff import CsvStyle, cell_notes, sniff
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
 _PLANS = {

@@ -23,7 +23,7 @@ from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.target import Task, task_of
-from tasks.sources._raw import Raw, labelled_rows, unknown_column
+from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
 _RARE = 0.1
 # Categories with more values than this share of the rows are left out.

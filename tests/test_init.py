@@ -14,7 +14,7 @@ from conf.load import load_as
 from conf.schema import SelectConfig
 from flows.configured import fetch_as_configured
 from flows.select import select
-from tasks.sources._sniff import CsvStyle, sniff
+from tasks.sources.sniff import CsvStyle, sniff
 from tests.command import Swarm
 from tests.nasty import nasty_table, write_nasty
 from tests.small_run import Bench, table

@@ -17,7 +17,7 @@ from swarm.errors import DataError
 from swarm.problem.target import task_of
 from tasks.profile import profile_of
 from tasks.sources import fetch, newest, read_raw
-from tasks.sources._file import read_file
+from tasks.sources.file import read_file
 from tests.leaky import register
 
 SECRET = "s3cr:t@/%p w"

@@ -1,6 +1,6 @@
 """Data sources: `fetch` reads a table from any source and validates it.
 
-To add a source, write a function that returns a :class:`~tasks.sources._raw.Raw`, and add a line in
+To add a source, write a function that returns a :class:`~tasks.sources.raw.Raw`, and add a line in
 `_SOURCES`.
 """
 
@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from swarm.errors import DataError, check_known
-from tasks.sources._assemble import assemble
-from tasks.sources._file import newest, read_file
-from tasks.sources._raw import Raw, name_list, release_memory
-from tasks.sources._repositories import read_bundled, read_uci
-from tasks.sources._sql import read_sql
+from tasks.sources.assembly import assemble
+from tasks.sources.file import newest, read_file
+from tasks.sources.raw import Raw, name_list, release_memory
+from tasks.sources.repositories import read_bundled, read_uci
+from tasks.sources.sql import read_sql
 from tasks.table import Table
 
 __all__ = ["fetch", "newest", "read_raw"]

@@ -13,7 +13,7 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.storage.database import open_engine
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw
+from tasks.sources.raw import Raw
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection

@@ -16,7 +16,7 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.findings.columns import percentages, text_columns
 from tasks.secrets import expand, reason
-from tasks.sources._raw import Raw, duplicates, release_memory, some
+from tasks.sources.raw import Raw, duplicates, release_memory, some
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"

@@ -18,7 +18,7 @@ from swarm.findings.columns import (
 )
 from swarm.problem.dtypes import is_collection, with_model_dtypes
 from swarm.problem.model_inputs import with_plain_categories
-from tasks.sources._raw import Raw, duplicates, labelled_rows, name_list, some, unknown_column
+from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, some, unknown_column
 from tasks.table import Table
 
 # Share of the rows; more classes have too few rows each to be learned.
@@ -41,28 +41,13 @@ def assemble(
     `roles` maps group, time, weight, part, fold and horizon to columns.
     """
     formats = dates or {}
-    frame = raw.frame.reset_index(drop=True)
-    frame.columns = pd.Index([str(name) for name in frame.columns])
-    if twice := duplicates(frame.columns):
-        raise DataError(
-            f"duplicate column names in {raw.source!r}: {some(twice)}; "
-            "give each column its own name"
-        )
-    if not len(frame):
-        raise DataError(f"{raw.source!r} has no rows; check the file or the query")
+    frame = _named_columns(raw)
     targets = _targets(raw, target)
     by_role = {role: name for role, name in roles.items() if name is not None}
     named = [("target", n) for n in targets] + list(by_role.items())
     named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
     named += [("date", n) for n in formats]
-    for role, name in named:
-        if name not in frame.columns:
-            raise DataError(unknown_column(role, name, raw.source, frame.columns))
-        if role not in ("target", "categorical", "date") and name in targets:
-            raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
-        if role != "drop":
-            _check_cells(role, frame[name])
-
+    _check_roles(raw, frame, targets, named)
     n_read, row = len(frame), pd.Series(np.arange(len(frame)), name="row")
     if on_missing_target == "drop":
         row = row[frame[targets].notna().all(axis=1)].reset_index(drop=True)
@@ -76,10 +61,58 @@ def assemble(
     frame = with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
-    chosen = frame[targets] if len(targets) > 1 else frame[targets[0]]
-    answer = _check_target(chosen, raw)
+    answer = _check_target(frame[targets] if len(targets) > 1 else frame[targets[0]], raw)
     apart = {*targets, *by_role.values(), *drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
+    features = _features(raw, frame, names, formats, categorical)
+    return Table(
+        name=raw.name,
+        source=raw.source,
+        features=features,
+        target=answer.copy(),
+        **_roles(frame, by_role),
+        row=row,
+        n_unlabelled=n_read - len(frame),
+        in_order_of=None if "time" in by_role else _sorted_date(frame, formats),
+        derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
+    )
+
+
+def _named_columns(raw: Raw) -> pd.DataFrame:
+    """Return the rows with texts as names of columns; refuse names that are there twice."""
+    frame = raw.frame.reset_index(drop=True)
+    frame.columns = pd.Index([str(name) for name in frame.columns])
+    if twice := duplicates(frame.columns):
+        raise DataError(
+            f"duplicate column names in {raw.source!r}: {some(twice)}; "
+            "give each column its own name"
+        )
+    if not len(frame):
+        raise DataError(f"{raw.source!r} has no rows; check the file or the query")
+    return frame
+
+
+def _check_roles(
+    raw: Raw, frame: pd.DataFrame, targets: Sequence[str], named: Sequence[tuple[str, str]]
+) -> None:
+    """Refuse roles of columns that are not there, and a target with a second role."""
+    for role, name in named:
+        if name not in frame.columns:
+            raise DataError(unknown_column(role, name, raw.source, frame.columns))
+        if role not in ("target", "categorical", "date") and name in targets:
+            raise DataError(f"column {name!r} is both the target and {role!r}; choose one")
+        if role != "drop":
+            _check_cells(role, frame[name])
+
+
+def _features(
+    raw: Raw,
+    frame: pd.DataFrame,
+    names: Sequence[str],
+    formats: Mapping[str, str | None],
+    categorical: Sequence[str],
+) -> pd.DataFrame:
+    """Return the columns that have no other role, with the parts of dates in place of dates."""
     if not names:
         raise DataError(
             f"no features are left in {raw.source!r} after target, roles and drop; drop fewer"
@@ -88,23 +121,25 @@ def assemble(
         raise DataError(
             f"column {list(frame.columns).index('') + 1} of {raw.source!r} has no name; give it one"
         )
-    parts = _date_parts({n: parsed[n] for n in names if n in parsed}, formats)
-    names = [name for name in names if name not in parsed]
+    parts = _date_parts({name: frame[name] for name in names if name in formats}, formats)
     taken_twice = parts.columns[parts.columns.isin(frame.columns)]
     if len(taken_twice):
         raise DataError(
             f"{raw.source!r} has a column {taken_twice[0]!r}, the name of a part of a date; "
             "rename one of them, or leave the date out of data.dates"
         )
-    features = frame[names].copy()
+    features = frame[[name for name in names if name not in formats]].copy()
     if len(parts.columns):
         features = pd.concat([features, parts], axis=1)
-        names += [str(name) for name in parts.columns]
     check_features(features)
-    cast = set(names) & {*categorical, *raw.categorical}
+    cast = set(features.columns) & {*categorical, *raw.categorical}
     if cast:  # even an empty cast splits the frame into one block per column
         features = features.astype(dict.fromkeys(cast, "category"))
-    features = with_plain_categories(features)
+    return with_plain_categories(features)
+
+
+def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Series | None]:
+    """Return the columns of a table that are no features, by their names in :class:`Table`."""
 
     # Copies, as a column of the frame would keep all of it in memory.
     def column(role: str) -> pd.Series | None:
@@ -120,23 +155,21 @@ def assemble(
             f"horizon column {horizon.name!r} needs the times of the rows; name a time column"
         )
     moments = None if time is None else _time_of(time)
-    sorted_dates = (name for name, dated in date_columns(frame, formats) if is_sorted(dated))
-    return Table(
-        name=raw.name,
-        source=raw.source,
-        features=features,
-        target=answer.copy(),
-        groups=groups,
-        time=moments,
-        weight=None if weight is None else _weight_of(weight),
-        part=None if part is None else _part_of(part),
-        fold=column("fold"),
-        label_end=None if horizon is None or moments is None else _label_end_of(horizon, moments),
-        row=row,
-        n_unlabelled=n_read - len(frame),
-        in_order_of=next(sorted_dates, None) if time is None else None,
-        derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
-    )
+    known = None if horizon is None or moments is None else _label_end_of(horizon, moments)
+    return {
+        "groups": groups,
+        "time": moments,
+        "weight": None if weight is None else _weight_of(weight),
+        "part": None if part is None else _part_of(part),
+        "fold": column("fold"),
+        "label_end": known,
+    }
+
+
+def _sorted_date(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
+    """Return the first column of dates by which the rows are sorted."""
+    dated = date_columns(frame, formats)
+    return next((name for name, moments in dated if is_sorted(moments)), None)
 
 
 def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:

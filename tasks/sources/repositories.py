@@ -9,7 +9,7 @@ import pandas as pd
 
 from swarm.errors import DataError, check_known
 from tasks.secrets import reason
-from tasks.sources._raw import Raw, duplicates, some
+from tasks.sources.raw import Raw, duplicates, some
 
 
 def read_bundled(name: str) -> Raw:
