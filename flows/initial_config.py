@@ -38,7 +38,7 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     """
     is_csv = table.lower().endswith((".csv", ".csv.gz"))
     is_local_csv = is_csv and "://" not in table
-    style = sniff(table) if is_local_csv else CsvStyle()
+    style = sniff(table, target) if is_local_csv else CsvStyle()
     raw = read_raw("file", path=table, csv=vars(style))
     notes: dict[str, str] = {}
     if is_local_csv:

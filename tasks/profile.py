@@ -44,7 +44,8 @@ class Profile:
     # columns that should not be features, with the reason
     dropped: dict[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()
-    dates: dict[str, str] = field(default_factory=dict)  # formats of the columns of dates
+    # formats of the columns of dates; None for timestamps
+    dates: dict[str, str | None] = field(default_factory=dict)
     # column whose equal values likely mark rows that belong together
     group: GroupColumn | None = None
     time: str | None = None  # column of dates that the rows are in order of
@@ -77,10 +78,13 @@ def profile_of(raw: Raw, target: str) -> Profile:
     texts = text_columns(features.drop(columns=list(dropped)))
     kinds = {name: text_kind(features[name]) for name in texts}
     dropped |= {name: "free text" for name, (kind, _) in kinds.items() if kind == "prose"}
-    dates = {name: form for name, (kind, form) in kinds.items() if kind == "date"}
+    moments = features.drop(columns=list(dropped)).select_dtypes(["datetime", "datetimetz"])
+    dates: dict[str, str | None] = dict.fromkeys(moments.columns)
+    dates |= {name: form for name, (kind, form) in kinds.items() if kind == "date"}
     numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
     categories = [name for name, (kind, _) in kinds.items() if kind in ("number", "category")]
-    in_order = (n for n, form in dates.items() if is_sorted(timestamps(features[n], form)))
+    dated = (moments.get(n, timestamps(features[n], form)) for n, form in dates.items())
+    in_order = (n for n, column in zip(dates, dated, strict=True) if is_sorted(column))
     time = next(in_order, None)
     suspects = [
         suspect

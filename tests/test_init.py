@@ -127,6 +127,58 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
     assert all(f"# - {json.dumps(names.split(', '))[1:-1]}: " in text for names in decided)
 
 
+def test_a_word_beside_empty_cells_or_in_the_target_is_a_value(
+    tmp_path: Path, swarm: Swarm
+) -> None:
+    rng = np.random.default_rng(1)
+    frame = frame_of(
+        complaint=np.where(rng.random(N) < 0.2, "yes", ""),
+        closed_by=rng.choice(["", "anna", "bob"], N, p=[0.7, 0.2, 0.1]),
+        y=rng.choice(["yes", "none", "no"], N),
+    )
+    file = tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    config, said = written_and_told(swarm, file)
+    assert config.data.csv.na_values == []
+    assert config.data.drop == []
+    assert "240 rows" in said
+    table = fetch_as_configured(config)
+    assert table.target.tolist() == frame["y"].tolist()
+    assert table.features["complaint"].notna().sum() == (frame["complaint"] == "yes").sum()
+
+
+def test_points_between_thousands_are_told(tmp_path: Path, swarm: Swarm) -> None:
+    sizes = np.random.default_rng(1).integers(100, 90_000, N)
+    frame = frame_of(people=[f"{size:,}".replace(",", ".") for size in sizes])
+    file = tmp_path / "own.csv"
+    frame.to_csv(file, index=False)
+    _, said = written_and_told(swarm, file)
+    assert "read people: " in said
+    assert "is read as a fraction" in said
+    # Beside decimal commas they are no numbers, and no ids.
+    frame.assign(a=frame["a"].round(3)).to_csv(file, index=False, sep=";", decimal=",")
+    config, said = written_and_told(swarm, file)
+    assert config.data.drop == ["people"]
+    assert "numbers as text ('" in said
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_timestamps_of_parquet_are_dates(zone: str | None, tmp_path: Path, swarm: Swarm) -> None:
+    file = tmp_path / "own.parquet"
+    frame = frame_of(when=pd.date_range("2021-03-01", periods=N, freq="31h", tz=zone))
+    frame.to_parquet(file)
+    config = written(swarm, file)
+    assert (config.data.time, config.split.kind, config.data.dates) == (
+        "when",
+        "time",
+        {"when": None},
+    )
+    frame.sample(frac=1, random_state=1).to_parquet(file)
+    features = fetch_as_configured(written(swarm, file)).features
+    assert "when_month" in features
+    assert "when" not in features
+
+
 def test_a_number_that_is_a_value_in_another_column_is_not_read_as_missing(
     tmp_path: Path, swarm: Swarm
 ) -> None:

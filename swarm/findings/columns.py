@@ -164,7 +164,8 @@ def signed_number(column: pd.Series) -> str | None:
     values = list(dict.fromkeys(text_values(column, _HEAD)))
     if not all(map(is_number, values)):
         return None
-    return next((value for value in values if _SIGNS.search(value)), None)
+    # With decimal commas, numbers with points are texts.
+    return next((value for value in values if _SIGNS.search(value) or "." in value), None)
 
 
 def date_format(column: pd.Series) -> str | None:

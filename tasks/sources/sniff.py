@@ -35,6 +35,11 @@ _KNOWN = frozenset(
         *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
+# Numbers with a decimal mark that may also divide thousands.
+_THOUSANDS = {
+    ".": re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+"),
+    ",": re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+"),
+}
 _SHARE_NUMBERS = 0.6
 _MOST_MARKS, _LONGEST_MARK = 2, 15
 
@@ -49,8 +54,10 @@ class CsvStyle:
     na_values: tuple[str, ...] = ()
 
 
-def sniff(path: str) -> CsvStyle:
+def sniff(path: str, target: str = "") -> CsvStyle:
     """Look at the first rows of a local CSV file, plain or compressed by gzip.
+
+    Words of the column `target` are classes, and no marks of missing values.
 
     Raises
     ------
@@ -61,9 +68,9 @@ def sniff(path: str) -> CsvStyle:
     encoding = _encoding(data)
     lines = _lines(data, encoding)
     separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
-    rows = list(csv.reader(lines, delimiter=separator))[1:]
+    header, *rows = csv.reader(lines, delimiter=separator)
     decimal = _decimal(rows) if separator != "," or any('"' in line for line in lines) else "."
-    return CsvStyle(separator, decimal, encoding, _marks(rows))
+    return CsvStyle(separator, decimal, encoding, _marks(header, rows, target))
 
 
 def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
@@ -83,8 +90,6 @@ def _note(cells: list[str], style: CsvStyle) -> str:
     distinct = set(cells) - {""}
     marks = [mark for mark in dict.fromkeys((*style.na_values, *_KNOWN)) if mark in distinct]
     values = [cell for cell in cells if cell and cell not in marks]
-    if not values:
-        return ""
     notes = []
     # Among numbers, the usual marks are no words.
     if all(map(_NUMBER.fullmatch, values)):
@@ -99,7 +104,18 @@ def _note(cells: list[str], style: CsvStyle) -> str:
             f"{zero!r} is read as the number {int(zero)}, without leading zeros; if it is a code, "
             "list the column in data.categorical"
         )
-    if values[0][-1] == "%" and percentages(pd.Series(values), style.decimal) is not None:
+    grouped = [cell for cell in values if _THOUSANDS[style.decimal].fullmatch(cell)]
+    plain = sum(map(str.isdecimal, values))
+    if grouped and plain and len(grouped) + plain == len(values):
+        notes.append(
+            f"{grouped[0]!r} is read as a fraction; if {style.decimal!r} divides thousands there, "
+            "remove it from the numbers of the table"
+        )
+    if (
+        values
+        and values[0][-1] == "%"
+        and percentages(pd.Series(values), style.decimal) is not None
+    ):
         notes.append(f"percentages such as {values[0]!r} are read as numbers")
     return "; ".join(notes)
 
@@ -166,20 +182,21 @@ def _decimal(rows: list[list[str]]) -> str:
     return "," if commas > points else "."
 
 
-def _marks(rows: list[list[str]]) -> tuple[str, ...]:
+def _marks(header: list[str], rows: list[list[str]], target: str) -> tuple[str, ...]:
     """Return the marks of missing values that pandas does not know."""
-    missing: dict[str, None] = {}
-    for column in zip(*rows, strict=False):
-        words = Counter(cell.strip() for cell in column if not _NUMBER.fullmatch(cell))
-        # A number with a separator of thousands is no mark either.
-        marks = {w: n for w, n in words.items() if w not in _KNOWN and not is_number(w)}
-        words = Counter(marks)
-        if not words:
-            continue
-        numeric = len(column) - sum(words.values()) >= _SHARE_NUMBERS * len(column)
-        few = len(words) <= _MOST_MARKS and max(map(len, words)) <= _LONGEST_MARK
-        if numeric and few:
-            missing |= dict.fromkeys(words)
+    marks: dict[str, None] = {}
+    values: set[str] = set()  # words that are values in some column
+    for name, column in zip(header, zip(*rows, strict=False), strict=False):
+        cells = [cell.strip() for cell in column if cell.strip() not in _KNOWN]
+        # A number with a separator of thousands is no mark.
+        words = Counter(c for c in cells if not _NUMBER.fullmatch(c) and not is_number(c))
+        is_numeric = sum(words.values()) <= (1.0 - _SHARE_NUMBERS) * len(cells)
+        few = len(words) <= _MOST_MARKS and max(map(len, words), default=0) <= _LONGEST_MARK
+        if is_numeric and few:
+            marks |= dict.fromkeys(words)
+        elif name == target:
+            values |= words.keys()
         else:
-            missing |= dict.fromkeys(word for word in words if word in _MARKS)
-    return tuple(missing)
+            marks |= dict.fromkeys(word for word in words if word in _MARKS)
+            values |= words.keys() - _MARKS
+    return tuple(mark for mark in marks if mark not in values)
