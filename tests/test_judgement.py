@@ -242,6 +242,36 @@ def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
     assert "SWM209" in guesses[0.0][1]
 
 
+@pytest.mark.parametrize(
+    ("model", "metric", "expected"),
+    [
+        # Always the positive class; the median; the most frequent labels together.
+        (GaussianNB(), "f1", lambda y: 2 * y.mean() / (1 + y.mean())),
+        (GaussianNB(), "recall", lambda y: 1.0),
+        (LinearRegression(), "mean_absolute_error", lambda y: abs(y - 0.0).mean()),
+        (KNN, "subset_accuracy", lambda y: (y == [1, 0]).all(axis=1).mean()),
+    ],
+)
+def test_the_best_constant_prediction_is_the_guess_to_beat(
+    model: Any, metric: str, expected: Any
+) -> None:
+    rng = np.random.default_rng(3)
+    table = pd.DataFrame(rng.normal(size=(160, 3)), columns=["x0", "x1", "x2"])
+    drawn = rng.integers(0, 2, 160)
+    target: Any = pd.Series(drawn)
+    if metric == "mean_absolute_error":
+        target = pd.Series(np.where(rng.random(160) < 0.3, 100.0, 0.0))
+    if metric == "subset_accuracy":
+        # Each label by itself is more often absent.
+        pairs = np.array([[1, 0], [0, 1], [0, 0]])
+        target = pd.DataFrame(pairs[rng.choice(3, 160, p=[0.45, 0.3, 0.25])])
+    train, test = (table[:80], target[:80]), (table[80:], target[80:])
+    options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 40}
+    judged = judge(model, train, test, [["x0", "x1"]], **options)
+    assert judged.guess == pytest.approx(expected(np.asarray(test[1])))
+    assert not judged.beats_guessing
+
+
 def test_guessing_is_known_for_labels_and_numbers_and_never_claimed_without_an_interval() -> None:
     rng = np.random.default_rng(5)
     table = pd.DataFrame(rng.normal(size=(120, 3)), columns=["x0", "x1", "x2"])

@@ -302,9 +302,10 @@ _ALL = (
         "SWM209",
         "No better than guessing",
         "On the test rows neither the ensemble nor one model of the selected or of all features is"
-        " significantly better than a model that ignores the features: one that predicts the most"
-        " frequent class (with the shares of the classes as probabilities), or the mean of the"
-        " target. Without a signal all subsets do equally, and the selected columns mean nothing.",
+        " significantly better than the best model that ignores the features: one that predicts"
+        " the same for all rows, such as a class, the shares of the classes, the mean or the median"
+        " of the target. Without a signal all subsets do equally, and the selected columns mean"
+        " nothing.",
         "look for columns or a model that predict the target, or hold out more rows, before"
         " selecting columns",
     ),

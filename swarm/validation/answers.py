@@ -25,6 +25,8 @@ from swarm.problem.scoring import default_positive
 
 # Models are trained serially for this long, as starting a worker takes about as long.
 SERIAL_SECONDS = 3.0
+# Classes of which each is a guess, the most frequent ones.
+_MOST_CONSTANTS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,15 +216,34 @@ def serial_first(calls: Sequence[Any], n_jobs: int) -> Iterator[Any]:
     yield from Parallel(n_jobs=n_jobs, return_as="generator")(left)
 
 
-def guess(task: str, target: AnyArray, n_rows: int) -> Answers:
-    """Return the answers on `n_rows` test rows of a model that ignores the features."""
-    blank = np.zeros((max(len(target), n_rows), 1))
-    model = DummyRegressor() if task == "regression" else DummyClassifier(strategy="prior")
-    model.fit(blank[: len(target)], target)
-    predicted = model.predict(blank[:n_rows])
+def blind_models(task: str, target: AnyArray) -> list[BaseEstimator]:
+    """Return models that ignore the features, fitted to a target.
+
+    Each predicts the same for all rows: the mean or the median; the shares of the classes, or one
+    of them; the share of each label, or the most frequent labels together, or all labels.
+    """
+    models: list[BaseEstimator]
     if task == "regression":
-        return Answers(predicted)
-    return Answers(predicted, model.predict_proba(blank[:n_rows]), None, model.classes_)
+        models = [DummyRegressor(strategy="mean"), DummyRegressor(strategy="median")]
+    else:
+        values, counts = np.unique(target, return_counts=True, axis=0)
+        constants = list(values[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]])
+        if task == "multilabel":
+            constants = [constants[0], values.max(axis=0)]
+        models = [DummyClassifier(strategy="prior")]
+        models += [
+            DummyClassifier(strategy="constant", constant=np.atleast_1d(value))
+            for value in constants
+        ]
+    return [model.fit(np.zeros((len(target), 1)), target) for model in models]
+
+
+def blind_answers(model: BaseEstimator, n_rows: int) -> Answers:
+    """Return the answers on `n_rows` rows of a model that ignores the features."""
+    blank = np.zeros((n_rows, 1))
+    if isinstance(model, DummyRegressor):
+        return Answers(model.predict(blank))
+    return Answers(model.predict(blank), model.predict_proba(blank), None, model.classes_)
 
 
 def _rows(positions: Any) -> NDArray[np.intp]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -12,8 +13,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import delayed
+from sklearn.base import BaseEstimator
 
-from swarm.arrays import AnyArray
+from swarm.arrays import AnyArray, Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
 from swarm.problem.models import make_deterministic
@@ -22,7 +24,14 @@ from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
 from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
-from swarm.validation.answers import Answers, EvaluationTarget, Rows, guess, serial_first
+from swarm.validation.answers import (
+    Answers,
+    EvaluationTarget,
+    Rows,
+    blind_answers,
+    blind_models,
+    serial_first,
+)
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
@@ -32,7 +41,7 @@ from swarm.validation.contenders import (
     mean_by_contender,
     voted,
 )
-from swarm.validation.metrics import judged_metrics
+from swarm.validation.metrics import LOWER_IS_BETTER, judged_metrics
 from swarm.validation.scorer_metrics import (
     Bootstrap,
     MetricDraws,
@@ -359,13 +368,32 @@ def _guess(
     bootstrap: Bootstrap,
     scoring: Scoring | None,
 ) -> tuple[float | None, bool]:
-    """Return the first metric of a model that ignores the features, and whether it is beaten."""
+    """Return the first metric of a model that ignores the features, and whether it is beaten.
+
+    Of several such models, it is the one that does best on the training rows.
+    """
     metric, drawn = next(iter(measured.items()))
-    try:
-        blind = [guess(truth.task, truth.train, len(truth.test))]
-        ((value, draws),) = measure_metrics(blind, truth, [metric], bootstrap, scoring)[metric]
-    except InputError:
+    known = replace(truth, test=truth.train, weight=None)
+
+    def scored(
+        model: BaseEstimator, rows: EvaluationTarget, resampled: Bootstrap
+    ) -> tuple[float, Float]:
+        blind = [blind_answers(model, len(rows.test))]
+        return measure_metrics(blind, rows, [metric], resampled, scoring)[metric][0]
+
+    sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
+    once = Bootstrap(len(truth.train), n_resamples=1)
+    costs: dict[BaseEstimator, float] = {}
+    for model in blind_models(truth.task, truth.train):
         # Some scorers need predictions of every class.
+        with suppress(InputError):
+            costs[model] = sign * scored(model, known, once)[0]
+    costs = {model: cost for model, cost in costs.items() if not math.isnan(cost)}
+    if not costs:
+        return None, True
+    try:
+        value, draws = scored(min(costs, key=costs.__getitem__), truth, bootstrap)
+    except InputError:
         return None, True
     beaten = any(
         outcome_in(metric, *bootstrap.interval(difference(resampled, draws))) == "better"
