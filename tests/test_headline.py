@@ -59,6 +59,18 @@ def told(
 
 
 @pytest.mark.parametrize(
+    ("low", "high", "shown"),
+    [
+        (-0.089, -0.0004, "(-0.0890 to -0.0004)"),
+        (0.00002, 0.05, "(+0.00002 to +0.05000)"),
+        (-0.0004, 0.05, "(+0.000 to +0.050)"),
+    ],
+)
+def test_an_interval_without_0_is_shown_without_it(low: float, high: float, shown: str) -> None:
+    assert shown in sentence(unseen(low, high), 4)
+
+
+@pytest.mark.parametrize(
     ("evidence", "gain", "title", "first"),
     [
         (unseen(0.01, 0.05), 0.1, "Keep 4 of 6 columns: better than all", "90 unseen rows"),

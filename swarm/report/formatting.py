@@ -50,7 +50,13 @@ def signed(value: float) -> str:
 
 def interval(low: float, high: float) -> str:
     """Format the bounds of an interval in brackets; empty if they are NaN."""
-    return "" if math.isnan(low) or math.isnan(high) else f"[{number(low)}, {number(high)}]"
+    if math.isnan(low) or math.isnan(high):
+        return ""
+    # 0 stays outside where it is.
+    small = (low > 0 and round(low, 3) == 0) or (high < 0 and round(high, 3) == 0)
+    if small:
+        return f"[{low:z.5f}, {high:z.5f}]".replace("-", "−")
+    return f"[{number(low)}, {number(high)}]"
 
 
 def cost(value: float | None) -> str:

@@ -32,11 +32,23 @@ def signed(value: float) -> str:
     return f"{value:+z.3f}" if abs(value) < 100 else f"{value:+z,.0f}"
 
 
+def bounds(low: float, high: float) -> tuple[str, str]:
+    """Format the bounds of an interval, with so many digits that 0 stays on its side of them."""
+
+    def keeps_sign(digits: int) -> bool:
+        return (round(low, digits) > 0) == (low > 0) and (round(high, digits) < 0) == (high < 0)
+
+    digits = next(filter(keeps_sign, range(3, 6)), 6)
+    if digits == 3:
+        return signed(low), signed(high)
+    return f"{low:+z.{digits}f}", f"{high:+z.{digits}f}"
+
+
 def with_interval(difference: float, low: float, high: float) -> str:
     """Format a difference with its sign, and with its interval if it has one."""
     if math.isnan(low):
         return signed(difference)
-    return f"{signed(difference)} [{signed(low)}, {signed(high)}]"
+    return f"{signed(difference)} [{', '.join(bounds(low, high))}]"
 
 
 def unseen_rows(n_rows: int, n_groups: int | None) -> str:
@@ -77,8 +89,8 @@ def evidence(verdict: Verdict, n_features: int) -> str:
     text = f"{text} with {n_features:,}, {number(verdict.everything)} with all"
     if math.isnan(verdict.low):
         return f"{text}."
-    low, high = signed(verdict.low), signed(verdict.high)
-    return f"{text}; {signed(verdict.difference)} ({low} to {high})."
+    interval = " to ".join(bounds(verdict.low, verdict.high))
+    return f"{text}; {signed(verdict.difference)} ({interval})."
 
 
 def alternative(result: SearchResult, scoring: Scoring) -> str:
