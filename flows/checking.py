@@ -265,7 +265,7 @@ def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hi
 def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:
     """Yield the findings of rows without a problem."""
     try:
-        task = task_of(train.target)
+        task = task_of(train.target, build_estimator(config.model))
     except InputError:
         return
     target = np.asarray(train.target)

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.linear_model import Ridge
+from sklearn.naive_bayes import GaussianNB
 
 from swarm.errors import DataError
 from swarm.problem.target import task_of
@@ -19,6 +21,14 @@ def table(target: object, **roles: object) -> Table:
     columns = {key: pd.Series(value, name=key) for key, value in roles.items()}
     features = pd.DataFrame({"a": np.arange(len(answer))})
     return Table(name="t", source="t", features=features, target=answer, **columns)
+
+
+def test_grades_are_numbers_to_a_regressor_and_classes_to_others() -> None:
+    grades = pd.Series(np.arange(60) % 5)
+    tasks = [task_of(grades, model) for model in (Ridge(), GaussianNB(), None)]
+    assert tasks == ["regression", "multiclass", "multiclass"]
+    # Two of them can be ranked.
+    assert task_of(grades % 2, Ridge()) == "binary"
 
 
 @settings(max_examples=60, deadline=None)

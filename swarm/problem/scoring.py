@@ -15,6 +15,8 @@ from swarm.problem.models import is_a, last_step
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
+# Scorers of its probability, where scikit-learn takes the label 1 for it.
+_PROBABILITY_OF_ONE_CLASS = ("average_precision", "neg_brier_score")
 # Scorers of scikit-learn without an upper bound.
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
 # Multi-label scorers that scikit-learn does not provide under these names.
@@ -145,7 +147,8 @@ def resolve_scoring(
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
     _refuse_other_task(scoring, scorer, task, estimator)
-    if scoring in _ONE_CLASS or (scoring == "average_precision" and _is_custom(target, pos_label)):
+    custom = scoring in _PROBABILITY_OF_ONE_CLASS and _is_custom(target, pos_label)
+    if scoring in _ONE_CLASS or custom:
         return _one_class(scoring, target, task, pos_label)
     upper = 0.0 if scoring.startswith("neg_") else None if scoring in _UNBOUNDED else 1.0
     return Scoring(scoring, scorer, upper, pos_label, _quiet(scoring))
@@ -257,6 +260,14 @@ def _one_class(
             response_method=("decision_function", "predict_proba"),
             pos_label=label,
         )
+    elif name == "neg_brier_score":
+        scorer = metrics.make_scorer(
+            metrics.brier_score_loss,
+            response_method="predict_proba",
+            greater_is_better=False,
+            pos_label=label,
+        )
+        return Scoring(name, scorer, upper=0.0, pos_label=label)
     else:
         function = getattr(metrics, f"{name}_score")
         scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
 from swarm.errors import DataError
@@ -21,7 +21,8 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
     """Infer the task from the values of the target and, for integers, from the estimator."""
     # Several 0/1 columns are multilabel; floats with fractions are regression; integers with more
     # than 20 distinct values, and more distinct values than 20 % of the rows, are regression unless
-    # the estimator is a classifier; anything else (text, booleans, categories, other integers) is
+    # the estimator is a classifier, as are more than two distinct values for a regressor; anything
+    # else (text, booleans, categories, other integers) is
     # binary up to two distinct values and multiclass above. Missing values, dates and mixed types
     # are a DataError.
     if bool(np.any(pd.isna(target))):
@@ -54,7 +55,9 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
             f"a target of kind {kind!r} cannot be predicted; "
             "use one column of classes or numbers, or several columns of 0 and 1"
         )
-    return tasks[kind]
+    # Grades and counts are numbers to a regressor.
+    is_number = kind == "multiclass" and values.dtype.kind in "iuf"
+    return "regression" if is_number and is_a(is_regressor, estimator) else tasks[kind]
 
 
 def _counts(values: NDArray[np.generic]) -> bool:
