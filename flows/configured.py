@@ -187,9 +187,8 @@ def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Con
         subsets = load_subsets(expand(warm, "address of warm"))
     else:
         store = tracking or tracking_as_configured(config.tracking)
-        # InputError if there is no such run.
-        store.run(warm)
-        path = store.download(warm, "features.json")
+        # The first characters of an id are enough.
+        path = store.download(store.run(warm).info.run_id, "features.json")
         subsets = subsets_of(json.loads(path.read_text(encoding="utf-8")))
     return config.model_copy(update={"warm": subsets})
 

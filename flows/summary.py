@@ -161,7 +161,7 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     _print_warnings(console, done.warnings)
     since = "none" if champion is None else f"{champion.uri}  (since {champion.since or 'unknown'})"
     console.print(f"champion {since}")
-    if config.champion.publish:
+    if config.champion.publish and champion is not None:
         console.print(
             f"features {config.champion.publish}  (features: the columns to keep; model_inputs: "
             "those that the model needs)"

@@ -117,6 +117,13 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     store = store_option(bench.uri)
     assert f"swarm report {run_id[:8]} --open{store}" in told.out
     assert swarm("features", run_id[:8], *at).out.split() == names
+    # A list that the answer advises against says so.
+    stored = bench.tracking.download(run_id, "evaluation.json")
+    record = json.loads(stored.read_text(encoding="utf-8"))
+    record["headline"] |= {"verdict": "worse", "title": "Keep all 8 columns"}
+    stored.write_text(json.dumps(record), encoding="utf-8")
+    advised = swarm("features", run_id, *at)
+    assert (advised.out.split(), advised.err) == (names, "warning Keep all 8 columns\n")
 
     longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q", "--json")
     assert (longer.status, longer.err) == (0, "")
@@ -239,8 +246,8 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     shown = [words[0] for words in lines if words and words[0] in short.values()]
     assert shown == [short["all"], short["wine failed"], short["wine nb"]]
     text = " ".join(" ".join(words) for words in lines)
-    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.875 in the search" in text
-    assert "wine failed failed, ROC AUC 0.875 in the search" in text
+    assert "wine nb Keep 4 of 13 columns; ROC AUC of the subset 0.875 in the search" in text
+    assert "wine failed failed; ROC AUC of the subset 0.875 in the search" in text
     assert max(map(len, told.out.splitlines())) <= 80
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert short["all, cell 1"] in searches
@@ -249,7 +256,19 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     tracking = open_tracking(bench.uri, bench.experiment)
     tracking.client.log_metric(ids["wine nb"], "fresh/roc_auc", 0.8512345)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
-    assert "wine nb Keep 4 of 13 columns, ROC AUC 0.8512 on new folds" in text
+    assert "wine nb Keep 4 of 13 columns; ROC AUC of the subset 0.8512 on new folds" in text
+
+
+@pytest.mark.parametrize("kind", ["nested", "stability"])
+def test_an_estimate_has_neither_a_page_nor_columns_and_is_repeated(swarm, store, bench, kind):
+    uri, _ = store
+    tracking = open_tracking(bench.uri, bench.experiment)
+    run_id = tracking.start_run(kind, {"kind": kind})
+    tracking.finish(run_id, "FINISHED")
+    for command in ("report", "features", "resume"):
+        told = swarm(command, run_id, "--tracking-uri", uri)
+        assert told.status == 2
+        assert f"`swarm {kind}`" in told.sentence
 
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):

@@ -21,6 +21,7 @@ from conf.schema import RefreshConfig
 from conf.yaml_text import render
 from flows.challenge import RefreshRun, ask
 from flows.refresh import refresh, unchanged
+from flows.summary import print_refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from swarm.validation.answers import Answers, EvaluationTarget
 from tasks.models.registry import register_logged
@@ -290,7 +291,7 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
 
 
 def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only(
-    desk: Desk, swarm: Swarm
+    desk: Desk, swarm: Swarm, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frame = snapshot(desk.snapshots, "2026-01-05", 3)
     frame["y"] = (np.arange(len(frame)) % 5 > 0).astype(int)
@@ -299,6 +300,8 @@ def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only
     assert (done.decision, done.champion) == ("declined", None)
     assert f"swarm rollback {desk.name} --to 1" in done.why
     assert (desk.alias(ALIAS), desk.published.exists()) == (None, False)
+    print_refresh(done, desk.config(scoring="accuracy"), quiet=True)
+    assert str(desk.published) not in capsys.readouterr().out
     record = desk.record(done.run_id)
     assert (record["decision"], record["champion"]) == ("declined", None)
     # Nor is it searched and registered again.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -60,11 +61,12 @@ class Store:
     def __init__(self, file: Path) -> None:
         self.file = file
 
-    def run(self, run_id: str) -> None:
+    def run(self, run_id: str) -> Any:
         assert run_id == "abc"
+        return SimpleNamespace(info=SimpleNamespace(run_id="abcdef"))
 
     def download(self, run_id: str, path: str) -> Path:
-        assert path == "features.json"
+        assert (run_id, path) == ("abcdef", "features.json")
         return self.file
 
 

@@ -28,7 +28,7 @@ from flows.cli.options import (
 )
 from flows.prefect_server import prefect_is_there, starting_prefect
 from flows.terminal import show_stage
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, InputError
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
@@ -75,6 +75,12 @@ def resume(
     Example: swarm resume RUN_ID --set budget.epochs=200
     """
     store, run_id = run_of(run_id, tracking_uri)
+    kind = store.run(run_id).data.tags.get("kind")
+    if kind in ("compare", "nested", "stability"):
+        raise InputError(
+            f"the run {run_id} is one of `swarm {kind}`; repeat that command, which reuses all"
+            " evaluations"
+        )
 
     def load() -> SelectConfig:
         from conf.load import from_yaml, of_kind

@@ -143,7 +143,8 @@ def _score(run: Any) -> str:
         (best_score(scorer), "in the search"),
     ):
         if name in metrics:
-            return f", {display_name(natural_name(scorer))} {metrics[name]:.4g} {where}"
+            scored = display_name(natural_name(scorer))
+            return f"; {scored} of the subset {metrics[name]:.4g} {where}"
     return ""
 
 
@@ -182,9 +183,16 @@ def features(
         from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
+    store: Tracking | None = None
     text = local_artifact(run_id, tracking_uri, "features.json")
     if text is None:
         store, run_id = run_of(run_id, tracking_uri)
+        kind = store.run(run_id).data.tags.get("kind")
+        if kind in ("compare", "nested", "stability"):
+            raise InputError(
+                f"the run {run_id} of `swarm {kind}` has no columns to keep; use one of"
+                " `swarm select`"
+            )
         text = artifact_of(store, run_id, "features.json")
     if as_json:
         typer.echo(text.rstrip())
@@ -192,6 +200,12 @@ def features(
     names = json.loads(text).get("model_inputs" if model_inputs else "features")
     if names is None:
         raise InputError(f"the run {run_id} has no model; omit --model-inputs")
+    evaluation = local_artifact(run_id, tracking_uri, "evaluation.json")
+    if evaluation is None and store is not None and store.find_artifact(run_id, "evaluation.json"):
+        evaluation = artifact_of(store, run_id, "evaluation.json")
+    head = {} if evaluation is None else json.loads(evaluation)["headline"]
+    if head and (head["verdict"] == "worse" or not head["beats_guessing"]):
+        echo(f"warning {head['title']}", err=True)
     typer.echo("\n".join(names))
 
 
@@ -252,6 +266,8 @@ def _page_of(tracking: Tracking, run_id: str) -> str:
         raise InputError(f"{start}: it is a child of the run {parent}; use that run id")
     if run.info.status == "RUNNING":
         raise InputError(f"{start} yet: it is still running or was killed; wait, or {resume}")
+    if kind in ("nested", "stability"):
+        raise InputError(f"{start}; the figures and plots of `swarm {kind}` are in MLflow")
     if kind == "compare":
         resume = "repeat the `swarm compare` command to resume it"
         raise InputError(f"{start}: it ended as {run.info.status}; {resume}")
@@ -282,6 +298,7 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
         *([f"restored  {current.restored}{back}"] if current.restored else []),
         f"why       {current.why or 'the alias was set by hand'}",
         f"run       {current.run_id}",
+        f"answer    {champions.tracking.run(current.run_id).data.tags.get('headline', 'unknown')}",
         f"published {current.published or 'nowhere'}",
         f"features  {answer['n_features']} of {answer['n_available']} columns to keep: {names}",
         f"inputs    {answer['n_model_inputs']} columns that the model needs: {inputs}",
