@@ -83,7 +83,7 @@ Name = Annotated[
     Field(
         max_length=100,
         pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="Name of the run and of a registered model: letters, digits, dots, underscores"
+        description="Name of the configuration, and of a registered model: letters, digits, dots, underscores"
         " and hyphens",
     ),
 ]

@@ -311,10 +311,10 @@ def ensemble_metrics(judgement: Judgement) -> dict[str, float]:
 
 
 def selection_metrics(judgement: Judgement) -> dict[str, float]:
-    """Return the difference of best subset and all features on the test rows, and the optimism."""
+    """Return the score of the best subset on the test rows, that less all features', and more."""
     verdict = judgement.verdict
     name = f"test/best_subset_minus_all_{verdict.metric}"
-    metrics = {name: verdict.difference}
+    metrics = {f"test/best_subset_{verdict.metric}": verdict.chosen, name: verdict.difference}
     if not math.isnan(verdict.low):
         metrics |= {f"{name}_low": verdict.low, f"{name}_high": verdict.high}
     if judgement.optimism is not None:

@@ -228,7 +228,7 @@ def test_every_metric_has_one_point_per_epoch_and_those_of_the_whole_run_a_singl
     assert last["fresh/gain"] == found.gain.mean
     # MLflow draws what has no other step than 0 as a bar.
     whole = set(last) - curves
-    assert {"test/optimism", "test/f1", "fresh/gain"} <= whole
+    assert {"test/optimism", "test/f1", "test/best_subset_accuracy", "fresh/gain"} <= whole
     for name in whole:
         assert bench.steps(outcome.run_id, name) == [0], name
 
@@ -240,7 +240,7 @@ def test_the_scores_of_five_contenders_are_one_table_with_intervals_and_no_metri
     assert table["value"].tolist() == judgement.table["value"].tolist()
     assert table["difference"].equals(judgement.table["difference"])
     metrics = [name for name in run_of(bench, outcome.run_id).data.metrics if "test" in name]
-    assert len(metrics) == len(judgement.metrics) + 4, metrics
+    assert len(metrics) == len(judgement.metrics) + 5, metrics
     found = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
     assert set(table["contender"]) == set(found["contenders"]) == set(CONTENDERS)
     for contender in found["contenders"].values():
