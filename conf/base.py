@@ -83,8 +83,8 @@ Name = Annotated[
     Field(
         max_length=100,
         pattern=r"^[._-]*[A-Za-z0-9][A-Za-z0-9._-]*$",
-        description="Name of the configuration, and of a registered model: letters, digits, dots, underscores"
-        " and hyphens",
+        description="Name of the configuration, and of a registered model: letters, digits, dots,"
+        " underscores and hyphens",
     ),
 ]
 Description = Annotated[str | None, Field(description="Purpose of the run, stored with it")]

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import RidgeClassifier
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 
@@ -94,7 +95,9 @@ def test_candidates_are_the_best_subsets_and_the_features_that_half_of_them_shar
     confirmed: SubsetSelector,
 ) -> None:
     found = confirmed.confirmation_
-    table = confirmed.results_.sort_values(["cost", "size"], kind="stable").iloc[:6]
+    # What only the confirmation measured follows those of the search.
+    searched = confirmed.results_.iloc[: len(confirmed.result_.state.requests)]
+    table = searched.sort_values(["cost", "size"], kind="stable").iloc[:6]
     best = {frozenset(features) for features in table["features"]}
     space = confirmed.result_.space
     counts = pd.Series([name for subset in best for name in subset]).value_counts()
@@ -223,6 +226,20 @@ def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
         selector.fit(*cancer)
     assert selector.subset_ == plain.subset_
     assert (selector.interrupted_, selector.result_.reason) == (True, "epochs")
+
+
+def test_features_that_only_the_confirmation_measured_are_among_the_results() -> None:
+    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    X, y = X.sample(150, random_state=5), y.loc[X.sample(150, random_state=5).index]
+    selector = SubsetSelector(
+        RidgeClassifier(),
+        budget={"distinct": 40},
+        random_state=5,
+        confirm={"goal": "score", "repeats": 2},
+    ).fit(X, y)
+    # Those that at least half of the best subsets share: no strategy has proposed them.
+    assert tuple(selector.subset_) in set(selector.results_["features"])
+    assert selector.importances_.notna().all()
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,8 @@ def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     test = unit >= np.quantile(unit, 0.75)
     seen = {name: values[~test] for name, values in of_rows.items()}
     selector.fit(X[~test], y[~test], **seen)
-    head = selector.judge(X[~test], y[~test], (X[test], y[test]), **seen)
+    unseen = [values[test] for values in of_rows.values()]
+    head = selector.judge(X[~test], y[~test], (X[test], y[test], *unseen), **seen)
     check(
         build.__name__,
         {

@@ -17,6 +17,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import make_scorer, mean_squared_error, recall_score
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
@@ -219,7 +220,7 @@ def test_a_scorer_that_may_read_the_rows_is_named_where_another_metric_judges() 
 @pytest.mark.parametrize(
     ("rows", "test", "words"),
     [
-        (ROWS, X[TEST], "test must be a pair"),
+        (ROWS, X[TEST], "test must be rows, their target"),
         (ROWS, (X[TEST], Y[TEST][:5]), "60 rows .* 5 of the target"),
         (ROWS, (X[::-1], Y[::-1]), "118 of 178 test rows are rows of the fit"),
         (ROWS, (X[TEST].drop(columns="ash"), Y[TEST]), "no column 'ash'"),
@@ -233,6 +234,34 @@ def test_rows_that_can_show_nothing_are_refused(
 ) -> None:
     with pytest.raises((InputError, DataError), match=words):
         fitted.judge(*rows, test=test)
+
+
+def test_an_array_of_another_width_is_refused() -> None:
+    fitted = SubsetSelector(GaussianNB(), **BRIEF).fit(ROWS[0].to_numpy(), ROWS[1])
+    wider = np.column_stack([np.arange(len(UNSEEN[0])), UNSEEN[0]])
+    with pytest.raises(DataError, match="14 columns and those of the fit 13"):
+        fitted.judge(ROWS[0].to_numpy(), ROWS[1], test=(wider, UNSEEN[1]))
+
+
+def test_test_rows_of_a_fit_with_groups_are_resampled_by_group() -> None:
+    def visits(seed: int) -> Any:
+        """Twenty visits of each of thirty patients, and a target without any signal."""
+        rng = np.random.default_rng(seed)
+        rows = np.repeat(rng.normal(size=(30, 4)), 20, axis=0) + 0.05 * rng.normal(size=(600, 4))
+        return rows, np.repeat(rng.integers(0, 2, 30), 20)
+
+    patients, verdicts = np.repeat(np.arange(30), 20), []
+    for seed in range(8):
+        (X_train, y_train), (X_test, y_test) = visits(seed), visits(100 + seed)
+        fitted = SubsetSelector(KNeighborsClassifier(), budget=1, cv=3, random_state=seed)
+        fitted.fit(X_train, y_train, groups=patients)
+        judged = partial(fitted.judge, X_train, y_train, groups=patients)
+        verdicts.append(judged(test=(X_test, y_test, patients)).verdict)
+    assert verdicts.count("no clear difference") >= 7
+    with pytest.raises(InputError, match=r"pass \(X_test, y_test, groups\)"):
+        judged(test=(X_test, y_test))
+    with pytest.raises(DataError, match="600 test rows but 5 groups"):
+        judged(test=(X_test, y_test, patients[:5]))
 
 
 def test_a_selection_without_a_target_is_not_judged() -> None:

@@ -8,7 +8,6 @@ from dataclasses import replace
 import numpy as np
 
 from swarm.arrays import Bool
-from swarm.search.candidates import SEARCH, Candidates
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
@@ -23,7 +22,7 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     """Return the masks (n, n_units) that a search requested, and the folds that each needed.
 
     After a search on a proxy, these are the subsets that were measured on the full problem. Those
-    of rankings that were confirmed follow at the end.
+    that only the confirmation evaluated, such as those of rankings, follow at the end.
     """
     if result.measured is not None:
         masks = result.measured.masks
@@ -34,14 +33,8 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         needed = unpack_folds(requests.values(), n_folds)
     if result.confirmation is None:
         return masks, needed
-    table = result.confirmation.candidates
-    return _with(masks, needed, table.take(table.origin != SEARCH))
-
-
-def _with(masks: Bool, needed: Bool, others: Candidates) -> tuple[Bool, Bool]:
-    """Add the masks of other candidates, which needed all folds."""
-    seen = set(pack_masks(masks))
-    also = others.masks[[key not in seen for key in pack_masks(others.masks)]]
+    seen, confirmed = set(pack_masks(masks)), result.confirmation.candidates.masks
+    also = confirmed[[key not in seen for key in pack_masks(confirmed)]]
     every = np.ones((len(also), needed.shape[1]), dtype=bool)
     return np.vstack([masks, also]), np.vstack([needed, every])
 
@@ -59,15 +52,11 @@ def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple
 def requested_evaluations(
     result: SearchResult, evaluations: ProblemEvaluations
 ) -> Iterator[tuple[Bool, Record]]:
-    """Yield the masks that a search requested, in order, and their records.
+    """Yield the masks of :func:`requested_masks`, in order, and their records.
 
-    Subsets that only the confirmation evaluated follow at the end. Folds that the search did not
-    need are left out, so that the records depend on the search alone.
+    Folds that the search did not need are left out, so that the records depend on it alone.
     """
     masks, needed = requested_masks(result, evaluations.n_folds)
-    if result.confirmation is not None:
-        # Its candidates need not be masks of the search, such as the units that many share.
-        masks, needed = _with(masks, needed, result.confirmation.candidates)
     for (mask, record), folds in zip(read_records(masks, evaluations), needed, strict=True):
         if (record.has_cost & folds).any():
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))

@@ -166,7 +166,8 @@ class SelectionDisplay:
         X, y
             Rows that `fit` was called with.
         test : (X_test, y_test)
-            Rows that `fit` has not seen, and with `weights_in_score` their weights.
+            Rows that `fit` has not seen, with `weights_in_score` their weights, and their groups if
+            `fit` had groups: the interval is that of a bootstrap of whole groups.
         **params
             As for `fit`: ``groups``, ``sample_weight`` and others.
 

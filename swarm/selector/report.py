@@ -38,8 +38,8 @@ def headline_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, ...], params: dict[str, Any]
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
-    problem = _posed(selector, X, y, params).problem
-    judgement = _judgement(selector, problem, _test_rows(selector, problem, test), n_random=1)
+    posed = _posed(selector, X, y, params)
+    judgement = _judgement(selector, posed.problem, _test_rows(selector, posed, test), n_random=1)
     return _headline_on_test(selector, judgement)
 
 
@@ -58,7 +58,7 @@ def page_of(
     problem = posed.problem
     data = replace(data, distance=_distance(problem))
     if test is not None:
-        unseen = _test_rows(selector, problem, test)
+        unseen = _test_rows(selector, posed, test)
         data = _judged(selector, data, problem, unseen)
         train = np.arange(len(problem.target))
         rows = [Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight)]
@@ -141,27 +141,35 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
     return posed
 
 
-def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
-    """Return test rows as a table with the columns of the problem, their target and weights."""
+def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Rows:
+    """Return test rows as a table with the columns of the problem, with what belongs to them."""
+    problem = posed.problem
     if problem.task == "unsupervised":
         raise InputError("models without a target cannot be compared on test rows; leave them out")
-    weighted = problem.weights_in_score
-    complete = isinstance(test, (tuple, list)) and len(test) == 2 + weighted
+    # Several columns of groups are times.
+    grouped = posed.groups is not None and np.ndim(posed.groups) == 1
+    names = ["X_test", "y_test"]
+    names += ["sample_weight"] * problem.weights_in_score + ["groups"] * grouped
+    complete = isinstance(test, (tuple, list)) and len(test) == len(names)
     if not complete or any(part is None for part in test[1:]):
         raise InputError(
-            "test must be rows, their target and their weights, as weights count in the score; "
-            "pass (X_test, y_test, sample_weight)"
-            if weighted
-            else "test must be a pair of rows and their target; pass (X_test, y_test)"
+            "test must be rows, their target, and their weights and groups if those of the fit "
+            f"counted; pass ({', '.join(names)})"
         )
-    table, _ = as_table(clone(selector), test[0])
+    given = dict(zip(names, test, strict=True))
+    table, as_array = as_table(clone(selector), given["X_test"])
+    if as_array and table.shape[1] != problem.space.n_columns:
+        raise DataError(
+            f"the test rows have {table.shape[1]:,} columns and those of the fit "
+            f"{problem.space.n_columns:,}; pass an array with the same columns"
+        )
     missing = [name for name in problem.features.columns if name not in table.columns]
     if missing:
         raise DataError(
             f"the test rows have no column {missing[0]!r}; pass a table like that of the fit"
         )
     rows = table[list(problem.features.columns)].reset_index(drop=True)
-    target = _target(as_target(test[1]))
+    target = _target(as_target(given["y_test"]))
     check_rows(rows, target.to_numpy())
     check_columns(rows, problem.estimator)
     seen = _seen(problem, rows, target)
@@ -170,8 +178,14 @@ def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
             f"{seen:,} of {len(rows):,} test rows are rows of the fit; pass rows that fit has not "
             "seen"
         )
-    weight = checked_weights(test[2], len(rows), problem.estimator) if weighted else None
-    return Rows(rows, target, weight=weight)
+    weight, groups = given.get("sample_weight"), given.get("groups")
+    if weight is not None:
+        weight = checked_weights(weight, len(rows), problem.estimator)
+    if groups is not None and len(groups) != len(rows):
+        raise DataError(
+            f"there are {len(rows):,} test rows but {len(groups):,} groups; pass one for each row"
+        )
+    return Rows(rows, target, groups=groups, weight=weight)
 
 
 def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame) -> int:

@@ -142,8 +142,8 @@ class SubsetSelector(
     random_state : int
         Seed of the search, of shuffled folds and of every random state that is not set.
     archive : str or Path, optional
-        SQLAlchemy URL, or SQLite file, of a persistent cache of evaluations, so that a second fit
-        of the same problem trains nothing. Default: no persistent cache.
+        SQLAlchemy URL, or ``Path`` of an SQLite file, of a persistent cache of evaluations, so that
+        a second fit of the same problem trains nothing. Default: no persistent cache.
     mute : sequence of str
         Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable

@@ -14,6 +14,7 @@ from pandas.api import types
 from swarm.arrays import Float, Int, read_only
 from swarm.errors import DataError, InputError
 from swarm.statistics.encoding import as_numbers, columns_of_units, is_nominal
+from swarm.threads import one_thread
 
 # Intervals of equal width into which numbers are divided.
 _EQUAL_BINS = 10
@@ -101,10 +102,12 @@ def neighbour_information(
     ]
     estimate = mutual_info_regression if task == "regression" else mutual_info_classif
     total = np.zeros(values.shape[1])
-    for label in labels:
-        total += estimate(
-            values, label, discrete_features=np.array(discrete, dtype=bool), random_state=seed
-        )
+    # For classes of few rows scikit-learn starts threads anew for each column.
+    with one_thread():
+        for label in labels:
+            total += estimate(
+                values, label, discrete_features=np.array(discrete, dtype=bool), random_state=seed
+            )
     # The estimates of constant columns are rounding errors of about 1e-16.
     constant = (values == values[0]).all(axis=0)
     return np.where(constant, 0.0, total / len(labels))
