@@ -62,8 +62,8 @@ def test_selectors_at_fixed_sizes_are_scored_on_unseen_rows_and_compared(tmp_pat
     selectors = ["--selectors", "all columns", "F", "RFECV", "ours"]
     said = run_at_fixed_sizes("fixed_size.py", tmp_path, out, *selectors)
     rows = pd.read_csv(out)
-    assert rows["selector"].tolist() == selectors[1:] * 2
-    assert rows["n_selected"].tolist() == [13, 10, 10, 10, 13, 2, 2, 2]
+    assert rows["selector"].tolist() == selectors[1:] * 3
+    assert rows["n_selected"].tolist() == [13, 10, 10, 10, 13, 2, 2, 2, 13, 6, 6, 6]
     assert (rows["score"] > 0.8).all()
     assert "mean rank" in said
 
@@ -72,8 +72,8 @@ def test_selectors_at_fixed_sizes_are_scored_on_unseen_rows_and_compared(tmp_pat
     (missing,) = (line.split() for line in said.splitlines() if " 10 %" in line and "SFS" in line)
     assert missing[5:9] == ["0", "NaN", "NaN", "NaN"]  # tables, rank and two differences
     ended = out.read_text()
-    rows = pd.read_csv(out)[-2:]
-    assert rows["selector"].tolist() == ["SFS", "SFS"]
+    rows = pd.read_csv(out)[-3:]
+    assert rows["selector"].tolist() == ["SFS", "SFS", "SFS"]
     assert rows["score"].isna().all()
     assert (rows["seconds"] >= 0).all()
     run_at_fixed_sizes("fixed_size.py", tmp_path, out, *late)

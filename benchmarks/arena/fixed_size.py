@@ -38,7 +38,11 @@ from statsmodels.stats.multitest import multipletests
 from swarm import SubsetSelector
 
 N_TRAIN, N_TEST = 300, 1000
-SIZES = {"10": lambda width: 10, "10 %": lambda width: max(2, width // 10)}
+SIZES: dict[str, Callable[[int], int]] = {
+    "10": lambda width: 10,
+    "10 %": lambda width: max(2, width // 10),
+    "half": lambda width: width // 2,
+}
 MODELS: dict[str, Callable[[], Any]] = {
     "logistic regression": lambda: make_pipeline(
         StandardScaler(), LogisticRegression(max_iter=100)
