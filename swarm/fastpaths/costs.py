@@ -117,8 +117,7 @@ class FoldCosts:
         complete = len(trained) == len(np.unique(truth)) == len(classes)
         scores = None
         if complete and (metric := self._class_metric) is not None:
-            named = classes.dtype.kind in "OUS"
-            scores = probability_scores(metric, probabilities, truth, named=named)
+            scores = probability_scores(metric, probabilities, truth, classes)
 
         def model(row: int) -> _FixedClassifier:
             return _FixedClassifier(probabilities[trained, row].T, classes[trained])

@@ -158,16 +158,15 @@ _SCORES_OF_CLASSES: dict[str, tuple[Callable[..., Float | None], set[str]]] = {
 
 
 def probability_scores(
-    metric: Metric, probabilities: Float, truth: Int, *, named: bool
+    metric: Metric, probabilities: Float, truth: Int, classes: NDArray[Any]
 ) -> Float | None:
     """Scores (n,) of probabilities (n_classes, n, n_test); None if not supported."""
-    # Every class has test rows; `named` says whether classes are strings.
+    # Every class has test rows.
     kwargs = dict(metric.kwargs)
     if metric.name == "log_loss" and not kwargs:
         return _log_losses(probabilities, truth)
-    # Without a positive class, scikit-learn refuses the Brier score of strings.
-    if metric.name == "brier_score_loss" and not kwargs and not (named and len(probabilities) == 2):
-        return _brier(probabilities, truth)
+    if metric.name == "brier_score_loss":
+        return _brier(probabilities, truth, classes, **kwargs)
     if metric.name != "roc_auc_score":
         return None
     kind, average = kwargs.pop("multi_class", "raise"), kwargs.pop("average", "macro")
@@ -192,12 +191,20 @@ def _log_losses(probabilities: Float, truth: Int) -> Float:
     return _mean(np.ascontiguousarray(losses))
 
 
-def _brier(probabilities: Float, truth: Int) -> Float:
+def _brier(
+    probabilities: Float, truth: Int, classes: NDArray[Any], pos_label: Any = None, **other: Any
+) -> Float | None:
     n_classes = len(probabilities)
     if n_classes == 2:
-        positive = probabilities[1]
-        squares = ((truth == 0) - (1 - positive)) ** 2 + ((truth == 1) - positive) ** 2
+        # Without a positive class, scikit-learn refuses classes that are strings.
+        if other or (pos_label is None and classes.dtype.kind in "OUS"):
+            return None
+        place = 1 if pos_label is None else classes.tolist().index(pos_label)
+        positive, is_positive = probabilities[place], truth == place
+        squares = (~is_positive - (1 - positive)) ** 2 + (is_positive - positive) ** 2
         return _mean(squares) * 0.5
+    if other or pos_label is not None:
+        return None
     one_hot = (truth[:, None] == np.arange(n_classes)) * 1.0
     errors = (one_hot - np.ascontiguousarray(np.moveaxis(probabilities, 0, 2))) ** 2
     return _mean(errors.sum(axis=2))
