@@ -153,7 +153,7 @@ def _of_data(
                 on_time(time_of_search(config, posed.problem, hints, train.groups))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
-    return [*findings, *(_of_rows(config, train) if posed is None else posed.findings)]
+    return [*findings, *(_of_rows(config, train, estimator) if posed is None else posed.findings)]
 
 
 def assemble_table(config: SelectConfig, raw: Raw) -> Table:
@@ -262,10 +262,10 @@ def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hi
     return posed, hints
 
 
-def _of_rows(config: SelectConfig, train: Table) -> Iterator[Finding]:
-    """Yield the findings of rows without a problem."""
+def _of_rows(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:
+    """Yield the findings of rows without a problem; the estimator may be None."""
     try:
-        task = task_of(train.target, build_estimator(config.model))
+        task = task_of(train.target, estimator)
     except InputError:
         return
     target = np.asarray(train.target)

@@ -82,6 +82,14 @@ def test_errors_of_keys_columns_and_data_are_listed_together(tmp_path: Path) -> 
     assert "SWM114" not in {each.code for each in told}
 
 
+def test_the_findings_of_rows_are_listed_beside_an_estimator_that_is_wrong(tmp_path: Path) -> None:
+    texts = ["notiz", "tarif", "vertrag_seit", "land"]
+    model = {"estimator": "lightgbm.LGBMClassifierr"}
+    _, told = all_findings(nasty(tmp_path, data={"categorical": texts}, model=model))
+    assert len(errors(told)) == 1
+    assert {"SWM111", "SWM114"} <= {each.code for each in told}
+
+
 def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> None:
     days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
     frame = table().assign(day=days, patient_id=np.arange(120) // 4)
