@@ -18,7 +18,7 @@ from swarm.metric_names import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed, listed_within
 from swarm.validation.records import judgement_record
-from swarm.validation.sentences import number, signed
+from swarm.validation.sentences import bounds, number, signed
 from tasks.tracking.client import SHORT_ID
 
 if TYPE_CHECKING:
@@ -294,7 +294,8 @@ def print_nested(run: NestedRun, config: SelectConfig) -> None:
         score = f"{number(value)}{below}[dim]\\[{number(low)}, {number(high)}][/dim]"
         if name in ("ensemble", "best_subset"):
             value, low, high = run.difference(name)
-            difference = f"{signed(value)}{below}[dim]\\[{signed(low)}, {signed(high)}][/dim]"
+            interval = ", ".join(bounds(low, high))
+            difference = f"{signed(value)}{below}[dim]\\[{interval}][/dim]"
         table.add_row(_MEANING[name], score, difference, f"{row['n_features']:.1f}")
     console.print(table)
     console.print(run.sentence(), markup=False)

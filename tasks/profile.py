@@ -14,15 +14,14 @@ from swarm.findings.columns import (
     constant_columns,
     duplicate_columns,
     id_columns,
-    is_sorted,
     text_columns,
     text_kind,
-    timestamps,
 )
 from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.target import Task, task_of
+from tasks.sources.assembly import sorted_date
 from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
 _RARE = 0.1
@@ -83,9 +82,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
     dates |= {name: form for name, (kind, form) in kinds.items() if kind == "date"}
     numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
     categories = [name for name, (kind, _) in kinds.items() if kind in ("number", "category")]
-    dated = (moments.get(n, timestamps(features[n], form)) for n, form in dates.items())
-    in_order = (n for n, column in zip(dates, dated, strict=True) if is_sorted(column))
-    time = next(in_order, None)
+    time = sorted_date(features[list(dates)], dates)
     suspects = [
         suspect
         for suspect in group_columns(features.drop(columns=list(dropped)), skip=dates)

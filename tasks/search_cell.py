@@ -16,8 +16,7 @@ import pandas as pd
 
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.fitting import fit_model
-from swarm.problem.model_inputs import rows_for_model, with_accepted_names
+from swarm.evaluation.fitting import fit_for
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.driver import Driver
@@ -190,11 +189,7 @@ def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) ->
     """Return the cost on the held-out rows of one model trained on all search rows."""
     target = np.asarray(test.target)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
-    trained, tested = (
-        with_accepted_names(table[list(features)], problem.estimator)
-        for table in (problem.features, test.features)
-    )
     positions = [problem.space.columns.index(name) for name in features]
-    model = fit_model(problem, trained, positions, np.arange(len(trained)))
-    rows = rows_for_model(tested, np.arange(len(tested)), problem.as_array)
+    train = np.arange(len(problem.target))
+    model, rows = fit_for(problem, positions, train, test.features)
     return problem.scoring.cost(model, rows, target, test.weight_in_score(problem))

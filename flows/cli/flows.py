@@ -22,13 +22,13 @@ from flows.cli.options import (
     echo_json,
     interruptible,
     load_config,
-    run_of,
+    searched_run,
     start_command,
     with_mute,
 )
 from flows.prefect_server import prefect_is_there, starting_prefect
 from flows.terminal import show_stage
-from swarm.errors import ConfigError, InputError
+from swarm.errors import ConfigError
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
@@ -74,13 +74,7 @@ def resume(
 
     Example: swarm resume RUN_ID --set budget.epochs=200
     """
-    store, run_id = run_of(run_id, tracking_uri)
-    kind = store.run(run_id).data.tags.get("kind")
-    if kind in ("compare", "nested", "stability"):
-        raise InputError(
-            f"the run {run_id} is one of `swarm {kind}`; repeat that command, which reuses all"
-            " evaluations"
-        )
+    store, run_id = searched_run(run_id, tracking_uri)
 
     def load() -> SelectConfig:
         from conf.load import from_yaml, of_kind

@@ -184,10 +184,20 @@ def _tracking_section(uri: str | None) -> TrackingSection:
     return load_as(SelectConfig, "default", overrides).tracking
 
 
-def run_of(run_id: str, uri: str | None) -> tuple[Tracking, str]:
-    """Return the store of a run and its full id, of which the first characters are enough."""
+def searched_run(run_id: str, uri: str | None) -> tuple[Tracking, str]:
+    """Return the store of a run of one search and its full id, of which the start is enough.
+
+    A run of several searches is an InputError.
+    """
     store = tracking_of(uri, by_id=True)
-    return store, store.run(run_id).info.run_id
+    run = store.run(run_id)
+    kind = run.data.tags.get("kind")
+    if kind in ("compare", "nested", "stability"):
+        raise InputError(
+            f"the run {run.info.run_id} is of `swarm {kind}`, which searches several times; use a"
+            " run of `swarm select`, or repeat that command, which reuses all evaluations"
+        )
+    return store, run.info.run_id
 
 
 def artifact_of(store: Tracking, run_id: str, path: str) -> str:

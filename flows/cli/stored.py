@@ -20,7 +20,7 @@ from flows.cli.options import (
     echo_json,
     has_runs,
     local_artifact,
-    run_of,
+    searched_run,
     tracking_of,
 )
 from flows.prefect_server import prefect_is_there
@@ -183,26 +183,19 @@ def features(
         from tasks.refresh.champion import Champions
 
         run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
-    store: Tracking | None = None
     text = local_artifact(run_id, tracking_uri, "features.json")
+    evaluation = local_artifact(run_id, tracking_uri, "evaluation.json")
     if text is None:
-        store, run_id = run_of(run_id, tracking_uri)
-        kind = store.run(run_id).data.tags.get("kind")
-        if kind in ("compare", "nested", "stability"):
-            raise InputError(
-                f"the run {run_id} of `swarm {kind}` has no columns to keep; use one of"
-                " `swarm select`"
-            )
+        store, run_id = searched_run(run_id, tracking_uri)
         text = artifact_of(store, run_id, "features.json")
+        if store.find_artifact(run_id, "evaluation.json"):
+            evaluation = artifact_of(store, run_id, "evaluation.json")
     if as_json:
         typer.echo(text.rstrip())
         return
     names = json.loads(text).get("model_inputs" if model_inputs else "features")
     if names is None:
         raise InputError(f"the run {run_id} has no model; omit --model-inputs")
-    evaluation = local_artifact(run_id, tracking_uri, "evaluation.json")
-    if evaluation is None and store is not None and store.find_artifact(run_id, "evaluation.json"):
-        evaluation = artifact_of(store, run_id, "evaluation.json")
     head = {} if evaluation is None else json.loads(evaluation)["headline"]
     if head and (head["verdict"] == "worse" or not head["beats_guessing"]):
         echo(f"warning {head['title']}", err=True)

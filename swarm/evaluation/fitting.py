@@ -203,6 +203,22 @@ def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: In
     return model.fit(table, problem.target[rows], **params)
 
 
+def fit_for(problem: Problem, positions: Sequence[int], train: Int, others: Any) -> tuple[Any, Any]:
+    """Fit on some rows of columns at `positions`, and return the model and its input of others.
+
+    `others` is a table with these columns, in any order.
+    """
+    columns, unseen = (
+        with_accepted_names(table, problem.estimator)
+        for table in (
+            problem.features.iloc[:, list(positions)],
+            others[[problem.space.columns[position] for position in positions]],
+        )
+    )
+    model = fit_model(problem, columns, positions, train)
+    return model, _rows(problem, unseen, np.arange(len(unseen)))
+
+
 def _rows(problem: Problem, columns: Any, rows: Int) -> Any:
     return rows_for_model(columns, rows, problem.as_array)
 

@@ -6,6 +6,7 @@ import math
 import re
 
 from swarm.metric_names import display_name
+from swarm.validation.sentences import interval_digits
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
@@ -33,11 +34,11 @@ def shortened(text: object, length: int = 40) -> str:
     return f"{line[: length - 1 - tail]}…{line[len(line) - tail :]}"
 
 
-def number(value: float) -> str:
+def number(value: float, digits: int = 3) -> str:
     """Format a metric as in the verdict."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else signed(value)
-    text = f"{value:z.3f}" if abs(value) < 100 else f"{value:,.0f}"
+    text = f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:,.0f}"
     return text.replace("-", "−")
 
 
@@ -52,11 +53,8 @@ def interval(low: float, high: float) -> str:
     """Format the bounds of an interval in brackets; empty if they are NaN."""
     if math.isnan(low) or math.isnan(high):
         return ""
-    # 0 stays outside where it is.
-    small = (low > 0 and round(low, 3) == 0) or (high < 0 and round(high, 3) == 0)
-    if small:
-        return f"[{low:z.5f}, {high:z.5f}]".replace("-", "−")
-    return f"[{number(low)}, {number(high)}]"
+    digits = interval_digits(low, high)
+    return f"[{number(low, digits)}, {number(high, digits)}]"
 
 
 def cost(value: float | None) -> str:

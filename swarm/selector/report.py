@@ -14,6 +14,7 @@ from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
+from swarm.problem.folds import complete_groups
 from swarm.problem.hints import MOST_COLUMNS, prepare_hints
 from swarm.problem.inputs import check_columns, check_rows, checked_weights
 from swarm.problem.problem import Problem
@@ -181,10 +182,13 @@ def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Row
     weight, groups = given.get("sample_weight"), given.get("groups")
     if weight is not None:
         weight = checked_weights(weight, len(rows), problem.estimator)
-    if groups is not None and len(groups) != len(rows):
-        raise DataError(
-            f"there are {len(rows):,} test rows but {len(groups):,} groups; pass one for each row"
-        )
+    if groups is not None:
+        groups = complete_groups(groups)
+        if len(groups) != len(rows):
+            raise DataError(
+                f"there are {len(rows):,} test rows but {len(groups):,} groups; pass one for each"
+                " row"
+            )
     return Rows(rows, target, groups=groups, weight=weight)
 
 

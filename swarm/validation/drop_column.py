@@ -25,8 +25,7 @@ from sklearn.base import is_regressor
 from swarm.arrays import Bool, Float, Int
 from swarm.ensemble import has_probabilities
 from swarm.errors import describe
-from swarm.evaluation.fitting import fit_model
-from swarm.problem.model_inputs import rows_for_model, with_accepted_names
+from swarm.evaluation.fitting import fit_for
 from swarm.problem.problem import Problem
 from swarm.statistics.resampled import corrected_t
 from swarm.statistics.spearman import spread_rows
@@ -166,12 +165,7 @@ def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict
 def _scored(problem: Problem, positions: Sequence[int], unseen: Unseen) -> _Scored:
     """Train a model on some columns, and score it; a failure is its reason."""
     try:
-        columns, others = (
-            with_accepted_names(table.iloc[:, list(positions)], problem.estimator)
-            for table in (problem.features, unseen.features)
-        )
-        model = fit_model(problem, columns, positions, unseen.train)
-        rows = rows_for_model(others, np.arange(len(others)), problem.as_array)
+        model, rows = fit_for(problem, positions, unseen.train, unseen.features)
         cost = problem.scoring.cost(model, rows, unseen.target, unseen.weight)
         can_resample = problem.scoring.reads_answers and problem.task != "multilabel"
         answers = _answers(model, rows) if can_resample else None

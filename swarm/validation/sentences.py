@@ -27,21 +27,24 @@ def number(value: float) -> str:
     return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
 
 
-def signed(value: float) -> str:
+def signed(value: float, digits: int = 3) -> str:
     """Format a difference with its sign."""
-    return f"{value:+z.3f}" if abs(value) < 100 else f"{value:+z,.0f}"
+    return f"{value:+z.{digits}f}" if abs(value) < 100 else f"{value:+z,.0f}"
 
 
-def bounds(low: float, high: float) -> tuple[str, str]:
-    """Format the bounds of an interval, with so many digits that 0 stays on its side of them."""
+def interval_digits(low: float, high: float) -> int:
+    """Return a number of decimals, at least three, with which 0 stays outside where it is."""
 
     def keeps_sign(digits: int) -> bool:
         return (round(low, digits) > 0) == (low > 0) and (round(high, digits) < 0) == (high < 0)
 
-    digits = next(filter(keeps_sign, range(3, 6)), 6)
-    if digits == 3:
-        return signed(low), signed(high)
-    return f"{low:+z.{digits}f}", f"{high:+z.{digits}f}"
+    return next(filter(keeps_sign, range(3, 6)), 6)
+
+
+def bounds(low: float, high: float) -> tuple[str, str]:
+    """Format the bounds of an interval."""
+    digits = interval_digits(low, high)
+    return signed(low, digits), signed(high, digits)
 
 
 def with_interval(difference: float, low: float, high: float) -> str:

@@ -73,7 +73,7 @@ def assemble(
         **_roles(frame, by_role),
         row=row,
         n_unlabelled=n_read - len(frame),
-        in_order_of=None if "time" in by_role else _sorted_date(frame, formats),
+        in_order_of=None if "time" in by_role else sorted_date(frame, formats),
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
     )
 
@@ -166,7 +166,7 @@ def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Seri
     }
 
 
-def _sorted_date(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
+def sorted_date(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
     """Return the first column of dates by which the rows are sorted."""
     dated = date_columns(frame, formats)
     return next((name for name, moments in dated if is_sorted(moments)), None)
