@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from swarm.arrays import AnyArray, Float
+from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, nearest, suggestion
 from swarm.problem.column_params import for_columns
-from swarm.problem.model_inputs import with_accepted_names
+from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.nested import has_method
 from swarm.problem.scoring import default_positive
 
@@ -81,6 +81,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Positive class of the ``any`` vote. None means the label 1 if there is one, else the
         rarer class of `y`, or ``classes_[1]`` if both are equally frequent; with a multi-label
         target it is ``classes_[i][1]``.
+    as_array : bool, default=False
+        Whether the members get their columns as an array instead of a table, for estimators that
+        do not support tables.
 
     Attributes
     ----------
@@ -90,6 +93,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Columns of each member.
     classes_ : array (n_classes,), or a list of arrays, one per label
         Classes in ascending order. Classifiers only.
+    labels_ : list of str
+        Names of the labels: the columns of `y`, or ``label_0`` and so on. Multi-label targets only.
     feature_names_in_ : array of str (n_features_in_,)
         Columns of the table seen in `fit`. `predict` requires only those of the subsets.
     n_features_in_ : int
@@ -116,18 +121,20 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         subsets: Sequence[Sequence[str]],
         vote: str = "auto",
         pos_label: object = None,
+        as_array: bool = False,
     ) -> None:
         self.estimator = estimator
         self.subsets = subsets
         self.vote = vote
         self.pos_label = pos_label
+        self.as_array = as_array
 
     def fit(
         self,
         X: pd.DataFrame,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
-        rows: Sequence[NDArray[np.integer]] | None = None,
+        rows: Sequence[Int] | None = None,
     ) -> SubsetEnsemble:
         """Train every member on its columns.
 
@@ -156,7 +163,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         target = plain_target(y)
         if len(target) != len(X):
             raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
-        self._learn_classes(target)
+        self._learn_classes(target, getattr(y, "columns", None))
         if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
             raise InputError(
                 f"{type(self.estimator).__name__} does not support sample weights; leave them out "
@@ -174,9 +181,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             member_rows = slice(None) if rows is None else rows[member]
             extra = {} if weight is None else {"sample_weight": weight[member_rows]}
             columns = with_accepted_names(X[subset], self.estimator)
-            columns = columns if rows is None else columns.iloc[rows[member]]
             member_model = for_columns(model, names, subset, list(columns.columns))
-            self.models_.append(member_model.fit(columns, target[member_rows], **extra))
+            table = rows_for_model(columns, member_rows, self.as_array)
+            self.models_.append(member_model.fit(table, target[member_rows], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         return self
@@ -197,7 +204,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         self.vote_ = self.resolve_vote()
         self.subsets_ = [list(subset) for subset in self.subsets]
-        self._learn_classes(plain_target(y))
+        self._learn_classes(plain_target(y), getattr(y, "columns", None))
         self.models_ = list(models)
         names = dict.fromkeys(name for subset in self.subsets_ for name in subset)
         self.feature_names_in_ = np.array(list(names), dtype=object)
@@ -290,10 +297,11 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         labels = [self._elected(s, c) for s, c in zip(shares, self.classes_, strict=True)]
         return np.column_stack(labels)
 
-    def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, pd.DataFrame]]:
+    def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
         """Yield each fitted model with its columns of `X`, by the names that it was fitted with."""
         for model, subset in zip(self.models_, self.subsets_, strict=True):
-            yield model, with_accepted_names(X[subset], self.estimator)
+            columns = with_accepted_names(X[subset], self.estimator)
+            yield model, rows_for_model(columns, slice(None), self.as_array)
 
     def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
         """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
@@ -354,18 +362,22 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "models_")
         _check_table(X, self.subsets_)
 
-    def _learn_classes(self, target: AnyArray) -> None:
+    def _learn_classes(self, target: AnyArray, names: Any) -> None:
         if not _classifies(self):
             return
         several = target.ndim == 2
+        if several:
+            self.labels_ = [
+                f"label_{i}" if names is None else str(names[i]) for i in range(target.shape[1])
+            ]
         labels = target.T if several else target[None, :]
         classes = [np.unique(label) for label in labels]
         self.classes_ = classes if several else classes[0]
         self.positive_ = 1
         if not several and len(classes[0]) == 2:
-            names = classes[0].tolist()
+            both = classes[0].tolist()
             label = default_positive(target) if self.pos_label is None else self.pos_label
-            self.positive_ = names.index(label) if label in names else 1
+            self.positive_ = both.index(label) if label in both else 1
         if self.vote_ != "any":
             return
         for labels in classes:

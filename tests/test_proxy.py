@@ -106,6 +106,43 @@ def test_the_answer_is_measured_on_all_rows_and_the_full_model() -> None:
     assert not np.array_equal(found.costs, found.searched)
 
 
+class Pressed(DecisionTreeClassifier):
+    """Ctrl-C is pressed within the fit of this number, counting the full model on folds."""
+
+    fits, press_at = 0, 0
+
+    def fit(self, X: Any, y: Any, **params: Any) -> Pressed:
+        Pressed.fits += self.max_depth == 4 and len(X) < len(WINE[1])
+        if Pressed.fits == Pressed.press_at:
+            raise KeyboardInterrupt
+        return super().fit(X, y, **params)
+
+
+@pytest.mark.parametrize("press_at", [4, 8])
+def test_ctrl_c_while_the_best_are_measured_leaves_the_measured_ones(press_at: int) -> None:
+    X, y = WINE
+    Pressed.fits, Pressed.press_at = 0, press_at
+    proxy = {"params": {"max_depth": 1}, "best": 5, "probes": 4}
+    selector = SubsetSelector(Pressed(max_depth=4, random_state=0), budget=3, cv=3, proxy=proxy)
+    with pytest.warns(UserWarning, match="the measurement on the full model was interrupted"):
+        selector.fit(X, y)
+    # Three fits are one subset.
+    found = selector.result_.measured
+    assert (selector.interrupted_, len(found.costs)) == (True, (press_at - 1) // 3)
+    tree = DecisionTreeClassifier(max_depth=4, random_state=0)
+    folds = Problem.build(X, y, GaussianNB(), folds=3, seed=0).folds
+    scores = cross_val_score(tree, X[sorted(selector.subset_)], y, cv=list(folds))
+    assert selector.cost_ == found.costs.min() == pytest.approx(1 - scores.mean())
+
+
+def test_ctrl_c_before_a_subset_was_measured_is_raised() -> None:
+    Pressed.fits, Pressed.press_at = 0, 2
+    proxy = {"params": {"max_depth": 1}, "best": 5, "probes": 4}
+    selector = SubsetSelector(Pressed(max_depth=4, random_state=0), budget=3, cv=3, proxy=proxy)
+    with pytest.raises(KeyboardInterrupt):
+        selector.fit(*WINE)
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain", "prefect_server")
 def test_a_run_on_a_part_of_the_rows_resumes_without_training(bench: Bench) -> None:

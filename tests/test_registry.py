@@ -28,13 +28,13 @@ from tasks.tracking import Tracking, open_tracking
 
 CONSUMER = """
 import json, sys
-import mlflow, pandas as pd
+import mlflow, numpy as np, pandas as pd
 uri, table, answers = sys.argv[1:4]
 mlflow.set_tracking_uri(uri)
 frame = pd.read_parquet(table)
 found = {}
 for model in sys.argv[4:]:
-    found[model] = mlflow.pyfunc.load_model(model).predict(frame).tolist()
+    found[model] = np.asarray(mlflow.pyfunc.load_model(model).predict(frame)).tolist()
 with open(answers, "w") as file:
     json.dump(found, file)
 assert not {"swarm", "tasks"} & set(sys.modules)
@@ -69,7 +69,7 @@ def ensembles() -> dict[str, SubsetEnsemble]:
     two = np.where(signal > 1, "sick", "healthy")
     three = np.array(["high", "low", "middle"])[pd.qcut(signal, 3, labels=False)]
     linear = make_pipeline(StandardScaler(), LogisticRegression())
-    labels = np.column_stack([signal > 1, signal > 2]).astype(int)
+    labels = pd.DataFrame({"ill": signal > 1, "in danger": signal > 2}).astype(int)
     return {
         "binary_any": SubsetEnsemble(light(), SUBSETS, vote="any").fit(X, two),
         "multi_hard": SubsetEnsemble(light(), SUBSETS[:2], vote="hard").fit(X, three),
@@ -154,7 +154,8 @@ def test_the_served_model_returns_probabilities_on_request(logged: Any, load: An
         assert np.array_equal(model.predict(X), fitted.predict(X)), name
     fitted, info = logged["labels"]
     told = load(info.uri).predict(X, params={"probabilities": True})
-    assert told.columns.tolist() == ["label_0", "label_1"]
+    assert told.columns.tolist() == ["ill", "in danger"]
+    assert load(info.uri).predict(X).columns.tolist() == fitted.labels_ == ["ill", "in danger"]
     expected = np.column_stack([share[:, 1] for share in fitted.mean_proba(X)])
     np.testing.assert_allclose(told.to_numpy(), expected, rtol=1e-12)
     assert load(logged["regression"][1].uri).metadata.get_params_schema() is None
@@ -167,7 +168,7 @@ def test_an_empty_batch_has_an_empty_answer(logged: Any, load: Any) -> None:
         model = load(info.uri)
         answer, whole = model.predict(none), model.predict(table())
         assert answer.shape == (0, *whole.shape[1:]), name
-        assert answer.dtype == whole.dtype, name
+        assert np.asarray(answer).dtype == np.asarray(whole).dtype, name
         if getattr(fitted, "classes_", None) is not None:
             told = model.predict(none, params={"probabilities": True})
             same = model.predict(table(), params={"probabilities": True}).head(0)

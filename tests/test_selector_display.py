@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import make_scorer, mean_squared_error, recall_score
@@ -241,6 +241,41 @@ def test_an_array_of_another_width_is_refused() -> None:
     wider = np.column_stack([np.arange(len(UNSEEN[0])), UNSEEN[0]])
     with pytest.raises(DataError, match="14 columns and those of the fit 13"):
         fitted.judge(ROWS[0].to_numpy(), ROWS[1], test=(wider, UNSEEN[1]))
+
+
+class ByPosition(ClassifierMixin, BaseEstimator):
+    """Indexes arrays, which tables do not support."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.classes_ = np.unique(y)
+        self.means_ = np.stack([X[y == label, :].mean(axis=0) for label in self.classes_])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.classes_[((X[:, None, :] - self.means_) ** 2).sum(axis=2).argmin(axis=1)]
+
+
+def test_a_model_that_was_searched_on_arrays_is_judged_on_arrays(tmp_path: Path) -> None:
+    train, new = ROWS[0].to_numpy(), UNSEEN[0].to_numpy()
+    fitted = SubsetSelector(ByPosition(), **BRIEF).fit(train, ROWS[1])
+    evidence = fitted.judge(train, ROWS[1], test=(new, UNSEEN[1])).evidence[0]
+    columns = fitted.get_support()
+    model = ByPosition().fit(train[:, columns], ROWS[1].to_numpy())
+    assert evidence.chosen == pytest.approx(model.score(new[:, columns], UNSEEN[1]))
+    page = fitted.report(tmp_path / "a.html", train, ROWS[1], test=(new, UNSEEN[1]))
+    assert "unseen rows" in page.read_text(encoding="utf-8")
+
+
+def test_other_models_than_those_of_the_fit_are_not_judged() -> None:
+    fitted = SubsetSelector(GaussianNB(), **BRIEF).fit(*ROWS)
+    fitted.set_params(estimator__var_smoothing=0.1)
+    with pytest.raises(InputError, match="changed after the fit"):
+        fitted.judge(*ROWS, test=UNSEEN)
+    fitted.set_params(estimator__var_smoothing=1e-9)
+    assert fitted.judge(*ROWS, test=UNSEEN).verdict
+    fitted.set_params(scoring="f1_macro")
+    with pytest.raises(InputError, match="changed after the fit"):
+        fitted.report("page.html", *ROWS)
 
 
 def test_test_rows_of_a_fit_with_groups_are_resampled_by_group() -> None:

@@ -79,7 +79,7 @@ def _params(estimator: Any) -> dict[str, Any]:
     return dict(estimator.get_params(deep=True)) if hasattr(estimator, "get_params") else {}
 
 
-def rows_for_model(columns: pd.DataFrame, rows: Int, as_array: bool) -> Any:
+def rows_for_model(columns: pd.DataFrame, rows: Int | slice, as_array: bool) -> Any:
     """Return rows of the columns of a subset as a table, or as an array if X was an array."""
     # The array has the memory layout of the table, so that sums, and thus costs, are bit-identical.
     part = columns.iloc[rows]

@@ -367,7 +367,7 @@ class Problem:
         """
         return self._digests[0]
 
-    def data_mark(self) -> tuple[bytes, str]:
+    def mark(self) -> tuple[bytes, str]:
         """Return what :meth:`has_data_of` takes; the fingerprint has hashed the data for it."""
         try:
             return recipe(self), self._digests[1]
@@ -377,6 +377,10 @@ class Problem:
     def has_data_of(self, mark: tuple[bytes, str]) -> bool:
         """Whether features, target and weights are those of the problem with this mark."""
         return bool(data_hash(self, mark[0]).hexdigest() == mark[1])
+
+    def has_models_of(self, mark: tuple[bytes, str]) -> bool:
+        """Whether the models are those of the problem with this mark, if they have a name."""
+        return not mark[0] or recipe(self) == mark[0]
 
     @cached_property
     def _digests(self) -> tuple[str, str]:

@@ -106,7 +106,8 @@ def measure_best(
     """Measure the best subsets of a search on a proxy, and some others, on the full problem.
 
     The best of all measured subsets is the result. The rank correlation is that of the sample of
-    `n_probes` alone, as the best subsets differ too little for their ranks to agree.
+    `n_probes` alone, as the best subsets differ too little for their ranks to agree. Ctrl-C leaves
+    what was measured so far, and is raised again if that is nothing.
     """
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
@@ -114,7 +115,12 @@ def measure_best(
     probes = probe_masks(result, n_probes)
     probe_costs = _costs(guide, probes)
     masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, probe_costs])
-    costs = _costs(evaluator, masks)
+    try:
+        costs, cut_short = _costs(evaluator, masks), ""
+    except KeyboardInterrupt:
+        costs, cut_short = _measured_costs(evaluator, masks), "the measurement on the full model"
+        if not np.isfinite(costs).any():
+            raise
     if not np.isfinite(costs).any():
         raise EvaluationError(
             f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
@@ -122,9 +128,18 @@ def measure_best(
         )
     rank = result.space.rank(masks, cheap)
     rows = rank[first_of_equal(masks[rank])]
-    correlation = rank_correlation(probe_costs, costs[len(best) :]) if n_probes else None
+    rows = rows[~np.isnan(costs[rows])]
+    correlation = None
+    if n_probes and not cut_short:
+        correlation = rank_correlation(probe_costs, costs[len(best) :])
     measured = Candidates.build(masks[rows], costs[rows], searched=cheap[rows])
-    return replace(result, measured=measured, correlation=correlation)
+    return replace(result, measured=measured, correlation=correlation, cut_short=cut_short)
+
+
+def _measured_costs(evaluator: CrossValidation, masks: Bool) -> Float:
+    """Return the cost of each mask, NaN where not every fold was trained."""
+    records = (record for _, record in read_records(masks, evaluator.evaluations))
+    return np.array([record.cost if record.complete else np.nan for record in records])
 
 
 def best_subsets(

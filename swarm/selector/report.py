@@ -135,9 +135,14 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
         raise DataError(
             "X has other columns than the table of the fit; pass the rows that fit was called with"
         )
-    if not problem.has_data_of(selector._data_mark):
+    if not problem.has_data_of(selector._mark):
         raise DataError(
             "X, y or sample_weight differ from those of the fit; pass what fit was called with"
+        )
+    if not problem.has_models_of(selector._mark):
+        raise InputError(
+            "the estimator, the scorer or another parameter of the models was changed after the "
+            "fit; fit the selector again"
         )
     return posed
 
@@ -265,6 +270,7 @@ def _judgement(
             problem.estimator,
             [subset],
             pos_label=positive_class(scoring, problem.target) if binary else None,
+            as_array=problem.as_array,
         ),
         Rows(features, _target(problem.target), weight=problem.weight),
         test,

@@ -441,7 +441,7 @@ class SubsetSelector(
                 step=tasks.step(lambda state: selected_at(state, space, order)),
                 salvage=True,
             )
-            self._data_mark = problem.data_mark()
+            self._mark = problem.mark()
             self.findings_ = self._findings_of(problem, result, findings)
             if result.doubt:
                 warnings.warn(

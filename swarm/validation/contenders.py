@@ -141,13 +141,16 @@ def answer(
     pos_label: Any,
     fitted: SubsetEnsemble | None,  # used instead of training one
     cost_of: Callable[..., float] | None,  # function of model, features and target
+    as_array: bool = False,  # whether the models get arrays
 ) -> tuple[Answers, float | None]:
     """Return the answers of a contender on the test rows, and its cost on them."""
     # One thread, so that results are bit-identical in this process and in a worker.
     with one_thread():
         ensemble = fitted
         if ensemble is None:
-            ensemble = SubsetEnsemble(estimator, contender.subsets, contender.vote, pos_label)
+            ensemble = SubsetEnsemble(
+                estimator, contender.subsets, contender.vote, pos_label, as_array
+            )
             ensemble.fit(train.features, train.target, train.weight, contender.rows)
         answers = answers_of(ensemble, test.features)
         if cost_of is None:

@@ -231,8 +231,7 @@ def judge(
     truth = EvaluationTarget.of(estimator, train.target, test.target, pos_label, test.weight)
     names = judged_metrics(metrics, truth.task, scoring)
     check_scorable(names, truth, scoring)
-    is_fitted = hasattr(ensemble, "models_")
-    vote = ensemble.vote_ if is_fitted else ensemble.resolve_vote()
+    vote = ensemble.vote_ if hasattr(ensemble, "models_") else ensemble.resolve_vote()
     classes = None if truth.task == "regression" else truth.train
     n_members, n_train = len(ensemble.subsets), len(train.features)
     contenders = make_contenders(
@@ -243,13 +242,56 @@ def judge(
         n_random=n_random,
         seed=seed,
     )
+    answers, costs = _answered(
+        ensemble,
+        contenders,
+        (train, test),
+        estimator=estimator,
+        truth=truth,
+        scoring=scoring,
+        n_jobs=n_jobs,
+        on_models=on_models,
+    )
+    bootstrap = Bootstrap(len(test.features), test.groups, n_resamples, seed)
+    measured = measure_metrics(answers, truth, names, bootstrap, scoring)
+    value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
+    means = mean_by_contender(contenders, costs) if costs else {}
+    return Judgement(
+        table=_table(contenders, measured, bootstrap),
+        predictions=_prediction_table(contenders, answers, truth, test),
+        verdict=_verdict(contenders, measured, bootstrap),
+        guess=value,
+        beats_guessing=beats_guessing,
+        costs={name: float(cost) for name, cost in means.items()},
+        cv_cost=cv_cost,
+        task=truth.task,
+        vote=vote,
+        pos_label=truth.pos_label,
+        pos_share=truth.positive_share,
+        bootstrap=bootstrap,
+    )
+
+
+def _answered(
+    ensemble: SubsetEnsemble,
+    contenders: Sequence[Contender],
+    rows: tuple[Rows, Rows],  # to train on, and to test on
+    *,
+    estimator: BaseEstimator,
+    truth: EvaluationTarget,
+    scoring: Scoring | None,
+    n_jobs: int,
+    on_models: Callable[[int], None],
+) -> tuple[list[Answers], list[float]]:
+    """Return the answers of each contender on the test rows, and with a scorer their costs."""
+    train, test = rows
     # A scorer of one's own may read the rows, so that it needs the models.
     cost_of = None
     if scoring is not None and not scoring.reads_answers:
         cost_of = partial(scoring.cost, weight=truth.weight)
     # Each model answers by itself, so that workers have equal shares, unless it is fitted already
     # or a scorer needs the whole ensemble.
-    fitted = {"ensemble": ensemble} if is_fitted else {}
+    fitted = {"ensemble": ensemble} if hasattr(ensemble, "models_") else {}
     parts = [[each] if cost_of or each.name in fitted else each.members() for each in contenders]
     sparse = SparseRows.of(estimator, train, test) if cost_of is None else None
     calls = []
@@ -257,7 +299,11 @@ def judge(
         inputs: Any = (estimator, part, train, test)
         if sparse is not None and part.name not in fitted:
             inputs = sparse.inputs(estimator, part)
-        options = {"fitted": fitted.get(part.name), "cost_of": cost_of}
+        options = {
+            "fitted": fitted.get(part.name),
+            "cost_of": cost_of,
+            "as_array": ensemble.as_array,
+        }
         calls.append(delayed(answer)(*inputs, pos_label=truth.pos_label, **options))
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
@@ -277,24 +323,7 @@ def judge(
             costs.append(cost)
         elif scoring is not None:
             costs.append(scoring.cost(one.estimator(), positions, truth.test, truth.weight))
-    bootstrap = Bootstrap(len(test.features), test.groups, n_resamples, seed)
-    measured = measure_metrics(answers, truth, names, bootstrap, scoring)
-    value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
-    means = mean_by_contender(contenders, costs) if costs else {}
-    return Judgement(
-        table=_table(contenders, measured, bootstrap),
-        predictions=_prediction_table(contenders, answers, truth, test),
-        verdict=_verdict(contenders, measured, bootstrap),
-        guess=value,
-        beats_guessing=beats_guessing,
-        costs={name: float(cost) for name, cost in means.items()},
-        cv_cost=cv_cost,
-        task=truth.task,
-        vote=vote,
-        pos_label=truth.pos_label,
-        pos_share=truth.positive_share,
-        bootstrap=bootstrap,
-    )
+    return answers, costs
 
 
 def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) -> None:

@@ -79,6 +79,7 @@ def _voting(ensemble: Any) -> dict[str, Any]:
         "classes": [_plain(labels, "class") for labels in classes],
         "class_dtype": classes[0].dtype.str,
         "several": several,
+        "labels": ensemble.labels_ if several else None,
         "positive": int(ensemble.positive_),
         "probabilities": has_probabilities(ensemble.estimator),
     }

@@ -203,8 +203,7 @@ def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> An
     ]
     outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
     output = outputs.get(expected.dtype.kind, DataType.string)
-    width = 1 if expected.ndim == 1 else expected.shape[1]
-    names: list[str | None] = [None] if width == 1 else [f"label_{i}" for i in range(width)]
+    names: list[str | None] = [None] if expected.ndim == 1 else ensemble.labels_
     outcome: list[Any] = [ColSpec(output, name=n) for n in names]
     if not hasattr(ensemble, "mean_proba"):
         return ModelSignature(Schema(columns), Schema(outcome))

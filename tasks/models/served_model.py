@@ -28,10 +28,10 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> NDArray[Any] | pd.DataFrame:
-        """Return one prediction per row, a row of labels for a multi-label target.
+        """Return one prediction per row, or a table with a column for each of several labels.
 
         With ``params={"probabilities": True}`` return the mean probability over the members, in a
-        column per class, or ``label_0``, ... per label; shares of votes if members have none.
+        column per class, or per label; shares of votes if members have none.
         """
         used = dict.fromkeys(name for member in self.members for name in member.subset)
         missing = [name for name in used if name not in model_input.columns]
@@ -50,10 +50,17 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
             mean: NDArray[Any] = np.mean(answers, axis=0) if answers else np.zeros(0)
             return mean
         labels = [np.array(c, dtype=self.spec["class_dtype"]) for c in self.spec["classes"]]
-        if not len(frame) and not probabilities:
-            return labels[0][:0].reshape((0, len(labels)) if self.spec["several"] else 0)
         if probabilities:
             return self._probabilities(frame, labels)
+        answer = self._elected(frame, labels)
+        if not self.spec["several"]:
+            return answer
+        return pd.DataFrame(answer, columns=self.spec["labels"], index=frame.index)
+
+    def _elected(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> NDArray[Any]:
+        """Return the classes that the vote elects: (n_rows,) or (n_rows, n_labels)."""
+        if not len(frame):
+            return labels[0][:0].reshape((0, len(labels)) if self.spec["several"] else 0)
         if len(self.members) == 1:
             return self.members[0].predict(frame)
         shares = self._shares(frame, labels, soft=self.spec["vote"] == "soft")
@@ -80,8 +87,8 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if not self.spec["several"]:
             return pd.DataFrame(shares[0], columns=[str(c) for c in labels[0]], index=frame.index)
         columns = {
-            f"label_{i}": share[:, -1] if classes[-1] else np.zeros(len(frame))
-            for i, (share, classes) in enumerate(zip(shares, labels, strict=True))
+            name: share[:, -1] if classes[-1] else np.zeros(len(frame))
+            for name, share, classes in zip(self.spec["labels"], shares, labels, strict=True)
         }
         return pd.DataFrame(columns, index=frame.index)
 
