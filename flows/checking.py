@@ -271,7 +271,8 @@ def _of_rows(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Fin
     target = np.asarray(train.target)
     grouped = train.groups is not None
     yield from column_findings(train.features, target, task, grouped=grouped, derived=train.derived)
-    yield from target_findings(target, task, config.scoring or "accuracy", config.pos_label)
+    scoring = config.scoring or ("r2" if task == "regression" else "accuracy")
+    yield from target_findings(target, task, scoring, config.pos_label)
 
 
 def _of_dropped(config: SelectConfig, raw: Raw) -> Iterator[Finding]:

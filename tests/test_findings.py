@@ -179,6 +179,20 @@ def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:
     assert target_findings(np.arange(N) < 90, "binary", "accuracy") == []
 
 
+def test_few_values_that_decide_a_squared_error_are_named() -> None:
+    target = RNG.normal(size=N)
+    assert target_findings(target, "regression", "r2") == []
+    target[[3, 7]] = 90.0, -70.0
+    for scoring in ("r2", "neg_root_mean_squared_error"):
+        (finding,) = target_findings(target, "regression", scoring)
+        assert finding.code == "SWM123"
+        assert "90, -70" in finding.text
+    assert target_findings(target, "regression", "neg_mean_absolute_error") == []
+    assert target_findings(np.ones(N), "regression", "r2") == []
+    for usual in (RNG.exponential(size=3_000), RNG.lognormal(size=3_000), [0.0] * 9 + [1.0]):
+        assert target_findings(np.asarray(usual), "regression", "r2") == []
+
+
 def test_labels_that_differ_by_blanks_are_named_and_no_others() -> None:
     labels = RNG.choice(["yes", "yes ", "no"], N)
     (finding,) = target_findings(labels, "multiclass", "balanced_accuracy")

@@ -242,6 +242,15 @@ _ALL = (
         "align them, such as y = y.loc[X.index], or reset the index of both",
     ),
     Kind(
+        "SWM123",
+        "Few values of the target decide the score",
+        "The scorer squares errors, and a hundredth of the training rows, at least two, have more"
+        " than half of the squared deviations from the mean target. Which columns predict these few"
+        " rows decides the search, and whether the test rows have such values its judgement.",
+        "correct the values, search for the logarithm of the target, or use scoring"
+        " neg_mean_absolute_error",
+    ),
+    Kind(
         "SWM201",
         "Proxy unlike the model",
         "The rank correlation between the costs of the cheaper and of the full model is below 0.8,"

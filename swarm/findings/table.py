@@ -27,6 +27,14 @@ from swarm.problem.scoring import default_positive
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
 _RARE = 0.1
+# Scorers that square errors; the share of the rows, and of the squares that they may have.
+_SQUARES = (
+    *("r2", "explained_variance"),
+    *("neg_mean_squared_error", "neg_root_mean_squared_error"),
+)
+_FEW_ROWS, _MOST_SQUARES = 0.01, 0.5
+# In fewer rows two of an exponential distribution may have as much.
+_LEAST_ROWS = 50
 # Share of the rows.
 _LEAST_COPIES = 0.01
 # Pairs of classes of which the second is positive by convention.
@@ -112,7 +120,9 @@ def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
 def target_findings(
     target: NDArray[Any], task: str, scoring: str, pos_label: object = None
 ) -> list[Finding]:
-    """Return what is odd about the classes of the training rows, given the scorer."""
+    """Return what is odd about the target of the training rows, given the scorer."""
+    if task == "regression" and scoring in _SQUARES:
+        return _extremes(target)
     if task not in ("binary", "multiclass") or np.ndim(target) != 1:
         return []
     classes, counts = np.unique(target, return_counts=True)
@@ -140,6 +150,22 @@ def target_findings(
             why = f"as the label 1, and {other!r} as negative"
         findings.append(make_finding("SWM003", f"class {positive!r} counts as positive, {why}"))
     return findings
+
+
+def _extremes(target: NDArray[Any]) -> list[Finding]:
+    """Find numbers so far from the others that they decide a sum of squares."""
+    n_few = max(2, int(_FEW_ROWS * len(target)))
+    squares = (target - target.mean()) ** 2
+    furthest = np.argsort(-squares, kind="stable")[:n_few]
+    share = squares[furthest].sum() / max(squares.sum(), np.finfo(np.float64).tiny)
+    if share <= _MOST_SQUARES or len(target) < _LEAST_ROWS:
+        return []
+    values = ", ".join(f"{value:.6g}" for value in target[furthest[:3]])
+    text = (
+        f"{n_few:,} of {len(target):,} training rows have {share:.0%} of the squared deviations"
+        f" from the mean target; the furthest values are {values}"
+    )
+    return [make_finding("SWM123", text)]
 
 
 def _blanks(classes: NDArray[Any]) -> list[Finding]:
