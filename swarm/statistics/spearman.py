@@ -67,12 +67,25 @@ def centred_ranks(values: Float) -> Float:
         missing = np.isnan(panel)
         complete = ~missing.any(axis=1)
         centred = np.zeros_like(panel)
-        centred[complete] = 2.0 * stats.rankdata(panel[complete], axis=1) - (len(values) + 1)
+        centred[complete] = _ranks_of_rows(panel[complete])
         for position in np.flatnonzero(~complete):
             present = ~missing[position]
             among = stats.rankdata(panel[position, present])
             centred[position, present] = 2.0 * among - (int(present.sum()) + 1)
         ranks[:, start : start + width] = centred.T
+    return ranks
+
+
+def _ranks_of_rows(panel: Float) -> Float:
+    """Return twice the centred average ranks within each row of a panel."""
+    n, ranks = panel.shape[1], np.empty_like(panel)
+    ordered = np.sort(panel, axis=1)
+    tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
+    del ordered
+    ranks[tied] = 2.0 * stats.rankdata(panel[tied], axis=1) - (n + 1)
+    # Averages of equal values take several passes; most measurements have none.
+    for row in np.flatnonzero(~tied):
+        ranks[row, np.argsort(panel[row])] = np.arange(1.0 - n, n, 2.0)
     return ranks
 
 
