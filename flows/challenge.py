@@ -179,20 +179,8 @@ class Challenge:
         if config.champion.approve and decision in ("promoted", "replaced"):
             decision, why = self._approved(run, version, decision, why)
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        challenger = {"name": name, "version": version, "run": outcome.run_id}
-        test = {"n_resamples": config.test.bootstrap, "seed": config.seed}
-        record: dict[str, Any] = {
-            "decision": decision,
-            "why": why,
-            "when": when,
-            "champion": challenger,
-            "challenger": {**challenger, "cost": outcome.result.cost},
-            "before": None if champion is None else {"version": champion.version},
-            "duel": None if duel is None else {**duel.as_dict(), **test},
-            "data": run.train.source,
-            "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
-            "warnings": list(map(str, self.findings)),
-        }
+        record: dict[str, Any] = {"decision": decision, "why": why, "when": when}
+        record |= self._record(run, outcome, duel)
         now, changes = champion, decision not in ("kept", "declined")
         if changes:
             # The store must have everything that a rollback, a consumer or a later refresh needs.
@@ -233,6 +221,24 @@ class Challenge:
             drift=self.drift,
             findings=self.findings,
         )
+
+    def _record(
+        self, run: SearchRun, outcome: Outcome, duel: PairedComparison | None
+    ) -> dict[str, Any]:
+        """Return what is stored about a decision, as if the challenger were promoted."""
+        config = self.config
+        version = outcome.model_uri.rpartition("/")[2]
+        challenger = {"name": config.name, "version": version, "run": outcome.run_id}
+        test = {"n_resamples": config.test.bootstrap, "seed": config.seed}
+        return {
+            "champion": challenger,
+            "challenger": {**challenger, "cost": outcome.result.cost},
+            "before": None if self.champion is None else {"version": self.champion.version},
+            "duel": None if duel is None else {**duel.as_dict(), **test},
+            "data": run.train.source,
+            "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
+            "warnings": list(map(str, self.findings)),
+        }
 
     def _comparison(
         self, run: SearchRun, outcome: Outcome

@@ -6,7 +6,7 @@ import hashlib
 import json
 import tempfile
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -146,34 +146,15 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
                 tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
             everything = prepared.everything()
-        cells = [
-            Cell(dataset, label, seed)
-            for dataset in config.datasets
-            for seed in config.seed_list
-            for label in config.strategies
-        ]
-        problems = {key: data.problem.fingerprint() for key, data in prepared.data.items()}
-        runs = SearchRuns(log)
-        wanted = {cell: problems[prepared.key(cell)] for cell in cells}
-        earlier = runs.read_finished(wanted) if resumed else []
-        by_cell = {result.cell: result for result in earlier if result.cell in wanted}
-        read_back = len(by_cell)
+        runs, cells = SearchRuns(log), _cells(config)
+        finished = _read_back(prepared, cells, runs) if resumed else {}
         if resumed:
-            say(f"continuing: {read_back} of {len(cells)} searches are finished", verbosity)
-        left = [cell for cell in cells if cell not in by_cell]
+            say(f"continuing: {len(finished)} of {len(cells)} searches are finished", verbosity)
+        left = [cell for cell in cells if cell not in finished]
         say(f"searching: {len(left)} searches", verbosity)
-        with cell_display(len(cells), read_back, verbosity) as shown, one_server():
+        with cell_display(len(cells), len(finished), verbosity) as shown, one_server():
             fresh, failures = _run_searches(prepared, left, runs, shown, stop)
-        by_cell |= fresh
-        lost = {cell.strategy for cell in failures}
-        results = [
-            by_cell[Cell(dataset, label, seed)]
-            for dataset in config.datasets
-            for label in config.strategies
-            for seed in sorted(config.seed_list)
-            if label not in lost
-        ]
-        run = None
+        results, run = _without_failed(config, finished | fresh, failures), None
         if results:
             with show_stage("writing the report", verbosity):
                 run = _conclude(
@@ -181,23 +162,64 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
                     results,
                     everything=everything,
                     log=log,
-                    read_back=read_back,
-                    partial=bool(lost),
+                    read_back=len(finished),
+                    partial=bool(failures),
                 )
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
         if failures:
-            cell, reason = next(iter(failures.items()))
-            sections = ", ".join(f"strategies.{label}" for label in sorted(lost))
-            left_out = ", which the tables leave out" if results else ""
-            raise FailedSearches(
-                f"{len(failures)} of {len(left)} searches failed, the first {cell.name}: "
-                f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
-                " the same command to try them again",
-                run,
-            ) from reason
+            raise _failed(failures, len(left), run) from next(iter(failures.values()))
     assert run is not None
     return run
+
+
+def _cells(config: CompareConfig) -> list[Cell]:
+    """Return the searches in the order in which they are run: all strategies of a seed together."""
+    return [
+        Cell(dataset, label, seed)
+        for dataset in config.datasets
+        for seed in config.seed_list
+        for label in config.strategies
+    ]
+
+
+def _read_back(
+    prepared: ComparedData, cells: Sequence[Cell], runs: SearchRuns
+) -> dict[Cell, CellResult]:
+    """Return the results of the searches that finished earlier."""
+    problems = {key: data.problem.fingerprint() for key, data in prepared.data.items()}
+    wanted = {cell: problems[prepared.key(cell)] for cell in cells}
+    return {each.cell: each for each in runs.read_finished(wanted) if each.cell in wanted}
+
+
+def _without_failed(
+    config: CompareConfig, by_cell: Mapping[Cell, CellResult], failures: Collection[Cell]
+) -> list[CellResult]:
+    """Return the results by data set, strategy and seed, without strategies that failed once."""
+    lost = {cell.strategy for cell in failures}
+    return [
+        by_cell[Cell(dataset, label, seed)]
+        for dataset in config.datasets
+        for label in config.strategies
+        for seed in sorted(config.seed_list)
+        if label not in lost
+    ]
+
+
+def _failed(
+    failures: Mapping[Cell, Exception], n_searches: int, run: ComparisonRun | None
+) -> FailedSearches:
+    """Return the error of a comparison of which some searches failed."""
+    cell, reason = next(iter(failures.items()))
+    lost = sorted({each.strategy for each in failures})
+    sections = ", ".join(f"strategies.{label}" for label in lost)
+    left_out = "" if run is None else ", which the tables leave out"
+    return FailedSearches(
+        f"{len(failures)} of {n_searches} searches failed, the first {cell.name}: "
+        f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
+        " the same command to try them again",
+        run,
+    )
 
 
 def _fingerprint(config: CompareConfig) -> str:
@@ -293,18 +315,11 @@ def _conclude(
         judged_by="test_cost" if config.resample else "cost",
         resampled=prepared.row_counts() if config.resample else None,
     )
-    limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
-    facts = {
-        "data sets": ", ".join(config.datasets),
-        "strategies": ", ".join(compared),
-        "seeds": ", ".join(str(seed) for seed in config.seed_list),
-        "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
-    }
     scorings = {name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()}
     data = ComparisonData(
         title=config.name,
         description=config.description,
-        facts=facts,
+        facts=_facts(config, compared),
         comparison=comparison,
         everything=everything,
         scorings=scorings,
@@ -340,3 +355,13 @@ def _conclude(
         scorings=scorings,
         test_everything=test_everything,
     )
+
+
+def _facts(config: CompareConfig, strategies: Sequence[str]) -> dict[str, str]:
+    limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
+    return {
+        "data sets": ", ".join(config.datasets),
+        "strategies": ", ".join(strategies),
+        "seeds": ", ".join(str(seed) for seed in config.seed_list),
+        "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
+    }
