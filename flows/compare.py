@@ -6,7 +6,8 @@ import hashlib
 import json
 import tempfile
 import warnings
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -41,11 +42,8 @@ from tasks.comparison import (
     ranks_as_markdown,
     write_comparison,
 )
-from tasks.search_cell import (
-    Cell,
-    CellResult,
-    run_cell,
-)
+from tasks.refresh.lock import run_lock
+from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.task_runner import (
     as_they_finish,
     connection_check,
@@ -138,8 +136,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         Archive(prepared.url).close()
         tracking = tracking_as_configured(config.tracking)
         prepared.probe()
-        log, resumed = _open_log(config, tracking, new)
-    with log:
+    with _open_log(config, tracking, new, prepared.url) as (log, resumed):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for name, findings in prepared.findings.items():
             for each in findings:
@@ -231,17 +228,25 @@ def _fingerprint(config: CompareConfig) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _open_log(config: CompareConfig, tracking: Tracking, new: bool) -> tuple[RunLog, bool]:
+@contextmanager
+def _open_log(
+    config: CompareConfig, tracking: Tracking, new: bool, url: str
+) -> Iterator[tuple[RunLog, bool]]:
+    """Open the run, on which no other process works meanwhile, and say if it is continued."""
     fingerprint = _fingerprint(config)
     tags = {"kind": "compare", "fingerprint": fingerprint}
     earlier = None if new else find_unfinished(tracking, fingerprint)
-    if earlier is not None:
-        return RunLog.resume(tracking, earlier, tags), True
-    text = as_yaml(config)
-    log = RunLog.start(
-        tracking, config.name, logged_parameters(config), tags, text, description=config.description
-    )
-    return log, False
+    with ExitStack() as locked:
+        if earlier is not None:
+            locked.enter_context(run_lock(url, earlier))
+            log = RunLog.resume(tracking, earlier, tags)
+        else:
+            parameters, text = logged_parameters(config), as_yaml(config)
+            about = config.description
+            log = RunLog.start(tracking, config.name, parameters, tags, text, description=about)
+            locked.enter_context(run_lock(url, log.run_id))
+        with log:
+            yield log, earlier is not None
 
 
 def _run_searches(

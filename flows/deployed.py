@@ -26,7 +26,9 @@ from prefect.types.entrypoint import EntrypointType
 from conf.load import AnyConfig
 from conf.schema import CompareConfig, RefreshConfig, SelectConfig
 from flows.flow_runs import DEPLOYED_FLOW, configuration_of, flow_name, tags_of
-from swarm.errors import ConfigError, InputError, SwarmError
+from swarm.errors import ConfigError, EvaluationError, InputError, SwarmError
+from swarm.evaluation.transient import is_transient
+from tasks.tracking.run_log import failure
 
 C = TypeVar("C", bound=SelectConfig | CompareConfig)
 
@@ -53,19 +55,20 @@ def read_parameter(value: object, kind: type[C]) -> C:
 def _attempt_repeatedly(attempt: Callable[[], str]) -> State:
     """Run attempts until one succeeds, and return the state of the run.
 
+    Bad input and models that fail would fail again.
     Prefect's own retries of a flow would repeat bad input, and have no increasing delays.
     """
     for delay in (*_DELAYS_SECONDS, None):
         try:
             return Completed(message=attempt())
         except Exception as error:
-            if delay is None or isinstance(error, InputError):
+            failed = isinstance(error, EvaluationError) and not is_transient(error)
+            if delay is None or failed or isinstance(error, InputError):
                 if isinstance(error, SwarmError):
                     # The message is enough; a traceback would hide it.
                     return Failed(message=str(error))
                 raise
-            reason = next(iter(str(error).splitlines()), repr(error))
-            get_run_logger().warning("%s; retrying in %.0f s", reason, delay)
+            get_run_logger().warning("%s; retrying in %.0f s", failure(error), delay)
             sleep(delay)
     raise AssertionError
 

@@ -27,6 +27,7 @@ import typer
 
 from flows.garbage import collect_rarely
 from swarm.errors import StoreError
+from tasks.files import write_atomically
 
 if TYPE_CHECKING:
     import psutil
@@ -246,7 +247,7 @@ def record(servers: Sequence[Server]) -> None:
         RECORD.unlink(missing_ok=True)
         return
     RECORD.parent.mkdir(parents=True, exist_ok=True)
-    RECORD.write_text(json.dumps([asdict(server) for server in servers], indent=1), "utf-8")
+    write_atomically(RECORD, json.dumps([asdict(server) for server in servers], indent=1), 0o644)
 
 
 def _home() -> Path:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.metric_names import display_name
@@ -78,20 +78,20 @@ def result_console(width: int = WIDE) -> Console:
 def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
     """Print warnings, a line each."""
     for text in warnings:
-        console.print(f"[yellow]warning:[/yellow] {escape(text)}")
+        console.print(Text.assemble(("warning:", "yellow"), f" {text}"))
 
 
 def _print_end(
-    console: Console, warnings: Iterable[str], run_id: str, experiment: str, *more: str
+    console: Console,
+    config: SelectConfig | CompareConfig,
+    run_id: str,
+    what: str,  # to look at
+    warnings: Iterable[str] = (),
 ) -> None:
     """Print warnings, the run, and where to find more."""
     _print_warnings(console, warnings)
-    console.print(f"\nrun      {run_id}  ({experiment})")
-    echo(*more, indent=9)
-
-
-def _look(config: SelectConfig | CompareConfig, what: str) -> str:
-    return f"look     {pages_of(config.tracking.uri)}, then open {what}"
+    console.print(f"\nrun      {run_id}  ({config.tracking.experiment})", markup=False)
+    echo(f"look     {pages_of(config.tracking.uri)}, then open {what}", indent=9)
 
 
 def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
     console = result_console()
     result, head = outcome.result, outcome.headline
-    console.print(f"\n[bold]{escape(head.title)}[/bold]")
+    console.print(Text(f"\n{head.title}", "bold"))
     if head.n_features < head.n_available:
         best = "" if head.names_features else f"The best {head.n_features}: "
         start, names, width = f"  {best}", result.features, terminal_width()
@@ -138,7 +138,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
     for row, line in enumerate(outcome.doubts):
         echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
-        console.print(f"[yellow]{outcome.unsent}[/yellow]")
+        console.print(Text(outcome.unsent, "yellow"))
     run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
     echo(
         f"Model    {_describe_model(outcome)}",
@@ -157,14 +157,15 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     console = Console(highlight=False)
     console.soft_wrap = not console.is_terminal
     champion = done.champion
-    console.print(f"\n[bold]{_DECISIONS[done.decision]}[/bold]: {done.why}")
+    console.print(Text.assemble((f"\n{_DECISIONS[done.decision]}", "bold"), f": {done.why}"))
     _print_warnings(console, done.warnings)
     since = "none" if champion is None else f"{champion.uri}  (since {champion.since or 'unknown'})"
-    console.print(f"champion {since}")
+    console.print(f"champion {since}", markup=False)
     if config.champion.publish and champion is not None:
         console.print(
             f"features {config.champion.publish}  (features: the columns to keep; model_inputs: "
-            "those that the model needs)"
+            "those that the model needs)",
+            markup=False,
         )
 
 
@@ -214,7 +215,7 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
         on_test = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
         scores = f"{scoring.natural(cost):.4f} with all {size} features{on_test}"
         table = Table(
-            title=f"[bold]{dataset}[/bold]: {display_name(scoring.metric)} {scores}",
+            title=Text.assemble((dataset, "bold"), f": {display_name(scoring.metric)} {scores}"),
             title_justify="left",
             title_style="",
             box=SIMPLE,
@@ -227,9 +228,9 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     if len(comparison.datasets) > 1:
         console.print(_ranks(compared))
     for text in sentences(comparison):
-        console.print(text)
-    look = _look(config, "comparison.html among its artifacts")
-    _print_end(console, compared.warnings, compared.run_id, config.tracking.experiment, look)
+        console.print(text, markup=False)
+    what = "comparison.html among its artifacts"
+    _print_end(console, config, compared.run_id, what, compared.warnings)
 
 
 def _in_metrics(compared: ComparisonRun) -> pd.DataFrame:
@@ -308,8 +309,8 @@ def print_nested(run: NestedRun, config: SelectConfig) -> None:
         f"{stage} {fits[stage]:,.0f} fits, {seconds[stage]:,.1f} s" for stage in fits if fits[stage]
     ]
     echo(f"Stages, cached fits included: {'; '.join(stages)}.")
-    look = _look(config, "nested_folds.csv and figures among its artifacts")
-    _print_end(console, run.warnings, run.run_id, config.tracking.experiment, look)
+    what = "nested_folds.csv and figures among its artifacts"
+    _print_end(console, config, run.run_id, what, run.warnings)
 
 
 def print_stability(run: StabilityRun, config: SelectConfig) -> None:
@@ -330,8 +331,8 @@ def print_stability(run: StabilityRun, config: SelectConfig) -> None:
     colours = {"core": "bold", "optional": "", "noise": "dim"}
     rows = assessment.table.to_dict("records")
     for row in rows[:_MOST_ROWS]:
-        cells = [
-            escape(str(row["feature"])),
+        cells: list[Any] = [
+            Text(str(row["feature"])),
             str(row["class"]),
             f"{row['share']:.0%}",
             f"{row['low']:.0%} to {row['high']:.0%}",
@@ -343,5 +344,4 @@ def print_stability(run: StabilityRun, config: SelectConfig) -> None:
         console.print(f"and {len(rows) - _MOST_ROWS} more in stability.csv, none more frequent")
     console.print(run.sentence(), markup=False)
     echo(f"Consensus of {len(assessment.consensus)}: {', '.join(assessment.consensus)}")
-    look = _look(config, "stability.csv and figures among its artifacts")
-    _print_end(console, (), run.run_id, config.tracking.experiment, look)
+    _print_end(console, config, run.run_id, "stability.csv and figures among its artifacts")

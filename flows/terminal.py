@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -166,22 +165,24 @@ def enable_logs(count: int) -> int:
     return count
 
 
-def say(text: str, verbosity: int = 1) -> None:
+def say(text: str | Text, verbosity: int = 1) -> None:
     """Write one line to the log of the flow run, and to the terminal unless quiet."""
     # Prefect takes seconds to import, and without it there is no flow.
     if "prefect" in sys.modules:
         from tasks.flow_run import log_line
 
-        log_line(Text.from_markup(text).plain)
+        log_line(str(text))
     if verbosity > 0:
-        Console(stderr=True, highlight=False).print(text, soft_wrap=True)
+        # Names of columns and folders may look like markup.
+        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        console.print(text, soft_wrap=True)
 
 
 def tell(findings: Iterable[Finding], verbosity: int = 1) -> None:
     """Print findings on standard error, a line each."""
     for each in findings:
-        colour = _COLOURS[each.severity]
-        say(f"[{colour}]{each.severity}:[/{colour}] {escape(str(each))}", verbosity)
+        label = (f"{each.severity}:", _COLOURS[each.severity])
+        say(Text.assemble(label, f" {each}"), verbosity)
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
@@ -204,7 +205,9 @@ class Display:
         self.is_plain = verbosity > 0 and not is_bar
         # A long text wraps on a narrow terminal.
         wrapped = Column(overflow="fold")
-        columns: list[ProgressColumn] = [TextColumn("{task.description}", table_column=wrapped)]
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description}", markup=False, table_column=wrapped)
+        ]
         if total is not None:
             columns += [BarColumn(20), MofNCompleteColumn(), TextColumn("{task.fields[unit]}")]
             columns += [TimeRemainingColumn()]
@@ -215,7 +218,7 @@ class Display:
             speed_estimate_period=_SPEED_SECONDS,
             disable=not is_bar,
         )
-        self.task = self.bar.add_task(escape(text), total=total, completed=done, unit=unit)
+        self.task = self.bar.add_task(text, total=total, completed=done, unit=unit)
         self._line_due, self._is_first, self._unsaid = _LINE_SECONDS, True, ""
 
     @property
@@ -226,12 +229,12 @@ class Display:
     def show(self, line: str, text: str, *, is_step: bool = False, **changes: Any) -> None:
         """Show the short text beside the bar; without one write the line, at most one a minute."""
         description = line if self.total is None else text
-        self.bar.update(self.task, description=escape(description), **changes)
+        self.bar.update(self.task, description=description, **changes)
         if not self.is_plain:
             return
         is_asked = is_step and (self._is_first or self.verbosity > 1)
         if is_asked or self.elapsed >= self._line_due:
-            say(escape(line))
+            say(line)
             self._line_due = self.elapsed + _LINE_SECONDS
             self._unsaid = ""
         elif is_step:
@@ -241,7 +244,7 @@ class Display:
     def end(self) -> None:
         """Write the line of the last step."""
         if self._unsaid:
-            say(escape(self._unsaid))
+            say(self._unsaid)
 
     def count(self, done: int = 1) -> None:
         """Count what is done."""
@@ -266,7 +269,7 @@ def show_stage(
     """Show a stage while it lasts, unless `verbosity` is 0."""
     shown = Display(verbosity, text, total or None, unit)
     if shown.is_plain:
-        say(escape(text))
+        say(text)
     with shown.bar:
         yield shown
 
@@ -351,11 +354,9 @@ class CellDisplay(Display):
 
     def finish(self, result: CellResult) -> None:
         """Show a finished search."""
-        spent = f", {result.distinct} distinct evaluations"
-        if result.distinct is None:
-            spent = "" if result.fits is None else f", {result.fits} fits"
         size = f"{result.size} feature{'' if result.size == 1 else 's'}"
-        text = f"{result.cell.name}: cost {result.cost:.5f} with {size}{spent}"
+        text = f"{result.cell.name}: cost {result.cost:.5f} with {size}, "
+        text += f"{result.distinct} distinct evaluations"
         self.done += 1
         self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
 
@@ -365,7 +366,7 @@ class CellDisplay(Display):
         self._unsaid = ""
         self.bar.update(self.task, completed=self.done)
         if self.verbosity > 0:
-            say(escape(f"{self.done}/{self.total} {cell.name} failed: {error}"))
+            say(f"{self.done}/{self.total} {cell.name} failed: {error}")
 
 
 @contextmanager

@@ -67,7 +67,7 @@ def start_repeated(
         f"{config.name}-{config.strategy.name}-{kind}",
         logged_parameters(config) | {f"{kind}.{key}": value for key, value in settings.items()},
         describe_run(problem, table.source, config.strategy.name, config.seed)
-        | {"kind": kind, "seed": seeds, **tags},
+        | {"kind": kind, "dataset": table.name, "seed": seeds, **tags},
         as_yaml(config),
         table=table,
         description=config.description,

@@ -29,10 +29,7 @@ def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> Compa
 def refusal(*overrides: str) -> str:
     with pytest.raises(ConfigError) as caught:
         check(read(WINE, *overrides))
-    text = str(caught.value)
-    assert "\n" not in text
-    assert ". " not in text.replace(", ...", "")
-    return text
+    return str(caught.value)
 
 
 def test_a_file_with_data_sets_is_a_comparison_and_any_other_is_not():

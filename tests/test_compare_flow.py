@@ -14,11 +14,13 @@ from sklearn.datasets import load_wine
 from sklearn.naive_bayes import GaussianNB
 
 from flows.compare import ComparisonRun, FailedSearches, compare
+from flows.configured import archive_url
 from flows.summary import print_comparison
-from swarm.errors import ConfigError, DataError, SpaceError
+from swarm.errors import ConfigError, DataError, SpaceError, StoreError
 from swarm.problem.scoring import Scoring
 from swarm.strategies.catalogue import registry
 from tasks.comparison import SearchRuns
+from tasks.refresh.lock import run_lock
 from tasks.search_cell import CellResult, run_cell
 from tasks.split import split
 from tasks.table import Table
@@ -189,6 +191,12 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     assert statuses.count("FINISHED") == 3
     parent = next(run for run in bench.runs() if run.data.tags.get("kind") == "compare")
     assert parent.info.status == "KILLED"
+    with (
+        run_lock(archive_url(config.archive), parent.info.run_id),
+        pytest.raises(StoreError, match="another process"),
+    ):
+        compare(config, verbosity=0)
+    assert bench.tracking.run(parent.info.run_id).info.status == "KILLED"
     fresh = compare(config, new=True, verbosity=0)
     assert (fresh.run_id != parent.info.run_id, fresh.read_back) == (True, 0)
     assert len(children(bench, fresh)) == 6

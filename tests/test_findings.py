@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from flows.cli.options import with_mute
-from flows.terminal import tell
+from flows.terminal import say, tell
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
@@ -275,6 +275,8 @@ def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
 ) -> None:
     tell([make_finding("SWM112", "'[/red]' has a single value")])
     assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
+    say("in /data/[old]/[/bold] :smile:")
+    assert "in /data/[old]/[/bold] :smile:" in capsys.readouterr().err
     both = [make_finding("SWM112", "a"), make_finding("SWM111", "b"), make_finding("SWM111", "b")]
     assert codes_of(unmuted(both)) == "SWM111 SWM112"
     assert unmuted(both, ["SWM112"]) == (both[1],)

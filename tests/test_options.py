@@ -59,7 +59,6 @@ def test_the_keys_of_a_configuration_are_checked(
     except ConfigError as error:
         told = str(error)
     assert words in told
-    assert "\n" not in told
 
 
 FORWARD = {"strategy": "sfs"}
@@ -126,6 +125,5 @@ def test_a_selector_refuses_before_training_and_names_the_parameter(
 
     monkeypatch.setattr(CrossValidation, "evaluate", never)
     selector = SubsetSelector(**{"estimator": GaussianNB(), "cv": 3, "budget": 20, **options})
-    with pytest.raises(error, match=rf"\b{name}\b") as caught:
+    with pytest.raises(error, match=rf"\b{name}\b"):
         selector.fit(*WINE)
-    assert "\n" not in str(caught.value)

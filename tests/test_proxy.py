@@ -16,7 +16,6 @@ from swarm import SubsetSelector
 from swarm.problem.problem import Problem
 from swarm.search.proxy import on_part_of_rows, rank_correlation
 from tests.selecting import WINE
-from tests.small_run import Bench
 
 Table = tuple[pd.DataFrame, Any]
 
@@ -141,16 +140,3 @@ def test_ctrl_c_before_a_subset_was_measured_is_raised() -> None:
     selector = SubsetSelector(Pressed(max_depth=4, random_state=0), budget=3, cv=3, proxy=proxy)
     with pytest.raises(KeyboardInterrupt):
         selector.fit(*WINE)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain", "prefect_server")
-def test_a_run_on_a_part_of_the_rows_resumes_without_training(bench: Bench) -> None:
-    from flows.select import select
-
-    config = bench.config(proxy={"rows": 0.6, "best": 4, "probes": 3}, budget={"epochs": 4})
-    outcome = select(config, None, 0)
-    before, paid = bench.answer(outcome.run_id), bench.paid_for()
-    select(config, run_id=outcome.run_id)
-    assert bench.answer(outcome.run_id) == before
-    assert bench.paid_for() == paid

@@ -197,9 +197,8 @@ def test_a_model_with_decision_values_only_is_ranked_by_them() -> None:
 def test_a_scorer_of_another_task_is_refused_before_training(task: str, metric: str) -> None:
     _, y = rows(task)
     truth = EvaluationTarget.of(MODELS[task], y, y, None)
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError):
         check_scorable([metric], truth)
-    assert "\n" not in str(caught.value)
     ranking = [] if task == "multiclass" else ["roc_auc"]
     check_scorable([*judged_metrics(None, truth.task, None), *ranking], truth)
 

@@ -94,8 +94,7 @@ def refusal(model: dict[str, Any], scoring: str | None = None) -> str:
     text = f"{WINE}model: {json.dumps(model)}\n" + (f"scoring: {scoring}\n" if scoring else "")
     with pytest.raises(ConfigError) as caught:
         check(from_yaml(text, env={}))
-    (sentence,) = str(caught.value).splitlines()
-    return sentence
+    return str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +163,8 @@ def test_a_tag_that_would_make_an_object_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for read in (lambda: from_yaml(text, "x.yaml", env={}), lambda: parse(text, "--set name")):
-        with pytest.raises(ConfigError, match="constructor") as caught:
+        with pytest.raises(ConfigError, match="constructor"):
             read()
-        assert "\n" not in str(caught.value)
     assert not any(tmp_path.iterdir())
 
 
@@ -177,9 +175,8 @@ def test_a_bomb_of_aliases_is_refused_at_once(merge: bool) -> None:
         aliases = ", ".join([f"*a{level - 1}"] * 10)
         held = f"{{<<: [{aliases}]}}" if merge else f"[{aliases}]"
         levels.append(f"a{level}: &a{level} {held}")
-    with pytest.raises(ConfigError, match="aliases") as caught:
+    with pytest.raises(ConfigError, match="aliases"):
         parse("\n".join(levels), "x.yaml")
-    assert "\n" not in str(caught.value)
 
 
 def test_honest_aliases_are_read() -> None:

@@ -8,7 +8,6 @@ import socket
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import pandas as pd
@@ -52,10 +51,6 @@ def first(
     return bench, config, select(config, None, 0)
 
 
-def run_of(bench: Bench, run_id: str) -> Any:
-    return bench.tracking.client.get_run(run_id)
-
-
 def frame_of(data: bytes) -> pd.DataFrame:
     return pd.read_parquet(io.BytesIO(data))
 
@@ -63,7 +58,7 @@ def frame_of(data: bytes) -> pd.DataFrame:
 def test_a_run_leaves_one_finished_run_in_mlflow(first):
     bench, config, outcome = first
     assert (bench.statuses(), outcome.unsent) == (["FINISHED"], "")
-    run = run_of(bench, outcome.run_id)
+    run = bench.tracking.run(outcome.run_id)
     tags = run.data.tags
     told = {"strategy": "multiswarm", "seed": "0", "task": "binary", "kind": "select"}
     told |= {"estimator": "LGBMClassifier", "stopped": "epochs", "model": outcome.model_uri}
@@ -92,7 +87,7 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
 
 def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
     bench, config, outcome = first
-    run = run_of(bench, outcome.run_id)
+    run = bench.tracking.run(outcome.run_id)
     (test,) = (e.dataset for e in run.inputs.dataset_inputs if e.tags[0].value == "eval")
     rank = {"field_name": "metrics.test/accuracy", "ascending": False, "dataset_name": test.name}
     (model,) = bench.tracking.client.search_logged_models(
@@ -116,7 +111,7 @@ def test_a_run_names_the_flow_run_that_it_is_part_of(first, prefect_server):
     from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
 
     bench, _, outcome = first
-    tags = run_of(bench, outcome.run_id).data.tags
+    tags = bench.tracking.run(outcome.run_id).data.tags
     wanted = {
         f"MLflow run {outcome.run_id} in {bench.uri}",
         f"{outcome.headline.title}. {outcome.judgement.sentence()}",
@@ -138,7 +133,7 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, prefect_server):
     from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 
     bench, config, outcome = first
-    flow_run = run_of(bench, outcome.run_id).data.tags["prefect.flow_run"]
+    flow_run = bench.tracking.run(outcome.run_id).data.tags["prefect.flow_run"]
     of_the_run = FlowRunFilter(id=FlowRunFilterId(any_=[flow_run]))
     epochs = [f"epoch-{number:04d}" for number in range(1, config.budget.epochs + 1)]
     before = ["fetch", "split", "problem", "spearman-distance", "clusters", "initial-swarm"]
@@ -174,7 +169,7 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     outcome = searched(config, verbosity=1)
     found = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "confirmation.csv")))
     assert found["origin"].str.endswith("ranking").sum() == 2
-    tags = run_of(bench, outcome.run_id).data.tags
+    tags = bench.tracking.run(outcome.run_id).data.tags
     assert tags["origin"] == found["origin"][found["chosen"]].item()
     shown = capsys.readouterr()
     assert "ranking the columns" in shown.out + shown.err
@@ -218,7 +213,7 @@ def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(
 def test_every_metric_has_one_point_per_epoch_and_those_of_the_whole_run_a_single_one(first):
     bench, _, outcome = first
     epochs = [1, 2, 3, 4]
-    last = run_of(bench, outcome.run_id).data.metrics
+    last = bench.tracking.run(outcome.run_id).data.metrics
     curves = {name for name in last if bench.steps(outcome.run_id, name) == epochs}
     assert {"epoch/best_accuracy", "epoch/mean_accuracy", "epoch/n_features", "spent/fits"} < curves
     assert last["epoch/best_accuracy"] == 1 - outcome.result.state.best_cost
@@ -239,7 +234,7 @@ def test_the_scores_of_five_contenders_are_one_table_with_intervals_and_no_metri
     judgement = outcome.judgement
     assert table["value"].tolist() == judgement.table["value"].tolist()
     assert table["difference"].equals(judgement.table["difference"])
-    metrics = [name for name in run_of(bench, outcome.run_id).data.metrics if "test" in name]
+    metrics = [name for name in bench.tracking.run(outcome.run_id).data.metrics if "test" in name]
     assert len(metrics) == len(judgement.metrics) + 5, metrics
     found = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
     assert set(table["contender"]) == set(found["contenders"]) == set(CONTENDERS)
@@ -305,7 +300,7 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     assert answer["cost"] == known[json.dumps(answer["features"])]
     assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
     # The ensemble is made of these.
-    (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
+    (model,) = bench.tracking.run(outcome.run_id).outputs.model_outputs
     place = bench.tracking.client.get_logged_model(model.model_id).artifact_location
     (spec,) = Path(place.removeprefix("file://")).rglob("ensemble.json")
     members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
@@ -316,7 +311,7 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     origin_of = dict(zip(table["features"], table["origin"], strict=True))
     for subset in answer["subsets"]:
         assert subset["origin"] == origin_of.get(json.dumps(subset["features"]), "search")
-    assert run_of(bench, outcome.run_id).data.tags["origin"] == answer["subsets"][0]["origin"]
+    assert bench.tracking.run(outcome.run_id).data.tags["origin"] == answer["subsets"][0]["origin"]
 
 
 def test_contenders_are_trained_on_training_rows_and_judged_on_test_rows_only(first):
@@ -369,13 +364,13 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     assert "RMSE on 36 unseen rows: 1." in said
     assert not outcome.model_uri.startswith("models:/lost/")
     assert "not registered, as all features are better" in said
-    assert run_of(bench, outcome.run_id).data.tags["headline"] == outcome.headline.title
+    assert bench.tracking.run(outcome.run_id).data.tags["headline"] == outcome.headline.title
     scores = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
     assert scores["headline"]["title"] == outcome.headline.title
     # The stored model is the one that is registered.
     asked = searched(bench.config(**lost, tracking={"register": True}), outcome.run_id)
     assert asked.model_uri == "models:/lost/1"
-    (model,) = run_of(bench, outcome.run_id).outputs.model_outputs
+    (model,) = bench.tracking.run(outcome.run_id).outputs.model_outputs
     version = bench.tracking.client.get_model_version("lost", "1")
     assert version.source == f"models:/{model.model_id}"
 
@@ -444,7 +439,7 @@ def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, m
     assert "the confirmation was interrupted: continuing with the best subsets so far" in said
     command = f"swarm resume {outcome.run_id}{store_option(bench.uri)}"
     assert f"`{command}` completes the search" in said
-    assert run_of(bench, outcome.run_id).data.tags["stopped"] == "epochs"
+    assert bench.tracking.run(outcome.run_id).data.tags["stopped"] == "epochs"
     assert outcome.result.confirmation is None
     assert searched(config, outcome.run_id).result.confirmation is not None
 
