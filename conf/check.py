@@ -19,7 +19,6 @@ from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
 
 # Packages that the task runners of a comparison need.
-_RUNNERS = {"dask": "prefect_dask", "ray": "prefect_ray"}
 
 
 def check(config: SelectConfig | CompareConfig) -> None:
@@ -76,12 +75,11 @@ def _check_compare(config: CompareConfig) -> None:
             check(config.as_select(name, first))
         except ConfigError as error:
             raise ConfigError(f"data set {name!r}: {error}") from None
-    package = _RUNNERS.get(config.runner.kind)
-    if package is not None and find_spec(package) is None:
-        name = package.replace("_", "-")
+    kind = config.runner.kind
+    if kind in ("dask", "ray") and find_spec(f"prefect_{kind}") is None:
         raise ConfigError(
-            f"runner.kind {config.runner.kind!r} needs the package {name}, which is not"
-            f" installed; run `pip install {name}`, or set runner.kind to 'threads'"
+            f"runner.kind {kind!r} needs the package prefect-{kind}, which is not installed;"
+            f" run `pip install prefect-{kind}`, or set runner.kind to 'threads'"
         )
 
 

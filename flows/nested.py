@@ -33,6 +33,7 @@ from swarm.validation.metrics import value_range
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.sentences import number, with_interval
 from swarm.validation.stability import CORE, NOISE
+from tasks.files import plain, records
 from tasks.nested import (
     STAGES,
     FoldResult,
@@ -43,7 +44,7 @@ from tasks.nested import (
     run_outer_fold,
 )
 from tasks.search_cell import Cell
-from tasks.stability import Assessment, assess, index_as_dict, plain, stability_metrics
+from tasks.stability import Assessment, assess, index_as_dict, stability_metrics
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
@@ -156,9 +157,9 @@ class NestedRun:
             "n_test": estimate.n_test,
             "level": estimate.level,
             "verdict": estimate.verdict(),
-            "costs": _records(estimate.costs),
-            "gains": _records(estimate.gains),
-            "metrics": _records(estimate.metrics),
+            "costs": records(estimate.costs),
+            "gains": records(estimate.gains),
+            "metrics": records(estimate.metrics),
             "optimism": _test(estimate.optimism),
             "optimism_confirmed": _test(estimate.optimism_confirmed),
             "guess": estimate.guess,
@@ -175,7 +176,7 @@ class NestedRun:
                 }
                 for fold in self.folds
             ],
-            "features": _records(self.stability.table),
+            "features": records(self.stability.table),
         }
 
 
@@ -240,6 +241,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         tell(whole.findings, verbosity)
         say(f"outer folds: {scheme}", verbosity)
         say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
+        log.findings(whole.findings, config.mute)
         try:
             with cell_display(len(parts), 0, verbosity) as shown:
                 results = [
@@ -249,7 +251,7 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         except SearchInterrupted:
             raise KeyboardInterrupt from None
         with show_stage("writing the report", verbosity):
-            run = _conclude(config, results, whole, log, scheme)
+            run = _conclude(results, whole, log, scheme)
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
     return run
@@ -305,7 +307,6 @@ def _log_fold(child: RunLog, result: FoldResult, scoring: Scoring) -> None:
 
 
 def _conclude(
-    config: SelectConfig,
     results: Sequence[FoldResult],
     whole: PreparedData,
     log: RunLog,
@@ -350,12 +351,6 @@ def _metrics(run: NestedRun) -> dict[str, float | None]:
     figures |= {f"spent/fits_{stage}": float(n) for stage, n in run.totals("fits").items()}
     figures |= {f"work/seconds_{stage}": s for stage, s in run.totals("seconds").items()}
     return {name: plain(value) for name, value in figures.items()}
-
-
-def _records(table: Any) -> list[dict[str, Any]]:
-    return [
-        {str(key): plain(value) for key, value in row.items()} for row in table.to_dict("records")
-    ]
 
 
 def _test(test: CorrectedTTest | None) -> dict[str, float | None] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,8 +25,8 @@ from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, cell_display, say, show_stage, tell
 from flows.tracking import start_repeated
 from swarm.errors import ConfigError
-from swarm.findings import as_file, codes_of
 from swarm.validation.stability import CORE, NOISE, classify
+from tasks.files import records
 from tasks.search_cell import Cell, CellResult, run_cell
 from tasks.stability import (
     Assessment,
@@ -134,7 +133,7 @@ class StabilityRun:
             "stability_over_seeds": index_as_dict(assessment.by_seed),
             "stability_over_rows": index_as_dict(assessment.by_rows),
             "consensus": list(assessment.consensus),
-            "features": json.loads(assessment.table.to_json(orient="records")),
+            "features": records(assessment.table),
         }
 
 
@@ -191,8 +190,7 @@ def stability(
     with log:
         tell(whole.findings, verbosity)
         say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
-        log.files({"findings.json": as_file(whole.findings, config.mute)})
-        log.tag({"findings": codes_of(whole.findings)})
+        log.findings(whole.findings, config.mute)
         try:
             with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
                 by_seed = [_search(config, whole, "all rows", i, shown) for i in range(plan.seeds)]

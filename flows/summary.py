@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,7 @@ from swarm.report.comparison import columns_of, formatted, judged_score, sentenc
 from swarm.search.result import listed, listed_within
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import bounds, number, signed
+from tasks.files import plain, records
 from tasks.tracking.client import SHORT_ID
 
 if TYPE_CHECKING:
@@ -194,8 +194,11 @@ def comparison_as_dict(compared: ComparisonRun, config: CompareConfig) -> dict[s
             name: {"cost": cost, "size": size, "test_cost": compared.test_everything.get(name)}
             for name, (cost, size) in compared.everything.items()
         },
-        "summary": json.loads(comparison.summary.to_json(orient="records")),
-        "ranks": json.loads(comparison.ranks.to_json(orient="index")),
+        "summary": records(comparison.summary),
+        "ranks": {
+            str(name): {key: plain(rank) for key, rank in row.items()}
+            for name, row in comparison.ranks.iterrows()
+        },
         "sentences": list(sentences(comparison)),
         "warnings": list(compared.warnings),
     }

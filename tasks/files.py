@@ -8,7 +8,7 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,6 +28,18 @@ def write_atomically(path: Path, text: str, mode: int) -> None:
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
+
+
+def plain(value: Any) -> Any:
+    """Convert NumPy scalars to Python types, and NaN to None, as JSON needs."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value
+
+
+def records(table: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return the rows of a table as JSON data; undefined values are null."""
+    rows = table.to_dict("records")
+    return [{str(key): plain(value) for key, value in row.items()} for row in rows]
 
 
 def json_file(value: object) -> bytes:

@@ -197,9 +197,7 @@ def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
                 "n_train": scores.n_train,
                 "n_test": scores.n_test,
                 "searched_cost": scores.searched_cost,
-                "confirmed_cost": np.nan
-                if scores.confirmed_cost is None
-                else scores.confirmed_cost,
+                "confirmed_cost": scores.confirmed_cost,
                 **{f"cost_{name}": cost for name, cost in scores.costs.items()},
                 "size": cell.size,
                 "features": json.dumps(cell.features, ensure_ascii=False),

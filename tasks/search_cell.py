@@ -188,7 +188,6 @@ def search_cell(
 def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:
     """Return the cost on the held-out rows of one model trained on all search rows."""
     target = np.asarray(test.target)
-    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
     positions = [problem.space.columns.index(name) for name in features]
     train = np.arange(len(problem.target))
     model, rows = fit_for(problem, positions, train, test.features)

@@ -81,7 +81,6 @@ def assess(
     # searches on samples of the rows; may be empty if there are others
     by_rows: Sequence[CellResult],
     thresholds: tuple[float, float],  # see `Assessment`
-    level: float = 0.95,  # confidence level of the intervals
 ) -> Assessment:
     """Compute frequencies, classes, stability and consensus of repeated searches."""
     free = ~(space.fixed | space.forbidden)
@@ -89,7 +88,7 @@ def assess(
     parts = {"seeds": by_seed, "resamples": by_rows}
     masks = {part: _masks(space, results)[:, free] for part, results in parts.items() if results}
     basis = "resamples" if by_rows else "seeds"
-    per_unit = frequencies(masks[basis], level)
+    per_unit = frequencies(masks[basis])
     classes = classify(per_unit.share, *thresholds)
     agreed = space.fixed.copy()
     agreed[free] = consensus(per_unit.share)
@@ -104,7 +103,7 @@ def assess(
             "in_consensus": agreed[free],
         }
     )
-    indices = {part: nogueira(some, level) for part, some in masks.items()}
+    indices = {part: nogueira(some) for part, some in masks.items()}
     return Assessment(
         by_seed=indices.get("seeds"),
         by_rows=indices.get("resamples"),
@@ -117,12 +116,6 @@ def assess(
         table=table.sort_values("share", ascending=False, kind="stable", ignore_index=True),
         searches=pd.DataFrame([result.row() for result in (*by_seed, *by_rows)]),
     )
-
-
-def plain(value: Any) -> Any:
-    """Convert NumPy scalars to Python types, and NaN to None, as JSON needs."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and value != value else value
 
 
 def index_as_dict(stability: Stability | None) -> dict[str, float] | None:

@@ -34,14 +34,8 @@ def task_runner(kind: str, workers: int, address: str | None = None) -> TaskRunn
         return ThreadPoolTaskRunner(max_workers=workers)
     if kind == "processes":
         return ProcessPoolTaskRunner(max_workers=workers, initializer=_one_thread)
-    try:
-        # Optional packages.
-        module = import_module(f"prefect_{kind}")
-    except ImportError:
-        raise ConfigError(
-            f"runner.kind {kind!r} needs the package prefect-{kind}, which is not installed;"
-            f" run `pip install prefect-{kind}`, or set runner.kind to 'threads'"
-        ) from None
+    # An optional package, whose absence the check of the configuration refuses.
+    module = import_module(f"prefect_{kind}")
     made: TaskRunner[Any]
     if kind == "dask":
         made = module.DaskTaskRunner(address=address, **({} if address else _local_dask(workers)))

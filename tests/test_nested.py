@@ -210,7 +210,7 @@ def noise(bench: Bench) -> str:
 def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     prefect_server, bench, noise, capsys, narrow
 ):
-    swarm("nested", noise, "--folds", "4", "--json", "-q")
+    swarm("nested", noise, "--folds", "4", "--json", "-q", "--mute", "SWM112")
     told = json.loads(capsys.readouterr().out)
     costs = {row["contender"]: row for row in told["costs"]}
     searched = np.mean([fold["searched_cost"] for fold in told["folds"]])
@@ -235,6 +235,7 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
         fold["features"] for fold in told["folds"]
     ]
     assert b"<svg" in bench.artifact(told["run"], "figures/stability.svg")
+    assert json.loads(bench.artifact(told["run"], "findings.json"))["muted"] == ["SWM112"]
 
     # Finished outer folds are replayed: nothing is evaluated twice, and the result is the same.
     before = bench.paid_for()

@@ -186,6 +186,7 @@ def refresh(
 def nested(
     config: Config,
     set_: Set = None,
+    mute: Mute = None,
     folds: Annotated[int, typer.Option(help="Outer folds of a partition of the rows.")] = 5,
     repeats: Annotated[
         int, typer.Option(help="Partitions of the rows, each with its own seed.")
@@ -208,7 +209,7 @@ def nested(
     Example: swarm nested default --folds 5
     """
     verbosity = _level(verbose, quiet)
-    with start_command(lambda: load_config("select", config, set_), verbosity) as checked:
+    with start_command(lambda: load_config("select", config, set_), verbosity, mute) as checked:
         from flows import summary
         from flows.nested import OuterPlan
         from flows.nested import nested as flow

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from swarm.errors import StoreError, SwarmError
+from swarm.findings import Finding, as_file, codes_of
 from swarm.problem.scoring import Scoring
 from swarm.redaction import redact
 from swarm.search.history import EpochRecord
@@ -209,6 +210,11 @@ class RunLog:
         """Log artifacts by their relative path in the run, such as ``a/b.csv``."""
         for path, data in files.items():
             self._put(f"the artifact {path!r}", log_file, path, data)
+
+    def findings(self, findings: Sequence[Finding], mute: Iterable[str] = ()) -> None:
+        """Log what is odd about the data, without what is muted."""
+        self.files({"findings.json": as_file(findings, mute)})
+        self.tag({"findings": codes_of(findings)})
 
     def settle(self) -> None:
         """Wait until the store has accepted everything logged so far.
