@@ -14,12 +14,13 @@ from conf.schema import SelectConfig
 from flows.search_run import SearchRun
 from flows.terminal import show_stage, tell, warnings_of
 from swarm.ensemble import SubsetEnsemble
+from swarm.errors import listed
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.metric_names import display_name
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.report.data import confirmed_scores
-from swarm.search.result import SearchResult, listed
+from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
 from swarm.validation.sentences import number

@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 
+import numpy as np
+
 from swarm.errors import ConfigError
 
 # Largest number of masks per proposal: far above any real use, far below what fills the memory.
 MAX_POPULATION = 100_000
+_WHOLE = (int, np.integer)
+_NUMBERS = (float, np.floating, *_WHOLE)
 
 
 def require(
@@ -24,29 +28,31 @@ def require(
     whole: bool = False,
     truth: bool = False,
 ) -> None:
-    """Raise ValueError ``"velocity_bound must be > 0, got -1.0"`` unless `value` is in range."""
+    """Raise ConfigError ``"velocity_bound must be > 0, got -1.0"`` unless `value` is in range."""
     if one_of is not None:
         if value not in one_of:
-            raise ValueError(f"{name} must be one of {', '.join(map(repr, one_of))}, got {value!r}")
+            raise ConfigError(
+                f"{name} must be one of {', '.join(map(repr, one_of))}, got {value!r}"
+            )
         return
     if truth:
         if not isinstance(value, bool):
-            raise ValueError(f"{name} must be a boolean, got {value!r}")
+            raise ConfigError(f"{name} must be a boolean, got {value!r}")
         return
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise ValueError(f"{name} must be a number, got {value!r}")
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
+        raise ConfigError(f"{name} must be a number, got {value!r}")
     if not math.isfinite(value):
-        raise ValueError(f"{name} must be finite, got {value!r}")
-    if whole and not isinstance(value, int):
-        raise ValueError(f"{name} must be a whole number, got {value!r}")
+        raise ConfigError(f"{name} must be finite, got {value!r}")
+    if whole and not isinstance(value, _WHOLE):
+        raise ConfigError(f"{name} must be a whole number, got {value!r}")
     if above is not None and not value > above:
-        raise ValueError(f"{name} must be > {above}, got {value!r}")
+        raise ConfigError(f"{name} must be > {above}, got {value!r}")
     if below is not None and not value < below:
-        raise ValueError(f"{name} must be < {below}, got {value!r}")
+        raise ConfigError(f"{name} must be < {below}, got {value!r}")
     if at_least is not None and not value >= at_least:
-        raise ValueError(f"{name} must be >= {at_least}, got {value!r}")
+        raise ConfigError(f"{name} must be >= {at_least}, got {value!r}")
     if at_most is not None and not value <= at_most:
-        raise ValueError(f"{name} must be <= {at_most}, got {value!r}")
+        raise ConfigError(f"{name} must be <= {at_most}, got {value!r}")
 
 
 def require_package(module: str, extra: str, what: str) -> None:

@@ -10,6 +10,7 @@ from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
 from sklearn.utils import _safe_indexing
 
 from swarm.arrays import Int
+from swarm.checks import require
 
 
 class _StopsEarly(LGBMModel):
@@ -21,6 +22,7 @@ class _StopsEarly(LGBMModel):
         self, X: Any, y: Any, sample_weight: Any = None, **params: Any
     ) -> Self:
         """Fit on most of the rows, until the others no longer improve."""
+        require("validation_fraction", self.validation_fraction, above=0, below=1)
         classes = isinstance(self, LGBMClassifier)
         rows = held_out(y, self.validation_fraction, self.random_state, classes=classes)
         super().fit(*_divided(X, y, sample_weight, rows, params), **params)

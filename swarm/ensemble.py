@@ -14,16 +14,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from swarm.arrays import AnyArray, Float, Int
-from swarm.errors import DataError, InputError, nearest, suggestion
+from swarm.errors import DataError, InputError, check_known, suggestion
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import rows_for_model, with_accepted_names
+from swarm.problem.models import is_lightgbm, last_step, weight_name
 from swarm.problem.nested import has_method
 from swarm.problem.scoring import default_positive
 
 VOTES = ("auto", "hard", "soft", "any", "mean")
 
 
-def one_thread(estimator: BaseEstimator) -> BaseEstimator:
+def with_one_thread(estimator: BaseEstimator) -> BaseEstimator:
     """Return a clone whose LightGBM models train on one thread, unless `n_jobs` is set.
 
     By default each of them uses every core, which oversubscribes the machine.
@@ -33,8 +34,7 @@ def one_thread(estimator: BaseEstimator) -> BaseEstimator:
     for prefix, part in parts.items():
         if not hasattr(part, "get_params") or isinstance(part, type):
             continue
-        light = any(base.__module__.startswith("lightgbm.") for base in type(part).__mro__)
-        if light and part.get_params().get("n_jobs", 1) is None:
+        if is_lightgbm(part) and part.get_params().get("n_jobs", 1) is None:
             model.set_params(**{f"{prefix}n_jobs": 1})
     return model
 
@@ -44,10 +44,8 @@ def has_probabilities(estimator: Any) -> bool:
 
     LightGBM with an objective function of the user returns raw scores.
     """
-    final = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
-    return has_method(estimator, "predict_proba") and not callable(
-        getattr(final, "objective", None)
-    )
+    objective = getattr(last_step(estimator), "objective", None)
+    return has_method(estimator, "predict_proba") and not callable(objective)
 
 
 def plain_target(y: ArrayLike) -> AnyArray:
@@ -164,9 +162,10 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         if len(target) != len(X):
             raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
         self._learn_classes(target, getattr(y, "columns", None))
-        if sample_weight is not None and not has_fit_parameter(self.estimator, "sample_weight"):
+        last = last_step(self.estimator)
+        if sample_weight is not None and not has_fit_parameter(last, "sample_weight"):
             raise InputError(
-                f"{type(self.estimator).__name__} does not support sample weights; leave them out "
+                f"{type(last).__name__} does not support sample weights; leave them out "
                 "or choose another estimator"
             )
         if rows is not None and len(rows) != len(self.subsets_):
@@ -174,12 +173,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                 f"rows has {len(rows)} entries for {len(self.subsets_)} subsets; give one per "
                 "subset"
             )
-        model = one_thread(self.estimator)
+        model = with_one_thread(self.estimator)
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self.models_, names = [], list(X.columns)
         for member, subset in enumerate(self.subsets_):
             member_rows = slice(None) if rows is None else rows[member]
-            extra = {} if weight is None else {"sample_weight": weight[member_rows]}
+            extra = {} if weight is None else {weight_name(model): weight[member_rows]}
             columns = with_accepted_names(X[subset], self.estimator)
             member_model = for_columns(model, names, subset, list(columns.columns))
             table = rows_for_model(columns, member_rows, self.as_array)
@@ -318,11 +317,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         InputError
             If the vote is unknown or does not match the estimator.
         """
-        if self.vote not in VOTES:
-            raise InputError(
-                f"unknown vote {self.vote!r}{nearest(str(self.vote), VOTES)}; "
-                f"choose from {', '.join(VOTES)}"
-            )
+        check_known("vote", self.vote, VOTES, InputError)
         name = type(self.estimator).__name__
         classifies = _classifies(self)
         if not classifies and not is_regressor(self.estimator):
@@ -438,6 +433,9 @@ def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
         raise DataError(
             f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
         )
+    if not X.columns.is_unique:
+        twice = X.columns[X.columns.duplicated()][0]
+        raise DataError(f"the table has two columns {twice!r}; rename one")
     columns = set(X.columns)
     for subset in subsets:
         for name in subset:

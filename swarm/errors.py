@@ -20,7 +20,7 @@ import difflib
 from collections.abc import Collection, Iterable
 
 # Longer lists of names are cut.
-_MOST_LISTED, _FEW_NAMES = 40, 10
+_MOST_LISTED, _FEW_NAMES, _MOST_NAMED = 40, 10, 8
 
 
 class SwarmError(Exception):
@@ -68,14 +68,19 @@ def as_clause(message: str) -> str:
 
 def nearest(name: str, names: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name closest to `name`, or an empty string."""
-    close = difflib.get_close_matches(name, list(names), n=1)
+    close = difflib.get_close_matches(str(name), list(map(str, names)), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return what :func:`nearest` does, or the first known names if none is close."""
-    more = f" and {len(names) - _FEW_NAMES:,} more" if len(names) > _FEW_NAMES else ""
-    return nearest(name, names) or f"; there are {', '.join(list(names)[:_FEW_NAMES])}{more}"
+    return nearest(name, names) or f"; there are {listed(names, _FEW_NAMES)}"
+
+
+def listed(names: Collection[object], most: int = _MOST_NAMED) -> str:
+    """Join the first names, and count the others."""
+    more = len(names) - most
+    return ", ".join(map(str, list(names)[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def check_known(

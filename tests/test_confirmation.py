@@ -245,9 +245,9 @@ def test_features_that_only_the_confirmation_measured_are_among_the_results() ->
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"cv": GroupKFold(3)}, "needs folds that can be drawn again"),
-        ({"cv": KFold(3)}, "needs folds that can be drawn again"),
-        ({"confirm": {"bets": 3}}, "unknown option 'bets' of confirm"),
+        ({"cv": GroupKFold(3)}, "folds have to be drawn again"),
+        ({"cv": KFold(3)}, "folds have to be drawn again"),
+        ({"confirm": {"bets": 3}}, "unknown confirm option 'bets'"),
         ({"confirm": {"goal": "scores"}}, "unknown goal 'scores'"),
         ({"pick": "knee"}, "both select a subset"),
     ],

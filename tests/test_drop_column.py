@@ -46,7 +46,7 @@ def test_the_loss_of_a_feature_is_that_of_the_model_trained_without_it() -> None
     assert row["loss"] == pytest.approx(scores[4] - scores[3])
     assert row["low"] < row["loss"] < row["high"]
     assert found.losses["loss"].is_monotonic_decreasing
-    assert (found.n_fits, found.reason) == (5, "")
+    assert (len(found.losses), found.reason) == (4, "")
 
 
 def test_losses_and_their_intervals_depend_on_the_positive_class_and_not_on_its_order() -> None:
@@ -72,7 +72,7 @@ def test_of_many_features_the_most_important_ones_are_dropped() -> None:
     found = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[:0:-1], space=space)
     # The second column of the pair is the least important of those that are ranked.
     assert set(found.losses.index) == {*many[: -MOST_DROPPED - 1 : -1]}
-    assert found.n_fits == 1 + MOST_DROPPED
+    assert len(found.losses) == MOST_DROPPED
     first = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[1:2], space=space)
     assert "pair" in first.losses.index
 

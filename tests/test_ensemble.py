@@ -14,7 +14,7 @@ import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_regressor
 from sklearn.ensemble import BaggingClassifier
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import r2_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -24,7 +24,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import swarm.ensemble
 from swarm import SubsetSelector
-from swarm.ensemble import SubsetEnsemble, one_thread
+from swarm.ensemble import SubsetEnsemble, with_one_thread
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
 from swarm.problem.model_inputs import with_plain_categories
@@ -251,13 +251,13 @@ def test_rows_labels_and_classes_that_do_not_fit_are_refused(
 
 
 def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
-    assert one_thread(LGBMClassifier()).n_jobs == 1
-    assert one_thread(LGBMClassifier(n_jobs=2)).n_jobs == 2
-    assert one_thread(KNeighborsClassifier()).n_jobs is None
-    nested = one_thread(make_pipeline(StandardScaler(), LGBMClassifier()))
+    assert with_one_thread(LGBMClassifier()).n_jobs == 1
+    assert with_one_thread(LGBMClassifier(n_jobs=2)).n_jobs == 2
+    assert with_one_thread(KNeighborsClassifier()).n_jobs is None
+    nested = with_one_thread(make_pipeline(StandardScaler(), LGBMClassifier()))
     assert nested[-1].n_jobs == 1
     # A class among the parameters is no part to be set.
-    assert one_thread(Named(cat_features=LGBMClassifier)).cat_features is LGBMClassifier
+    assert with_one_thread(Named(cat_features=LGBMClassifier)).cat_features is LGBMClassifier
 
 
 def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
@@ -270,6 +270,24 @@ def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     assert [share.shape for share in ensemble.predict_proba(X)] == [(120, 2), (120, 2)]
     joined = SubsetEnsemble(KNN, subsets, "any").fit(X, y)
     assert (joined.predict(X) == votes.any(axis=0)).all()
+
+
+def test_weights_reach_the_last_step_of_a_pipeline() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
+    y, weight = (X["a"] + rng.normal(size=80) > 0).astype(int), rng.random(80)
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    ensemble = SubsetEnsemble(model, [["a", "b"]]).fit(X, y, sample_weight=weight)
+    alone = clone(model).fit(X[["a", "b"]], y, logisticregression__sample_weight=weight)
+    assert np.array_equal(ensemble.predict_proba(X), alone.predict_proba(X[["a", "b"]]))
+    with pytest.raises(InputError, match="KNeighborsClassifier does not support sample weights"):
+        SubsetEnsemble(make_pipeline(StandardScaler(), KNN), [["a"]]).fit(X, y, weight)
+
+
+def test_a_table_with_two_columns_of_a_name_is_refused() -> None:
+    X = pd.DataFrame(np.eye(4), columns=list("aabc"))
+    with pytest.raises(DataError, match="two columns 'a'"):
+        SubsetEnsemble(KNN, [["a"]]).fit(X, [0, 1, 0, 1])
 
 
 def test_the_docstring_example_holds() -> None:

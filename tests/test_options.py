@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
+from sklearn.cluster import KMeans
 from sklearn.metrics import f1_score
+from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 
 from conf.check import problems_of
@@ -98,6 +101,11 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({"warm": [["prolin"]]}, "warm"),
         ({"warm": [[True, False]]}, "warm"),
         ({"warm": [[]]}, "warm"),
+        ({"warm": [[1.5]]}, "warm"),
+        ({"cv": KFold}, "cv"),
+        ({"confirm": {"repeats": 0}}, "repeats"),
+        ({"confirm": {"rankings": "x"}}, "rankings"),
+        ({"estimator": KMeans(3)}, "scoring"),
     ],
     DataError: [({"cv": 200}, "folds")],
     SpaceError: [
@@ -127,3 +135,31 @@ def test_a_selector_refuses_before_training_and_names_the_parameter(
     selector = SubsetSelector(**{"estimator": GaussianNB(), "cv": 3, "budget": 20, **options})
     with pytest.raises(error, match=rf"\b{name}\b"):
         selector.fit(*WINE)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"y": "target"}, "target is 'target'; pass a value for each row"),
+        ({"y": csr_matrix(np.eye(len(WINE[1])))}, "pass a value for each row"),
+        ({"sample_weight": ["a"] * len(WINE[1])}, "weights must be numbers"),
+        ({"groups": 1}, "groups must have a value for each row, got 1"),
+    ],
+)
+def test_arguments_of_fit_that_have_no_value_for_each_row_are_refused(
+    given: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        SubsetSelector(GaussianNB(), budget=2).fit(**{"X": WINE[0], "y": WINE[1], **given})
+
+
+def test_options_may_be_numbers_of_numpy_or_none_at_all() -> None:
+    params = {"n_particles": np.int64(8), "local_search_prob": np.float32(0.5)}
+    plain = {"n_particles": 8, "local_search_prob": 0.5}
+    found = [
+        SubsetSelector(GaussianNB(), budget=2, strategy_params=each).fit(*WINE)
+        for each in (params, plain)
+    ]
+    assert found[0].results_.equals(found[1].results_)
+    sure = SubsetSelector(GaussianNB(), budget=2, confirm={}).fit(*WINE)
+    assert sure.confirmation_.n_folds == 25

@@ -102,7 +102,7 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"folds": GroupKFold(4), "groups": LABELS}, "GroupKFold cannot split.*4"),
         ({"folds": []}, "at least 1 fold, got none"),
         ({"folds": [([], [1, 2]), ([1, 2], [3, 4])]}, "fold 0 has no training or no test rows"),
-        ({"folds": [([0, 1], [30, 2]), ([2, 3], [4, 5])]}, "fold 0 has row 30.*30 rows"),
+        ({"folds": [([0, 1], [30, 2]), ([2, 3], [4, 5])]}, "fold 0 has row 30 .* 0 to 29"),
         ({"X": table(b="x")}, "'b'.*str.*categorical"),
         ({"X": table(b=pd.Timestamp("2024-01-01"))}, "'b' has datetime64.*not numbers"),
         ({"X": table().astype(object)}, "'a' has object.*convert it with infer_objects"),
@@ -199,6 +199,15 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
         build(y=LABELS, model=GaussianNB(), folds=LeaveOneOut(), scoring="roc_auc")
     with pytest.raises(DataError, match="'neg_log_loss' is undefined"):
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
+
+
+def test_folds_may_be_masks_and_a_target_a_table_of_one_column() -> None:
+    pairs = list(KFold(3).split(LABELS))
+    masks = [[np.isin(np.arange(30), part) for part in pair] for pair in pairs]
+    plain, masked = build(folds=pairs), build(y=pd.DataFrame({"y": LABELS}), folds=masks)
+    assert plain.fingerprint() == masked.fingerprint()
+    with pytest.raises(DataError, match="fold 0 has row -1 but the rows are 0 to 29"):
+        build(folds=[(np.arange(29), np.array([-1]))])
 
 
 def test_mutual_information_is_estimated_only_where_it_is_read(

@@ -20,7 +20,8 @@ from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.fresh_folds import fresh_seed
-from swarm.search.rankings import MOST_PREFIXES, compete, first_units, in_order, prefixes
+from swarm.search.rankings import MOST_PREFIXES, compete, prefixes
+from swarm.statistics.lowest import first_of
 
 # Two of forty columns decide.
 RNG = np.random.default_rng(0)
@@ -134,9 +135,9 @@ def test_without_a_target_no_ranking_competes() -> None:
 
 def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_ones_last() -> None:
     space = SearchSpace.build(list("abcde"), fixed=["d"], forbidden=["a"])
-    order = in_order(np.array([9.0, 1.0, 3.0, 0.0, 3.0]), space)
+    order = space.in_order(np.array([9.0, 1.0, 3.0, 0.0, 3.0]))
     assert [space.names[unit] for unit in order] == ["d", "c", "e", "b", "a"]
-    masks = first_units(np.array([order, order]), np.array([1, 3]))
+    masks = first_of(np.array([order, order]), np.array([1, 3]))
     assert [space.subset(mask) for mask in masks] == [["d"], ["c", "d", "e"]]
 
 

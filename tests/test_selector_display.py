@@ -14,10 +14,12 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer
+from sklearn.linear_model import Ridge
 from sklearn.metrics import make_scorer, mean_squared_error, recall_score
 from sklearn.model_selection import train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
 
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
@@ -234,6 +236,52 @@ def test_rows_that_can_show_nothing_are_refused(
 ) -> None:
     with pytest.raises((InputError, DataError), match=words):
         fitted.judge(*rows, test=test)
+
+
+class Own(BaseEstimator):
+    """A classifier that does not say so."""
+
+    def fit(self, X: Any, y: Any) -> Any:
+        self.model_ = GaussianNB().fit(X, y)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return self.model_.predict(X)
+
+
+@pytest.mark.parametrize(
+    ("model", "target", "words"),
+    [
+        (Own(), Y, "Own is neither a classifier nor a regressor"),
+        (DecisionTreeClassifier(), np.column_stack([Y, Y]), "several outputs"),
+        (Ridge(), np.column_stack([Y, 1 - Y]), "several outputs"),
+        (KMeans(2, n_init=1), None, "without a target"),
+    ],
+)
+def test_what_cannot_be_judged_says_why_and_is_not_recommended(
+    model: Any, target: Any, words: str
+) -> None:
+    parts = [None if target is None else target[rows] for rows in (TRAIN, TEST)]
+    fitted = SubsetSelector(model, **BRIEF).fit(X[TRAIN], parts[0])
+    assert "judge" not in fitted.summary()
+    with pytest.raises(InputError, match=words):
+        fitted.judge(X[TRAIN], parts[0], test=(X[TEST], Y[TEST] if target is None else parts[1]))
+
+
+def test_test_rows_of_one_class_are_judged() -> None:
+    fitted = SubsetSelector(GaussianNB(), **BRIEF).fit(*ROWS)
+    evidence = fitted.judge(*ROWS, test=(X[TEST][:15], Y[TEST][:15])).evidence[0]
+    model = GaussianNB().fit(ROWS[0][fitted.subset_], ROWS[1])
+    assert evidence.chosen == pytest.approx(model.score(X[TEST][:15][fitted.subset_], Y[TEST][:15]))
+
+
+def test_columns_that_are_forbidden_are_never_counted() -> None:
+    only = SubsetSelector(GaussianNB(), pick="knee", forbidden=list(X)[1:], **BRIEF).fit(*ROWS)
+    assert (
+        only.judge(*ROWS, test=UNSEEN).title == only.repick("best").judge(*ROWS, test=UNSEEN).title
+    )
+    few = SubsetSelector(GaussianNB(), pick="knee", forbidden=list(X)[3:], **BRIEF).fit(*ROWS)
+    assert few.judge(*ROWS, test=UNSEEN).n_available == 3
 
 
 def test_an_array_of_another_width_is_refused() -> None:

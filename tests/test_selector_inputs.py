@@ -417,6 +417,15 @@ def test_several_outputs_of_numbers_are_those_of_scikit_learn() -> None:
     assert SubsetSelector(model, budget=2).fit(X, Y).cost_ < 0.5
 
 
+@pytest.mark.parametrize("target", [np.rint(ROWS * 9), ROWS > 0], ids=["whole", "labels"])
+def test_several_outputs_of_a_regressor_are_numbers_whatever_their_values(target: Any) -> None:
+    y = target[:, :2].astype(int)
+    selector = SubsetSelector(Ridge(), budget=2, cv=KFold(3)).fit(ROWS, y)
+    columns = selector.get_support()
+    scores = cross_val_score(Ridge(), ROWS[:, columns], y, cv=KFold(3), scoring="r2")
+    assert selector.cost_ == pytest.approx(1 - scores.mean())
+
+
 def test_several_outputs_of_classes_are_right_if_all_of_a_row_are() -> None:
     model = DecisionTreeClassifier(max_depth=3, random_state=0)
     X, y = make_classification(90, 6, n_informative=4, n_classes=3, random_state=0)

@@ -82,7 +82,7 @@ def init(
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
     from flows.initial_config import first_without_errors
-    from swarm.search.result import listed
+    from swarm.errors import listed
 
     profile, text, findings = first_without_errors(table, target[0])
     try:

@@ -24,7 +24,7 @@ from swarm.problem.model_inputs import (
     rows_for_model,
     with_accepted_names,
 )
-from swarm.problem.models import model_importances, used_by
+from swarm.problem.models import model_importances, used_by, weight_name
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 
@@ -194,9 +194,7 @@ def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: In
             for name, value in params.items()
         }
     if problem.weight is not None:
-        steps = getattr(model, "steps", None)
-        name = f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
-        params[name] = problem.weight[rows]
+        params[weight_name(model)] = problem.weight[rows]
     table = _rows(problem, columns, rows)
     if problem.task == "unsupervised":
         return model.fit(table, **params)

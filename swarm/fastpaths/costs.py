@@ -164,8 +164,11 @@ class FoldCosts:
         """Turn scores into costs; scikit-learn computes those that are missing."""
         problem, test = self.problem, self.problem.folds[fold][1]
 
+        tested: Any = None
+
         def called(row: int) -> float:
-            tested = problem.features.iloc[test]
+            nonlocal tested
+            tested = problem.features.iloc[test] if tested is None else tested
             try:
                 weight = problem.score_weight(test)
                 return problem.scoring.cost(model(row), tested, problem.target[test], weight)

@@ -3,7 +3,7 @@
 All constructor parameters are read, at any depth: of the steps of a pipeline, of the transformers
 of a ``ColumnTransformer`` or ``FeatureUnion``, and of the estimators inside a meta-estimator.
 
-- Parameters that are known to be by column (:data:`_KINDS`) are restricted to the columns of the
+- Parameters that are known to be by column (:data:`BY_COLUMN`) are restricted to the columns of the
   subset, and positions are changed to those in the subset. Positions are those of the table that
   the user gave. They need an estimator that receives the columns of the table, or of a transformer
   of a ``ColumnTransformer``, perhaps after steps with one column for each column, such as a scaler.
@@ -72,7 +72,7 @@ _KINDS_OF: dict[str, dict[str, tuple[str, ...]]] = {
         "entries": ("monotone_constraints", "feature_weights"),
     },
 }
-_KINDS = {
+BY_COLUMN = {
     package: {name: kind for kind, names in kinds.items() for name in names}
     for package, kinds in _KINDS_OF.items()
 }
@@ -197,7 +197,7 @@ class _Changes:
         yield from self._within(estimator, "", self.view)
 
     def _within(self, node: Any, prefix: str, view: _View) -> Iterator[_Change]:
-        kinds = _KINDS[package_of(node)]
+        kinds = BY_COLUMN[package_of(node)]
         for name, value in params_of(node).items():
             parameter = _Parameter(f"{prefix}{name}", type(node).__name__, view)
             kind = kinds.get(name)
@@ -354,7 +354,7 @@ class _Changes:
             for key, values in grid.items():
                 name = key.rpartition("__")[2]
                 candidates = values if isinstance(values, (Sequence, np.ndarray)) else ()
-                by_column = any(name in kinds for kinds in _KINDS.values())
+                by_column = any(name in kinds for kinds in BY_COLUMN.values())
                 for candidate in candidates:
                     inner = self._within(candidate, f"{parameter.path}[{key!r}]__", self.view)
                     by_column = by_column or (is_estimator(candidate) and any(True for _ in inner))

@@ -88,6 +88,8 @@ def complete_groups(groups: Any) -> NDArray[Any]:
     is_list = isinstance(groups, (list, tuple))
     missing = int(pd.isna(np.asarray(groups, dtype=object if is_list else None)).sum())
     values = np.asarray(groups)
+    if not values.ndim:
+        raise DataError(f"groups must have a value for each row, got {groups!r}")
     if missing:
         raise DataError(
             f"groups are missing in {missing} of {len(values)} rows; fill or drop them first"

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_regressor
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError, as_clause
@@ -58,7 +59,8 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
     model = last_step(estimator)
     # The tags of other packages may be those that they inherited.
     has_tags = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
-    tags = tags_of(model) if has_tags and np.ndim(target) == 2 and _is_classifier(model) else None
+    has_tags &= np.ndim(target) == 2 and is_a(is_classifier, model)
+    tags = tags_of(model) if has_tags else None
     kind = None if tags is None else tags.classifier_tags
     several = kind is not None and kind.multi_label
     if tags is not None and not several and not tags.target_tags.multi_output:
@@ -71,29 +73,23 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
     distinct = len(pd.unique(np.ravel(target)))
     # Whole numbers that hardly repeat are no classes either.
     counts = task == "multiclass" and distinct > max(20, _MOST_CLASSES * len(target))
-    if _is_classifier(estimator) and (task == "regression" or counts):
+    if is_a(is_classifier, estimator) and (task == "regression" or counts):
         kind = "has whole numbers" if counts else "is continuous"
         raise DataError(
             f"the target{named} {kind}, with {distinct} different values, but "
             f"{type(model).__name__} is a classifier; use a regressor, such as "
             "lightgbm.LGBMRegressor, or a target of classes"
         )
-    if _predicts_numbers(estimator) and isinstance(np.ravel(target)[0], str):
+    if is_a(is_regressor, estimator) and isinstance(np.ravel(target)[0], str):
         raise DataError(
             f"the target{named} holds text, but {type(model).__name__} is a regressor; use a "
             "classifier, such as lightgbm.LGBMClassifier, or a target of numbers"
         )
 
 
-def _is_classifier(estimator: Any) -> bool:
-    from sklearn.base import is_classifier
-
-    return is_a(is_classifier, estimator)
-
-
 def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
     """Reject regression targets whose squares, or float32 values, are infinite."""
-    if target.dtype.kind != "f" or _is_classifier(estimator):
+    if target.dtype.kind != "f" or is_a(is_classifier, estimator):
         return
     largest = float(np.max(np.abs(target)))
     if largest > _LARGEST:
@@ -127,8 +123,10 @@ def takes_fit_param(estimator: Any, name: str) -> bool:
     return name in params or any(p.kind is p.VAR_KEYWORD for p in params.values())
 
 
-def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = None) -> None:
-    """Reject features and target of different lengths, and a target that cannot be learned."""
+def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
+    """Reject features and target of different lengths, and a target without some values."""
+    if np.ndim(target) == 0:
+        raise DataError(f"the target is {str(target)!r}; pass a value for each row")
     if len(features) != len(target):
         raise DataError(
             f"there are {len(features)} rows of features but {len(target)} of the target; "
@@ -142,7 +140,11 @@ def check_rows(features: pd.DataFrame, target: NDArray[Any], task: str | None = 
     if target.dtype.kind == "f" and np.isinf(target).any():
         count = int(np.isinf(target).sum())
         raise DataError(f"the target has {count} infinite values; drop such rows")
-    if task != "unsupervised" and target.ndim == 1 and len(pd.unique(target)) == 1:
+
+
+def check_varies(target: NDArray[Any]) -> None:
+    """Reject a target with a single value."""
+    if target.ndim == 1 and len(pd.unique(target)) == 1:
         raise DataError(
             f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
         )
@@ -246,11 +248,17 @@ def resolve_folds(
     if draw is not None:
         return draw(seed)
     try:
-        return [(np.asarray(train), np.asarray(test)) for train, test in folds]
+        return [(_positions(train), _positions(test)) for train, test in folds]
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
         ) from error
+
+
+def _positions(rows: Any) -> NDArray[Any]:
+    """Return the positions of rows, which may be given by a mask."""
+    given = np.asarray(rows)
+    return np.flatnonzero(given) if given.dtype == bool else given
 
 
 def depend_on_seed(folds: Any) -> bool:
@@ -310,7 +318,10 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
         return None
     from sklearn.utils.validation import has_fit_parameter
 
-    weights = np.asarray(weight, dtype=np.float64)
+    try:
+        weights = np.asarray(weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"weights must be numbers: {as_clause(str(error))}") from error
     if weights.shape != (n_rows,):
         raise DataError(
             f"weights have the shape {weights.shape}; give one weight per row, ({n_rows},)"
@@ -375,13 +386,16 @@ def check_folds(
     """Reject folds on which a model cannot be trained or scored."""
     if not folds:
         raise DataError("cross-validation needs at least 1 fold, got none; give the rows of one")
-    classes = task in ("binary", "multiclass") and not _predicts_numbers(estimator)
+    classes = task in ("binary", "multiclass") and not is_a(is_regressor, estimator)
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
             raise DataError(f"fold {number} has no training or no test rows; use fewer folds")
-        last = max(np.max(train), np.max(test))
-        if last >= len(target):
-            raise DataError(f"fold {number} has row {last} but there are only {len(target)} rows")
+        first, last = min(train.min(), test.min()), max(train.max(), test.max())
+        if first < 0 or last >= len(target):
+            odd = first if first < 0 else last
+            raise DataError(
+                f"fold {number} has row {odd} but the rows are 0 to {len(target) - 1}; correct it"
+            )
         if not classes:
             continue
         trained, tested = np.unique(target[train]), np.unique(target[test])
@@ -405,9 +419,3 @@ def check_folds(
             f"the {rows}, for which the scorer {scoring.name!r} is undefined; use fewer or "
             "stratified folds, or a scorer of predicted classes, such as 'balanced_accuracy'"
         )
-
-
-def _predicts_numbers(estimator: Any) -> bool:
-    from sklearn.base import is_regressor
-
-    return is_a(is_regressor, estimator)

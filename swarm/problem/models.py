@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
+from swarm.problem.column_params import BY_COLUMN
 from swarm.problem.nested import preprocesses, readers
 
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
@@ -26,16 +27,7 @@ _COLUMN_SAMPLING = {
     "extra_trees": False,
     "extra_tree": False,
 }
-_BY_FEATURE = (
-    *("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
-    *("feature_contri", "feature_contrib", "fc", "fp", "feature_penalty"),
-    *("forcedsplits_filename", "fs", "forced_splits_filename", "forced_splits_file"),
-    *("forced_splits", "forcedbins_filename", "interaction_constraints", "max_bin_by_feature"),
-    *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
-    *("categorical_features", "cat_features", "ignore_column", "ignore_feature", "blacklist"),
-    *("cegb_penalty_feature_lazy", "cegb_penalty_feature_coupled", "linear_tree", "linear_trees"),
-    "use_quantized_grad",
-)
+_BY_FEATURE = (*BY_COLUMN["lightgbm"], "linear_tree", "linear_trees", "use_quantized_grad")
 # Trees after the best iteration are dropped, and which one is best may depend on the columns that
 # only they use.
 _EARLY_STOPPING = (
@@ -297,6 +289,12 @@ def last_step(estimator: Any) -> Any:
     """Return the last step of a pipeline, or the estimator itself."""
     steps = getattr(estimator, "steps", None)
     return steps[-1][1] if steps else estimator
+
+
+def weight_name(estimator: Any) -> str:
+    """Return the name of the parameter of ``fit`` that takes the sample weights."""
+    steps = getattr(estimator, "steps", None)
+    return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
 
 
 def steps_before(estimator: Any) -> list[Any]:

@@ -26,6 +26,7 @@ from swarm.problem.inputs import (
     check_score_weights,
     check_target_range,
     check_task,
+    check_varies,
     checked_weights,
     resolve_folds,
 )
@@ -190,9 +191,14 @@ class Problem:
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         # The task is inferred from the dtypes of a table; a list or a column becomes an array.
-        target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
+        if not isinstance(target, pd.Series) and not (
+            isinstance(target, pd.DataFrame) and labels.ndim == 2
+        ):
+            target = target.iloc[:, 0] if isinstance(target, pd.DataFrame) else labels
         check_estimator(estimator, scoring, task or "")
-        check_rows(features, labels, task)
+        check_rows(features, labels)
+        if task != "unsupervised":
+            check_varies(labels)
         space = space or SearchSpace.build(list(features.columns))
         if list(space.columns) != list(features.columns):
             raise DataError(
@@ -217,13 +223,8 @@ class Problem:
         check_fold_weights(made, weights, scored=weights_in_score)
         if weights_in_score:
             check_score_weights(score, weights, task)
-        fold_model = for_columns(model, names, list(features.columns)) if by_column else model
         check_fit_params(model, params)
-        kind = _importance_kind(
-            importance, fold_model, features=features, target=labels, as_array=as_array, task=task
-        )
-        exact = not params and _exact(kind, model, features, made)
-        return cls(
+        problem = cls(
             features=features,
             target=labels,
             task=task,
@@ -231,16 +232,15 @@ class Problem:
             scoring=score,
             folds=tuple(made),
             space=space,
-            importance=kind,
+            importance="none",
             weight=weights,
-            exact_shrink=exact,
-            seed=seed,
+            exact_shrink=False,
             fit_params=params,
             as_array=as_array,
-            by_column=by_column,
             order=tuple(order),
             weights_in_score=weights_in_score,
         )
+        return problem._with_model(model, importance, by_column, seed)
 
     @property
     def given_columns(self) -> list[str]:
@@ -281,13 +281,17 @@ class Problem:
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
-        names = self.given_columns
-        by_column = column_params(estimator, names)
+        by_column = column_params(estimator, self.given_columns)
         check_columns(self.features, estimator)
         check_fit_params(estimator, self.fit_params)
-        model = make_deterministic(estimator, seed)
-        columns = list(self.features.columns)
-        fold_model = for_columns(model, names, columns) if by_column else model
+        return self._with_model(make_deterministic(estimator, seed), importance, by_column, seed)
+
+    def _with_model(
+        self, model: Any, importance: str, by_column: tuple[str, ...], seed: int
+    ) -> Problem:
+        columns, fold_model = list(self.features.columns), model
+        if by_column:
+            fold_model = for_columns(model, self.given_columns, columns)
         kind = _importance_kind(
             importance,
             fold_model,

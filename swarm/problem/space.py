@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
@@ -12,6 +13,7 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import SpaceError, suggestion
+from swarm.statistics.lowest import first_of
 
 Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
 
@@ -162,6 +164,11 @@ class SearchSpace:
         """
         return np.lexsort((masks.sum(axis=1), costs))
 
+    def in_order(self, importances: Float | float = 0.0) -> Int:
+        """Return all units, the most important first, but fixed before and forbidden ones last."""
+        importances = np.broadcast_to(importances, self.n_units)
+        return np.lexsort((-importances, ~self.fixed, self.forbidden))
+
     def reordered(self, order: Sequence[int]) -> SearchSpace:
         """Return the space of the table with its columns in `order`, all positions or whole units.
 
@@ -248,10 +255,7 @@ class SearchSpace:
         key += np.where(self.fixed, 0.0, np.where(repaired[wrong], 1.0, 2.0))
         key[:, self.forbidden] = np.inf
         target = np.clip(size[wrong], self.min_size, self.max_size)
-        order = np.argsort(key, axis=1)
-        rank = np.empty_like(order)
-        np.put_along_axis(rank, order, np.arange(self.n_units)[None, :], axis=1)
-        repaired[wrong] = rank < target[:, None]
+        repaired[wrong] = first_of(np.argsort(key, axis=1), target)
         return repaired
 
     def obeys(self, masks: Bool) -> Bool:
@@ -302,11 +306,11 @@ def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, 
         lists = _as_list("groups", groups, "a mapping or a list of lists")
         members = [_as_names(f"group {place}", group, columns) for place, group in enumerate(lists)]
         pairs = [("+".join(group) or str(place), group) for place, group in enumerate(members)]
-    names = [name for name, _ in pairs]
-    for name in names:
-        if names.count(name) > 1:
-            raise SpaceError(f"group {name!r} is given twice; leave one out")
-    return dict(pairs)
+    named = dict(pairs)
+    if len(named) < len(pairs):
+        twice = next(name for name, count in Counter(n for n, _ in pairs).items() if count > 1)
+        raise SpaceError(f"group {twice!r} is given twice; leave one out")
+    return named
 
 
 def _as_names(role: str, features: object, columns: tuple[str, ...]) -> list[str]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Int
 from swarm.checks import require
-from swarm.errors import ConfigError, DataError
+from swarm.errors import DataError
 
 # Kinds of folds that follow from the order of time alone.
 TIME_KINDS = ("time", "purged")
@@ -41,14 +41,11 @@ class TimeWindows:
     horizon: int = 0  # rows that every label looks ahead
 
     def __post_init__(self) -> None:
-        try:
-            for name in ("gap", "embargo", "horizon"):
-                require(name, getattr(self, name), at_least=0, whole=True)
-            for name in ("max_train_size", "test_size"):
-                if getattr(self, name) is not None:
-                    require(name, getattr(self, name), at_least=1, whole=True)
-        except ValueError as error:
-            raise ConfigError(str(error)) from error
+        for name in ("gap", "embargo", "horizon"):
+            require(name, getattr(self, name), at_least=0, whole=True)
+        for name in ("max_train_size", "test_size"):
+            if getattr(self, name) is not None:
+                require(name, getattr(self, name), at_least=1, whole=True)
 
     def misfit(self, kind: str) -> str | None:
         """Return why folds of a kind cannot have these windows, or None; any kind has a horizon."""
@@ -115,8 +112,6 @@ def forward_folds(spans: LabelSpans, n_folds: int, windows: TimeWindows) -> list
     # Without a horizon they equal those of scikit-learn's TimeSeriesSplit.
     n_rows = len(spans.order)
     size = n_rows // (n_folds + 1) if windows.test_size is None else windows.test_size
-    if size == 0:
-        raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
     if size * n_folds >= n_rows:
         raise DataError(
             f"{n_rows} rows cannot make {n_folds} folds in time of {size} test rows each; use "

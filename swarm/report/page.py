@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from swarm.checks import require_package
+from swarm.errors import listed
 from swarm.report import formatting
 from swarm.report.contenders import (
     contender_rows,
@@ -25,7 +26,6 @@ from swarm.report.formatting import (
     plain,
     shortened,
 )
-from swarm.search.result import listed
 
 if TYPE_CHECKING:
     from jinja2 import Template

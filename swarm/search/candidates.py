@@ -118,11 +118,6 @@ def _padded(fresh: Float, n_fresh: int) -> Float:
     return fresh if fresh.shape[1] == n_fresh else np.full((len(fresh), n_fresh), np.nan)
 
 
-def check_pick(name: str) -> None:
-    """Raise ConfigError unless `name` is one of :data:`PICKS`."""
-    check_known("pick", name, PICKS)
-
-
 def pick(
     goal: str,
     sizes: NDArray[np.generic],

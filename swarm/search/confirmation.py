@@ -62,6 +62,7 @@ class ConfirmationPlan:
     def __post_init__(self) -> None:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
+        require("rankings", self.rankings, truth=True)
         check_known("goal", self.goal, GOALS)
 
     @property

@@ -35,6 +35,4 @@ def pack_folds(folds: Bool) -> int:
 def unpack_folds(keys: Collection[int], n_folds: int) -> Bool:
     """Return the folds of the numbers of :func:`pack_folds`: bool (n, n_folds)."""
     n_bytes = (n_folds + 7) // 8
-    stored = b"".join(key.to_bytes(n_bytes, "big") for key in keys)
-    packed = np.frombuffer(stored, dtype=np.uint8).reshape(len(keys), n_bytes)
-    return np.unpackbits(packed, axis=1, count=n_folds).astype(bool)
+    return unpack_masks((key.to_bytes(n_bytes, "big") for key in keys), n_folds)

@@ -26,8 +26,8 @@ from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.models import is_lightgbm, last_step
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.rankings import first_units, in_order
 from swarm.statistics.information import target_information
+from swarm.statistics.lowest import first_of
 from swarm.storage.records import reason_of
 from swarm.strategies.base import Strategy
 
@@ -156,21 +156,19 @@ def cut_units(plan: Prefilter, evaluator: CrossValidation) -> Cut:
     problem, space, n_folds = plan.problem, plan.problem.space, plan.problem.n_folds
     least, most = plan.bounds(space)
     importances, costs = _importances(problem, evaluator)
-    orders = np.array([in_order(values, space) for values in importances])
+    orders = np.array([space.in_order(values) for values in importances])
     costs_by_size = {int((~space.forbidden).sum()): costs}
 
     def cost(size: int) -> float:
         if size not in costs_by_size:
-            costs_by_size[size] = evaluator.fold_costs(
-                first_units(orders, size), np.arange(n_folds)
-            )
+            costs_by_size[size] = evaluator.fold_costs(first_of(orders, size), np.arange(n_folds))
         return float(costs_by_size[size].mean())
 
     size = golden_section(cost, least, most)
     mean = importances.mean(axis=0)
     sizes = sorted(costs_by_size)
     return Cut(
-        kept=first_units(in_order(mean, space)[None, :], size)[0],
+        kept=first_of(space.in_order(mean)[None, :], size)[0],
         importances=np.where(space.forbidden, 0.0, mean),
         sizes=np.array(sizes, dtype=np.int64),
         costs=np.array([cost(each) for each in sizes]),

@@ -24,6 +24,7 @@ from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal
 from swarm.statistics.encoding import as_numbers
 from swarm.statistics.information import target_information
+from swarm.statistics.lowest import first_of
 
 # Mutual information rather than F: as good on unseen rows, and it has one rule for numbers,
 # categories, missing cells and several labels, with the same digits on every machine.
@@ -69,7 +70,7 @@ def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
         order = _order(name, problem, space, rows, seed=seed, n_trees=_N_TREES)
         if order is not None:
             orders = np.broadcast_to(order, (len(sizes), space.n_units))
-            masks = np.vstack([masks, first_units(orders, sizes)])
+            masks = np.vstack([masks, first_of(orders, sizes)])
             origin += [name] * len(sizes)
     distinct = first_of_equal(masks)
     unknown = np.full(len(masks), np.nan)
@@ -90,20 +91,7 @@ def prefixes_of_fold(problem: Problem, mask: Bool, table: Candidates, fold: int,
         assert order is not None, "a ranking that reads all rows reads some of them"
         of_ranking = np.flatnonzero(table.origin == name)
         orders = np.broadcast_to(order, (len(of_ranking), space.n_units))
-        masks[of_ranking] = first_units(orders, table.sizes[of_ranking])
-    return masks
-
-
-def in_order(importances: Float, space: SearchSpace) -> Int:
-    """Return all units, the most important first, but fixed ones before and forbidden ones last."""
-    return np.lexsort((-importances, ~space.fixed, space.forbidden))
-
-
-def first_units(orders: Int, sizes: Int | int) -> Bool:
-    """Return the masks (n, n_units) of the first units of orders (n, n_units), by size (n,)."""
-    masks = np.empty(orders.shape, dtype=bool)
-    place = np.arange(orders.shape[1])[None, :]
-    np.put_along_axis(masks, orders, place < np.reshape(sizes, (-1, 1)), axis=1)
+        masks[of_ranking] = first_of(orders, table.sizes[of_ranking])
     return masks
 
 
@@ -139,7 +127,7 @@ def _order(
     except (DataError, TypeError):
         # Cells that have no code, such as lists, or infinite numbers in that of information.
         return None
-    return in_order(space.by_unit(importances, positions), space)
+    return space.in_order(space.by_unit(importances, positions))
 
 
 def _tree_importances(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool
 from swarm.checks import require
-from swarm.errors import EvaluationError
+from swarm.errors import EvaluationError, listed
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
@@ -20,7 +20,6 @@ from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Cut
 from swarm.search.state import SearchState
 
-_MOST_NAMED = 8
 # Below this rank correlation the proxy is a poor guide.
 _LOW_CORRELATION = 0.8
 
@@ -66,9 +65,12 @@ class SearchResult:
 
     def __str__(self) -> str:
         """Summarise the result in a few lines; ``repr`` shows all fields."""
-        names = self.features
-        rows = [("features", f"{len(names):,} of {self.space.n_columns:,}: {listed(names)}")]
-        rows.append(("cost", f"{self.cost:.4g} on the folds of the search"))
+        rows = [("features", "none has a finite cost")]
+        if len(self.candidates):
+            names = listed(self.features)
+            count = f"{len(self.features):,} of {self.space.n_columns:,}"
+            rows = [("features", f"{count}: {names}")]
+            rows.append(("cost", f"{self.cost:.4g} on the folds of the search"))
         if self.confirmation is not None:
             rows.append(("fresh folds", self.confirmation.sentence()))
         rows += self.outcomes
@@ -215,12 +217,6 @@ def _within(
             union = wider
             rows.append(row)
     return np.array(rows, dtype=np.intp)
-
-
-def listed(names: Sequence[str], most: int = _MOST_NAMED) -> str:
-    """Join the first names, and count the others."""
-    more = len(names) - most
-    return ", ".join(map(str, names[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def listed_within(width: int, start: str, names: Sequence[str], most: int | None = None) -> str:

@@ -21,6 +21,7 @@ from swarm.search.driver import Driver
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter
 from swarm.search.proxy import Proxy
+from swarm.statistics.lowest import first_of
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
@@ -100,10 +101,7 @@ class Search:
 
     def first_units(self, count: int) -> Bool:
         """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
-        space = self.problem.space
-        chosen = np.lexsort((~space.fixed, space.forbidden))[:count]
-        mask = np.zeros(space.n_units, dtype=bool)
-        mask[chosen] = True
+        mask: Bool = first_of(self.problem.space.in_order()[None, :], count)[0]
         return mask
 
     @property

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_clusterer
 
 from swarm.checks import require
-from swarm.errors import ConfigError, DataError, nearest
+from swarm.errors import ConfigError, DataError, check_known
 from swarm.findings.registry import check_mute
 from swarm.problem.inputs import check_estimator
-from swarm.problem.models import tags_of
+from swarm.problem.models import is_a, tags_of
 from swarm.problem.scoring import Scoring
-from swarm.search.candidates import check_pick
+from swarm.search.candidates import PICKS
 
 _CONFIRM_OPTIONS = ("best", "repeats", "rankings", "goal", "margin")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
@@ -49,6 +50,16 @@ def check_parameters(selector: Any, y: Any) -> None:
         )
     if selector.random_state < 0:
         raise ConfigError(f"random_state must be at least 0, got {selector.random_state}")
+    if y is not None and selector.scoring is None and is_a(is_clusterer, selector.estimator):
+        raise ConfigError(
+            f"{type(selector.estimator).__name__} numbers its clusters at will, which accuracy "
+            "compares with y; pass scoring, such as 'adjusted_rand_score', or leave y out"
+        )
+    if isinstance(selector.cv, type):
+        raise ConfigError(
+            f"cv must be a number of folds, pairs of rows or a splitter, got the class "
+            f"{selector.cv.__name__}; pass an object, {selector.cv.__name__}()"
+        )
     for name in ("cv", "fixed", "forbidden", "callbacks"):
         if isinstance(getattr(selector, name), Iterator):
             raise ConfigError(
@@ -67,10 +78,10 @@ def check_parameters(selector: Any, y: Any) -> None:
                 "pass scikit-learn callbacks to set_callbacks"
             )
     _check_scoring(selector.scoring)
-    check_pick(selector.pick)
+    check_known("pick", selector.pick, PICKS)
     if not isinstance(selector.confirm, bool):
         check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
-    if selector.confirm and selector.pick != "best":
+    if selector.confirm is not False and selector.pick != "best":
         raise ConfigError(
             f"confirm and pick={selector.pick!r} both select a subset; use confirm with a goal, "
             "such as {'goal': 'balanced'}, or pick alone"
@@ -90,11 +101,8 @@ def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
         )
     check_options("prefilter", values, tuple(_PREFILTER_OPTIONS))
     options = {**_PREFILTER_OPTIONS, **values}
-    try:
-        require("prefilter when", options["when"], one_of=("always", "auto"))
-        require("prefilter least", options["least"], at_least=1, whole=True)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    require("prefilter when", options["when"], one_of=("always", "auto"))
+    require("prefilter least", options["least"], at_least=1, whole=True)
     return options
 
 
@@ -107,24 +115,17 @@ def proxy_options(proxy: Any) -> dict[str, Any] | None:
     options = {**_PROXY_OPTIONS, **values}
     if not values.keys() & {"estimator", "params", "rows"}:
         raise ConfigError("proxy needs one of the options estimator, params and rows")
-    try:
-        require("proxy best", options["best"], at_least=1, whole=True)
-        require("proxy probes", options["probes"], at_least=0, whole=True)
-        if options["rows"] is not None:
-            require("proxy rows", options["rows"], above=0, below=1)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    require("proxy best", options["best"], at_least=1, whole=True)
+    require("proxy probes", options["probes"], at_least=0, whole=True)
+    if options["rows"] is not None:
+        require("proxy rows", options["rows"], above=0, below=1)
     return options
 
 
 def check_options(parameter: str, options: Mapping[str, Any], names: tuple[str, ...]) -> None:
     """Reject an option of a parameter that is none of `names`."""
     for name in options:
-        if name not in names:
-            raise ConfigError(
-                f"unknown option {name!r} of {parameter} (there are {', '.join(names)})"
-                f"{nearest(str(name), names)}"
-            )
+        check_known(f"{parameter} option", name, names)
 
 
 def _check_scoring(scoring: Any) -> None:

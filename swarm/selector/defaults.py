@@ -54,12 +54,7 @@ def budget_of(selector: Any) -> Budget:
             "budget must be a number of epochs, 'auto', None or a mapping of limits, got "
             f"{budget!r}"
         )
-    try:
-        return Budget(**limits)
-    except ConfigError:
-        raise
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    return Budget(**limits)
 
 
 def epochs_of(budget: Budget) -> int | None:
@@ -89,13 +84,10 @@ def sized(selector: Any) -> tuple[Strategy, int, int | None]:
     if size is None:
         return make(strategy, params), 1, None
     is_open = isinstance(size, tuple) and len(size) == 2 and None in size
-    try:
-        if not is_open:
-            check_size(size)
-        for end in size if is_open else ():
-            require("an end of size", 1 if end is None else end, at_least=1, whole=True)
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
+    if not is_open:
+        check_size(size)
+    for end in size if is_open else ():
+        require("an end of size", 1 if end is None else end, at_least=1, whole=True)
     if is_open:
         return make(strategy, params), 1 if size[0] is None else size[0], size[1]
     kind, name = strategy_class(strategy), name_of(strategy)
@@ -147,15 +139,18 @@ def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
 # ---------------------------------------------------------------- folds and scorer
 
 
-def task_for(y: Any) -> str | None:
+def task_for(y: Any, estimator: Any) -> str | None:
     """Return the task if there is no target or several outputs, else None.
 
-    A target of several columns has several outputs, unless all values are 0 or 1.
+    A target of several columns has several outputs, of numbers for a regressor, unless all values
+    are 0 or 1 and the estimator is no regressor.
     """
     if y is None:
         return "unsupervised"
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] > 1 and not pd.isna(values).any():
+        if is_a(is_regressor, estimator):
+            return "multioutput_regression"
         try:
             return _SEVERAL_OUTPUTS.get(type_of_target(values))
         except (TypeError, ValueError):  # task_of raises the error

@@ -13,15 +13,16 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
-from swarm.errors import InputError, check_known
+from swarm.errors import InputError, check_known, listed
 from swarm.metric_names import display_name
-from swarm.report.formatting import shortened
-from swarm.search.result import SearchResult, listed, listed_within
+from swarm.report.formatting import counted, shortened
+from swarm.search.result import SearchResult, listed_within
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
     best_by_size,
     headline_of_pick,
+    misfit,
     with_interval,
 )
 from swarm.statistics.resampled import CONFIDENCE
@@ -147,6 +148,8 @@ class SelectionDisplay:
         """
         check_is_fitted(self, "subset_")
         path = Path(file).expanduser().absolute()
+        if path.is_dir():
+            raise InputError(f"{path} is a folder; pass the file to write")
         if not path.parent.is_dir():
             raise InputError(f"folder {path.parent} does not exist; create it, or pass another")
         path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
@@ -295,13 +298,16 @@ def _lines(selector: Any) -> Iterator[str]:
     if grave:
         titles = [f"{each.code} {each.title}" for each in grave]
         yield from _wrapped(f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_")
-    yield "Next     judge(X, y, test=(X_test, y_test)), plot(), report('report.html')"
+    steps = "plot(), report('report.html')"
+    if misfit(selector.estimator, selector._evaluated.task) is None:
+        steps = f"judge(X, y, test=(X_test, y_test)), {steps}"
+    yield f"Next     {steps}"
 
 
 def _search(selector: Any, result: SearchResult) -> str:
     """Describe the search, and that it was interrupted if it was."""
     counts = result.state.counts
-    work = f"{counts.distinct:,} subsets, {counts.fits:,} models"
+    work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
     ended = "; interrupted" if result.interrupted else ""
     return f"{name_of(selector.strategy)}, seed {selector.random_state}: {work}{ended}"
 

@@ -64,7 +64,7 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
         min_size=min_size,
         max_size=max_size,
     )
-    task = task_for(y)
+    task = task_for(y, selector.estimator)
     folds, scoring = folds_and_scorer(selector, y, len(table), task, groups)
     problem = Problem.build(
         table,
@@ -150,16 +150,16 @@ def _proxy(selector: Any, posed: PosedProblem) -> Proxy | None:
 
 
 def _confirmation(selector: Any, posed: PosedProblem) -> ConfirmationPlan | None:
-    if not selector.confirm:
+    if selector.confirm is False:
         return None
     options = {} if selector.confirm is True else dict(selector.confirm)
-    fresh = posed.on_fresh_folds(options.pop("repeats", 5))
-    if fresh is None:
-        raise ConfigError(
-            f"confirm needs folds that can be drawn again, which {_described(selector.cv)} does "
-            "not allow; pass a number of folds or a shuffled splitter, or confirm=False"
-        )
     try:
+        fresh = posed.on_fresh_folds(options.pop("repeats", 5))
+        if fresh is None:
+            raise ConfigError(
+                f"folds have to be drawn again, which {_described(selector.cv)} does not allow; "
+                "pass a number of folds or a shuffled splitter, or confirm=False"
+            )
         return ConfirmationPlan(fresh, options.pop("best", 20), **options)
     except ValueError as error:
         raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None

@@ -24,12 +24,12 @@ from swarm.report.data import confirmed_scores, work_of
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
-from swarm.selector.results import headline_of_pick
+from swarm.selector.results import headline_of_pick, misfit
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import Unseen, feature_losses
 from swarm.validation.sentences import positive_class as positive_sentence
-from swarm.validation.verdict import Headline, headline
+from swarm.validation.verdict import ALL, Headline, headline
 
 # Share of test rows that may equal rows of the fit: tables have copies of rows.
 _MOST_COPIES = 0.1
@@ -96,7 +96,7 @@ def _search_data(selector: Any) -> ReportData:
         title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
         verdict="",
         features=list(selector.subset_),
-        n_available=result.space.n_columns,
+        n_available=result.space.n_allowed,
         subsets=[(list(selector.subset_), float(selector.cost_))],
         history=result.history,
         evaluations=measured[["size", "cost"]].reset_index(drop=True),
@@ -150,8 +150,9 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
 def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Rows:
     """Return test rows as a table with the columns of the problem, with what belongs to them."""
     problem = posed.problem
-    if problem.task == "unsupervised":
-        raise InputError("models without a target cannot be compared on test rows; leave them out")
+    reason = misfit(problem.estimator, problem.task)
+    if reason is not None:
+        raise InputError(reason)
     # Several columns of groups are times.
     grouped = posed.groups is not None and np.ndim(posed.groups) == 1
     names = ["X_test", "y_test"]
@@ -288,6 +289,8 @@ def _headline_on_test(selector: Any, judgement: Judgement) -> Headline:
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring, judgement)
     verdict = judgement.verdict
+    if len(selector.subset_) == selector.result_.space.n_allowed:
+        verdict = replace(verdict, subset=ALL)
     return replace(
         headline_of_pick(selector),
         verdict=verdict.outcome,

@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from scipy.stats import t
+from sklearn.base import is_classifier, is_regressor
 
 from swarm.arrays import Bool, Float, Int
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, check_known
+from swarm.problem.models import is_a
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
-from swarm.search.candidates import check_pick, pareto_front, pick
+from swarm.search.candidates import PICKS, pareto_front, pick
 from swarm.search.packing import first_of_equal
 from swarm.search.requests import read_records, requested_masks
 from swarm.search.result import SearchResult
@@ -41,6 +43,7 @@ class EvaluatedSubsets:
     bounds: tuple[int, int]  # smallest and largest requested number of units
     order: tuple[int, ...]  # see `Problem`
     scoring: Scoring
+    task: str  # see `Problem`
 
     @classmethod
     def of(
@@ -81,6 +84,7 @@ class EvaluatedSubsets:
             bounds=bounds,
             order=problem.order,
             scoring=problem.scoring,
+            task=problem.task,
         )
         return replace(subsets, importances=subsets._read_importances(problem, evaluations))
 
@@ -97,7 +101,7 @@ class EvaluatedSubsets:
 
     def pick(self, name: str) -> int | None:
         """Row that a rule picks; ``best`` is the best subset of the search."""
-        check_pick(name)
+        check_known("pick", name, PICKS)
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
@@ -166,8 +170,26 @@ def headline_of_pick(selector: Any) -> Headline:
     """Return the headline of a fitted selector; another pick than the best has no evidence."""
     if selector.picked_ == "best":
         return headline(selector.result_, selector._evaluated.scoring)
-    n_columns = selector.result_.space.n_columns
-    return Headline("no clear difference", len(selector.subset_), n_columns)
+    n_allowed = selector.result_.space.n_allowed
+    return Headline("no clear difference", len(selector.subset_), n_allowed)
+
+
+def misfit(estimator: Any, task: str) -> str | None:
+    """Return why models of a task cannot be compared on test rows; None if they can."""
+    if task == "unsupervised":
+        return "models without a target cannot be compared on test rows; leave the rows out"
+    if task.startswith("multioutput"):
+        return (
+            "models of several outputs cannot be compared on test rows, unless these are labels of"
+            " 0 and 1; fit a selector to each output"
+        )
+    if not (is_a(is_classifier, estimator) or is_a(is_regressor, estimator)):
+        return (
+            f"{type(estimator).__name__} is neither a classifier nor a regressor to scikit-learn,"
+            " so its models cannot be compared on test rows; derive it from ClassifierMixin or"
+            " RegressorMixin"
+        )
+    return None
 
 
 def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:

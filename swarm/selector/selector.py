@@ -17,6 +17,7 @@ from sklearn.utils.metadata_routing import MetadataRouter
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from swarm.arrays import Bool
+from swarm.errors import DataError
 from swarm.findings import Finding, unmuted
 from swarm.findings.outcome import search_findings
 from swarm.findings.rows import label_findings
@@ -392,7 +393,13 @@ class SubsetSelector(
         if not isinstance(X, pd.DataFrame) or output_container(self) == "default":
             return super().inverse_transform(X)
         names = pd.Index(getattr(self, "feature_names_in_", numbered(self.n_features_in_)))
-        selected = X.set_axis(names[self.get_support()], axis=1)
+        chosen = names[self.get_support()]
+        if X.shape[1] != len(chosen):
+            raise DataError(
+                f"X has {X.shape[1]:,} columns but {len(chosen):,} were selected; pass what "
+                "transform returned"
+            )
+        selected = X.set_axis(chosen, axis=1)
         return selected.reindex(columns=names, fill_value=0)
 
     @property

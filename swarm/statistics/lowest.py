@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool
+from swarm.arrays import Bool, Int
 
 
 def lowest(values: NDArray[Any], count: int) -> Bool:
@@ -24,4 +24,12 @@ def lowest(values: NDArray[Any], count: int) -> Bool:
         edge = values[tied] == limit[tied]
         room = count - (values[tied] < limit[tied]).sum(axis=1, keepdims=True)
         marked[tied] &= ~edge | (np.cumsum(edge, axis=1) <= room)
+    return marked
+
+
+def first_of(orders: Int, counts: Any) -> Bool:
+    """Mark the first ``counts[i]`` of the columns that row i of `orders` (n, m) lists."""
+    marked = np.empty(orders.shape, dtype=bool)
+    place = np.arange(orders.shape[1])[None, :]
+    np.put_along_axis(marked, orders, place < np.reshape(counts, (-1, 1)), axis=1)
     return marked

@@ -241,7 +241,8 @@ class Archive:
                 poolclass=sa.StaticPool,
                 connect_args={"check_same_thread": False},
             )
-        folder = Path(str(self._url.database)).expanduser().parent
+        file = Path(str(self._url.database)).expanduser()
+        folder = file.parent
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -249,7 +250,8 @@ class Archive:
                 f"cannot create the folder of the archive {self._name}: {error.strerror}; "
                 "use a writable location"
             ) from error
-        engine = sa.create_engine(self._url, connect_args={"timeout": _SQLITE_SECONDS})
+        url = self._url.set(database=str(file))
+        engine = sa.create_engine(url, connect_args={"timeout": _SQLITE_SECONDS})
         sa.event.listen(engine, "connect", _tune_sqlite)
         return engine
 

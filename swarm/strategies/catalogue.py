@@ -15,6 +15,8 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
+import numpy as np
+
 from swarm.errors import ConfigError, check_known, nearest
 from swarm.strategies.ant_colony import AntColony
 from swarm.strategies.base import Strategy
@@ -186,7 +188,11 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
         If the strategy or a parameter is unknown (the message suggests the nearest name), or a
         value is out of range.
     """
-    made_by, values = strategy_class(strategy), dict(params or {})
+    made_by = strategy_class(strategy)
+    values = {
+        key: value.item() if isinstance(value, np.generic) else value
+        for key, value in (params or {}).items()
+    }
     fields = [field.name for field in dataclasses.fields(made_by)]  # type: ignore[arg-type]
     for key in values:
         if key not in fields:

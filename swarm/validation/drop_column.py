@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -70,8 +69,6 @@ class FeatureLosses:
     rows: str
     metric: str
     losses: pd.DataFrame = field(default_factory=pd.DataFrame)
-    n_fits: int = 0
-    seconds: float = 0.0
     reason: str = ""
 
 
@@ -111,7 +108,6 @@ def feature_losses(
     n_jobs : int
         Number of models trained in parallel. It does not change the results.
     """
-    began = perf_counter()
     metric = problem.scoring.metric
     masks = _without_each(problem, chosen, ranked)
     if not masks:
@@ -137,8 +133,6 @@ def feature_losses(
         rows=rows,
         metric=metric,
         losses=losses,
-        n_fits=len(calls),
-        seconds=perf_counter() - began,
         reason=reason,
     )
 

@@ -334,6 +334,10 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) ->
         raise InputError("there is no subset to evaluate; give at least one")
     if len(test.features) == 0:
         raise DataError("there is no test row to evaluate on; hold some rows out")
+    for rows, which in ((train, "training"), (test, "test")):
+        target = np.asarray(rows.target)
+        if len(target) != len(rows.features) or pd.isna(target).any():
+            raise DataError(f"a {which} row has no target; pass one for each row")
     columns = test.features.columns
     for name in train.features.columns:
         if name not in columns:

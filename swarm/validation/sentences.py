@@ -6,10 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from swarm.errors import listed
 from swarm.metric_names import display_name
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
-from swarm.search.result import SearchResult, listed
+from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
 
 if TYPE_CHECKING:

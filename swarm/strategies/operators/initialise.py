@@ -7,6 +7,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
+from swarm.statistics.lowest import first_of
 
 
 def bernoulli(n: int, space: SearchSpace, rng: np.random.Generator) -> Bool:
@@ -29,8 +30,7 @@ def of_sizes(size: Int, space: SearchSpace, rng: np.random.Generator) -> Bool:
     key = rng.random((len(size), space.n_units))
     key += np.where(space.fixed, -1.0, 0.0)
     key[:, space.forbidden] = np.inf
-    rank = np.argsort(np.argsort(key, axis=1), axis=1)
-    return space.repair(rank < size[:, None], rng)
+    return space.repair(first_of(np.argsort(key, axis=1), size), rng)
 
 
 def one_per_cluster(n: int, space: SearchSpace, clusters: Int, rng: np.random.Generator) -> Bool:
@@ -46,13 +46,8 @@ def one_per_cluster(n: int, space: SearchSpace, clusters: Int, rng: np.random.Ge
 
 def ranked_prefixes(n: int, space: SearchSpace, relevance: Float, rng: np.random.Generator) -> Bool:
     """Make `n` masks of the most relevant units, their sizes in geometric progression."""
-    if n == 0:
-        return np.zeros((0, space.n_units), dtype=bool)
     size = np.rint(np.geomspace(space.min_size, space.max_size, n))
-    order = np.lexsort((-relevance, ~space.fixed, space.forbidden))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(space.n_units)
-    return space.repair(rank < size[:, None], rng)
+    return space.repair(first_of(np.tile(space.in_order(relevance), (n, 1)), size), rng)
 
 
 def hints_to_place(init: str) -> tuple[str, ...]:

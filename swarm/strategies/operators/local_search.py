@@ -8,15 +8,14 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int
 from swarm.problem.space import SearchSpace
+from swarm.statistics.lowest import first_of
 
 
 def lowest(key: Float, among: Bool, count: Int, rng: np.random.Generator) -> Bool:
     """Mark the ``count[i]`` lowest keys of row i among the marked units, ties broken at random."""
     masked = np.where(among, key, np.inf)
     order = np.lexsort((rng.random(key.shape), masked, ~among), axis=1)
-    rank = np.empty_like(order)
-    np.put_along_axis(rank, order, np.arange(key.shape[1])[None, :], axis=1)
-    return (rank < count[:, None]) & among
+    return first_of(order, count) & among
 
 
 def total_squared(subsets: Bool, squared: Float) -> Float:

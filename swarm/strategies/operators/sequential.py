@@ -9,11 +9,12 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
-from swarm.errors import SpaceError
+from swarm.errors import ConfigError, SpaceError
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.rounding import rounding_error
+from swarm.statistics.lowest import first_of
 from swarm.strategies.base import Members, Proposal, Strategy
 
 # A number, a range, or a rule over all allowed sizes.
@@ -25,17 +26,17 @@ _Phase = Literal["start", "step", "conditional", "finished"]
 
 
 def check_size(size: Size) -> None:
-    """Raise ValueError unless `size` is a number, a pair (min, max) or the name of a rule."""
+    """Raise ConfigError unless `size` is a number, a pair (min, max) or the name of a rule."""
     if isinstance(size, (tuple, list)):
         if len(size) != 2:
-            raise ValueError(f"size must be a pair (min, max), got {len(size)} numbers: {size!r}")
+            raise ConfigError(f"size must be a pair (min, max), got {len(size)} numbers: {size!r}")
         for name, value in zip(("the smallest size", "the largest size"), size, strict=True):
             require(name, value, at_least=1, whole=True)
         if size[0] > size[1]:
-            raise ValueError(f"size must be a pair (min, max) with min <= max, got {size!r}")
+            raise ConfigError(f"size must be a pair (min, max) with min <= max, got {size!r}")
     elif isinstance(size, str):
         if size not in _RULES:
-            raise ValueError(
+            raise ConfigError(
                 "size must be a number, a pair (min, max), 'auto', 'best' or 'parsimonious', "
                 f"got {size!r}"
             )
@@ -92,10 +93,7 @@ def _turned(mask: Bool, units: Int) -> Bool:
 
 def first_of_size(sizes: Int, space: SearchSpace) -> Bool:
     """The fixed and the first allowed units, for each size (n,): bool (n, n_units)."""
-    order = np.lexsort((~space.fixed, space.forbidden))
-    rank = np.empty_like(order)
-    rank[order] = np.arange(space.n_units)
-    return rank < sizes[:, None]
+    return first_of(np.tile(space.in_order(), (len(sizes), 1)), sizes)
 
 
 def first_best(costs: Float) -> int:
