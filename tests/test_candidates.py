@@ -24,7 +24,7 @@ measured = st.lists(
 def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> None:
     masks = np.eye(3, dtype=bool)
     confirmed = Candidates.build(masks[:2], np.array([0.2, 0.1]), fresh=np.array([[1, 3], [2, 4]]))
-    others = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin="ranking")
+    others = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin=np.array(["ranking"] * 2))
     table = others.take([0]).append(confirmed).append(others)
     assert table.origin.tolist() == ["ranking", "search", "search", "ranking", "ranking"]
     assert np.isnan(table.fresh_costs).tolist() == [True, False, False, True, True]

@@ -25,6 +25,7 @@ from swarm.fastpaths.neighbours import (
     weigh_votes,
     whole_columns,
 )
+from swarm.fastpaths.scores import mean_of
 from swarm.fastpaths.tables import (
     Chosen,
     chosen_columns,
@@ -160,9 +161,9 @@ class NearestPath:
         every = np.arange(n_certain.shape[1])
         for m in range(len(numbers)):
             if is_certain[m]:
-                numbers[m] = _mean_of(target[neighbours[m]], weights[m] if self._weighted else None)
+                numbers[m] = mean_of(target[neighbours[m]], weights[m] if self._weighted else None)
             elif (settled := self._settled(fold, chosen.of(m), every)) is not None:
-                numbers[m], is_certain[m] = _mean_of(target[settled[0]], settled[1]), True
+                numbers[m], is_certain[m] = mean_of(target[settled[0]], settled[1]), True
         return numbers, is_certain
 
     def _weights_are_certain(self, chosen: Chosen, distances: Float, fold: int) -> Bool:
@@ -277,15 +278,6 @@ def _inverse(distances: Float) -> Float:
     rows = is_zero.any(axis=1)
     weights[rows] = is_zero[rows]
     return weights
-
-
-def _mean_of(values: Float, weights: Float | None) -> Float:
-    """Return the mean (n_rows,) of the targets of neighbours (n_rows, k)."""
-    if weights is None:
-        means: Float = values.mean(axis=1)
-        return means
-    weighted: Float = (values * weights).sum(axis=1) / weights.sum(axis=1)
-    return weighted
 
 
 @njit(nogil=True, cache=True)

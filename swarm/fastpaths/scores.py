@@ -44,7 +44,7 @@ def _balanced(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | No
     if true.sum() < 2:
         return None
     diagonal = np.diagonal(counts, axis1=1, axis2=2)[:, true]
-    values = _mean(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
+    values = mean_of(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
     if metric.kwargs.get("adjusted", False):
         chance = 1 / int(true.sum())
         values = (values - chance) / (1 - chance)
@@ -106,7 +106,7 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
         warned[rows] = (below == 0).any(axis=1)
         ratio = fraction(above, below, undefined)
         if average != "weighted":
-            return _mean(ratio)
+            return mean_of(ratio)
         share = terms[0] * 1.0
         return fraction((ratio * share).sum(axis=1), share.sum(axis=1), np.nan)
 
@@ -188,7 +188,7 @@ def _log_losses(probabilities: Float, truth: Int) -> Float:
         of_true_class = probabilities[truth, :, np.arange(len(truth))].T
     eps = np.finfo(np.float64).eps
     losses = -xlogy(1.0, np.clip(of_true_class, eps, 1 - eps))
-    return _mean(np.ascontiguousarray(losses))
+    return mean_of(np.ascontiguousarray(losses))
 
 
 def _brier(
@@ -202,19 +202,19 @@ def _brier(
         place = 1 if pos_label is None else classes.tolist().index(pos_label)
         positive, is_positive = probabilities[place], truth == place
         squares = (~is_positive - (1 - positive)) ** 2 + (is_positive - positive) ** 2
-        return _mean(squares) * 0.5
+        return mean_of(squares) * 0.5
     if other or pos_label is not None:
         return None
     one_hot = (truth[:, None] == np.arange(n_classes)) * 1.0
     errors = (one_hot - np.ascontiguousarray(np.moveaxis(probabilities, 0, 2))) ** 2
-    return _mean(errors.sum(axis=2))
+    return mean_of(errors.sum(axis=2))
 
 
 def _one_against_rest(probabilities: Float, truth: Int, weighted: bool) -> Float:
     classes = range(len(probabilities))
     areas = np.stack([_area(probabilities[c], truth == c, truth != c) for c in classes], axis=1)
     share: Float = np.bincount(truth, minlength=len(probabilities)).astype(np.float64)
-    return _mean(areas, share if weighted else None)
+    return mean_of(areas, share if weighted else None)
 
 
 def _one_against_one(probabilities: Float, truth: Int, weighted: bool) -> Float:
@@ -225,7 +225,7 @@ def _one_against_one(probabilities: Float, truth: Int, weighted: bool) -> Float:
         areas.append((ahead + _area(probabilities[b], second, first)) / 2)
         shares.append(np.average(first | second))
     share: Float = np.array(shares, dtype=np.float64)
-    return _mean(np.stack(areas, axis=1), share if weighted else None)
+    return mean_of(np.stack(areas, axis=1), share if weighted else None)
 
 
 def _area(scores: Float, positive: Bool, negative: Bool) -> Float:
@@ -289,34 +289,34 @@ def scores_numbers(scoring: Scoring) -> bool:
     return metric is not None and metric.name in _OF_NUMBERS
 
 
-def _mean(values: Any, weight: Float | None = None) -> Float:
-    """Return the means of the rows of `values`."""
+def mean_of(values: Any, weight: Float | None = None) -> Float:
+    """Return the means of the rows of `values`, whose weights may be those of all rows."""
     if weight is None:
         means: Float = values.mean(axis=-1)
         return means
-    weighted: Float = (values * weight).sum(axis=-1) / weight.sum()
+    weighted: Float = (values * weight).sum(axis=-1) / weight.sum(axis=-1)
     return weighted
 
 
 def _squared(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
-    return _mean((predicted - truth) ** 2, weight)
+    return mean_of((predicted - truth) ** 2, weight)
 
 
 def _determination(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
     share = 1.0 if weight is None else weight
-    spread = (share * (truth - _mean(truth, weight)) ** 2).sum()
+    spread = (share * (truth - mean_of(truth, weight)) ** 2).sum()
     if spread == 0:
         return None
     return 1.0 - (share * (predicted - truth) ** 2).sum(axis=1) / spread
 
 
 def _explained(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
-    spread = _mean((truth - _mean(truth, weight)) ** 2, weight)
+    spread = mean_of((truth - mean_of(truth, weight)) ** 2, weight)
     if spread == 0:
         return None
     errors = truth - predicted
-    off = errors - np.asarray(_mean(errors, weight))[:, None]
-    return 1.0 - _mean(off**2, weight) / spread
+    off = errors - np.asarray(mean_of(errors, weight))[:, None]
+    return 1.0 - mean_of(off**2, weight) / spread
 
 
 def _squared_log(predicted: Float, truth: NDArray[Any], weight: Float | None) -> Any:
@@ -337,8 +337,8 @@ _OF_NUMBERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "r2_score": _determination,
     "mean_squared_error": _squared,
     "root_mean_squared_error": lambda p, t, w: np.sqrt(_squared(p, t, w)),
-    "mean_absolute_error": lambda p, t, w: _mean(np.abs(p - t), w),
-    "mean_absolute_percentage_error": lambda p, t, w: _mean(
+    "mean_absolute_error": lambda p, t, w: mean_of(np.abs(p - t), w),
+    "mean_absolute_percentage_error": lambda p, t, w: mean_of(
         np.abs(p - t) / np.maximum(np.abs(t), np.finfo(np.float64).eps), w
     ),
     "median_absolute_error": lambda p, t, w: np.median(np.abs(p - t), 1) if w is None else None,

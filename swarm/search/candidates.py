@@ -61,15 +61,15 @@ class Candidates:
         *,
         searched: Float | None = None,
         fresh: Float | None = None,
-        origin: str = SEARCH,
+        origin: NDArray[np.str_] | None = None,
     ) -> Self:
-        """Return a table of subsets of one origin."""
+        """Return a table of subsets, which the search has proposed unless there is an `origin`."""
         return cls(
             masks,
             costs,
             costs if searched is None else searched,
             np.empty((len(masks), 0)) if fresh is None else fresh,
-            np.full(len(masks), origin),
+            np.full(len(masks), SEARCH) if origin is None else origin,
         )
 
     def __len__(self) -> int:

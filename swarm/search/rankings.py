@@ -74,7 +74,7 @@ def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
             origin += [name] * len(sizes)
     distinct = first_of_equal(masks)
     unknown = np.full(len(masks), np.nan)
-    table = replace(Candidates.build(masks, unknown), origin=np.array(origin, dtype=str))
+    table = Candidates.build(masks, unknown, origin=np.array(origin, dtype=str))
     return table.take(distinct[space.obeys(masks[distinct])])
 
 

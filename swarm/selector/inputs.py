@@ -18,13 +18,6 @@ from swarm.errors import ConfigError, DataError
 from swarm.problem.dtypes import is_polars, with_model_dtype, with_model_dtypes
 from swarm.problem.inputs import takes_fit_param
 
-try:
-    from sklearn.utils.metadata_routing import _routing_enabled
-except ImportError:  # private, so it may be moved
-
-    def _routing_enabled() -> bool:
-        return bool(get_config().get("enable_metadata_routing", False))
-
 
 def output_container(selector: Any) -> str | None:
     """Return the container that ``set_output`` or scikit-learn's configuration sets, else None."""
@@ -135,7 +128,7 @@ def sent(selector: Any, arguments: dict[str, Any]) -> tuple[Any, Any, dict[str, 
     the splitter and all others to ``fit``. An argument that ``fit`` does not accept is a TypeError.
     """
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    if not _routing_enabled():
+    if not get_config()["enable_metadata_routing"]:
         weight, groups = arguments.pop("sample_weight", None), arguments.pop("groups", None)
         for name in arguments:
             if not takes_fit_param(selector.estimator, name):

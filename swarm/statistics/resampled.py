@@ -37,7 +37,6 @@ class CorrectedTTest:
     low: float
     high: float
     p: float
-    n: int  # number of resamples, J in the source
     error: float  # standard error of the mean
 
 
@@ -62,11 +61,11 @@ def corrected_t(
     if np.ptp(values) <= rounding_error(np.abs(values).max()):
         same = float(values[0])
         return CorrectedTTest(
-            mean=same, low=same, high=same, p=1.0 if same == 0 else 0.0, n=n, error=0.0
+            mean=same, low=same, high=same, p=1.0 if same == 0 else 0.0, error=0.0
         )
     mean = float(values.mean())
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
     # The standard error underflows to 0 if the differences are equal up to rounding.
     p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
-    return CorrectedTTest(mean=mean, low=mean - reach, high=mean + reach, p=p, n=n, error=error)
+    return CorrectedTTest(mean=mean, low=mean - reach, high=mean + reach, p=p, error=error)

@@ -277,7 +277,13 @@ class Archive:
             # Set only after the format check, because the mode is written into the file.
             self._write_ahead()
         with self._engine.begin() as connection:
-            self._create_tables(connection, *_META.sorted_tables)
+            if self._on_server:
+                # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
+                self._wait_for_turn(connection, 0)
+            for table in _META.sorted_tables:
+                connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
+                if self._on_server and table is _EVALUATIONS:
+                    connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
         with self._engine.begin() as connection:
             connection.execute(self._insert(_ABOUT), {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
@@ -300,15 +306,6 @@ class Archive:
                 if "locked" not in str(error) or time.monotonic() > until:
                     raise
             time.sleep(0.05)
-
-    def _create_tables(self, connection: sa.Connection, *tables: sa.Table) -> None:
-        if self._on_server:
-            # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
-            self._wait_for_turn(connection, 0)
-        for table in tables:
-            connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
-            if self._on_server and table is _EVALUATIONS:
-                connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
 
     def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
         """Lock a problem for writing until the transaction ends; PostgreSQL only."""

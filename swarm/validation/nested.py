@@ -150,9 +150,7 @@ def _tested(values: Sequence[float], n_train: float, n_test: float, level: float
     """Test values over outer folds; all NaN if one of them is undefined."""
     if not np.isfinite(values).all():
         nan = float("nan")
-        return CorrectedTTest(
-            mean=float(np.mean(values)), low=nan, high=nan, p=nan, n=len(values), error=nan
-        )
+        return CorrectedTTest(mean=float(np.mean(values)), low=nan, high=nan, p=nan, error=nan)
     return corrected_t(values, n_train, n_test, level)
 
 
