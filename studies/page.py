@@ -163,7 +163,7 @@ def corrected_gains(
     for key, own in gains.dropna().round(12).groupby(level=keys, sort=False):
         n_train, n_test = sizes[key[keys.index("dataset")]] if sizes else (0.7, 0.3)
         found = asdict(corrected_t(own.to_numpy(), n_train, n_test))
-        tested[key] = {name: found[name] for name in ("mean", "low", "high", "p", "n")}
+        tested[key] = {name: found[name] for name in ("mean", "low", "high", "p")} | {"n": len(own)}
     table = pd.DataFrame.from_dict(tested, orient="index")
     table.index = pd.MultiIndex.from_tuples(table.index, names=keys)
     return table
