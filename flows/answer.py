@@ -14,7 +14,6 @@ from conf.schema import SelectConfig
 from flows.search_run import SearchRun
 from flows.terminal import show_stage, tell, warnings_of
 from swarm.ensemble import SubsetEnsemble
-from swarm.errors import listed
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
 from swarm.metric_names import display_name
@@ -25,6 +24,7 @@ from swarm.search.search import Search
 from swarm.validation import Judgement
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline, headline
+from swarm.wording import counted, listed
 from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
@@ -124,7 +124,7 @@ def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     subsets = [result.space.subset(mask) for mask in masks]
     used = train.features[_columns(train.features, subsets)]
     run.log.files({"reference.json": json.dumps(summarise(used)).encode()})
-    several = f"{len(subsets)} model{'s' * (len(subsets) != 1)}"
+    several = counted(len(subsets), "model")
     with show_stage(f"training an ensemble of {several}", verbosity):
         trained = fit_ensemble.after(last_step(result))
         return trained(run.search.problem, train, subsets, config.ensemble.vote)
@@ -304,5 +304,5 @@ def _describe_ensemble(outcome: Outcome, at_most: int | float | None) -> str:
     """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
     n, together = len(outcome.ensemble.subsets_), len(outcome.model_inputs)
     bound = "" if at_most is None else f" (union_at_most {at_most:g})"
-    many = f"{n} subset{'s' * (n != 1)}"
-    return f"{many}, {together} columns together{bound}, {outcome.ensemble.vote_} vote"
+    columns, vote = counted(together, "column"), outcome.ensemble.vote_
+    return f"{counted(n, 'subset')}, {columns} together{bound}, {vote} vote"

@@ -33,6 +33,7 @@ from swarm.report.comparison import ComparisonData, sentences
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
+from swarm.wording import counted
 from tasks.comparison import (
     SearchRuns,
     by_strategy,
@@ -129,9 +130,9 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
 
 @flow(name="compare", **COMMAND_FLOW)
 def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> ComparisonRun:
-    text = f"reading and preparing {len(config.datasets)} data set"
-    text += "s" * (len(config.datasets) != 1)
-    with show_stage(text, verbosity):
+    with show_stage(
+        f"reading and preparing {counted(len(config.datasets), 'data set')}", verbosity
+    ):
         prepared = ComparedData.of(config)
         Archive(prepared.url).close()
         tracking = tracking_as_configured(config.tracking)

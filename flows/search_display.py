@@ -21,6 +21,7 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
 from swarm.validation.sentences import number
+from swarm.wording import counted
 from tasks.tracking.curves import fresh_score
 
 
@@ -100,10 +101,8 @@ class SearchDisplay:
         # The baseline, the shared features and rankings may not have been searched.
         n_fits = _missing_fits(stages.fresh, np.vstack([searched, ~result.space.forbidden]))
         n_fits += _missing_fits(stages.full, np.vstack([searched, ranked]))
-        count = len(searched) + len(ranked)
-        several = "s" * (count != 1)
-        text = f"confirming {count} subset{several} on {stages.fresh.n_folds} new folds"
-        return self.stage(text, n_fits)
+        subsets = counted(len(searched) + len(ranked), "subset")
+        return self.stage(f"confirming {subsets} on {stages.fresh.n_folds} new folds", n_fits)
 
     def log_proxy(self, result: SearchResult) -> None:
         """Print and log how well the proxy guided the search."""

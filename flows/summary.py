@@ -13,12 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
-from swarm.errors import listed
 from swarm.metric_names import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed_within
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import bounds, number, signed
+from swarm.wording import listed
 from tasks.files import plain, records
 from tasks.tracking.client import SHORT_ID
 

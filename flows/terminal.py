@@ -31,6 +31,8 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from swarm.wording import counted
+
 # The first line of a command is shown before any numerical library is imported.
 if TYPE_CHECKING:
     from swarm.arrays import Bool
@@ -334,8 +336,7 @@ class EpochDisplay(Display):
         size = record.metrics["best_size"]
         if not size:
             return "no subset has a score yet"
-        columns = f"{size:.0f} column{'' if size == 1 else 's'}"
-        return f"{self._score(record.metrics['best_cost'])} with {columns}"
+        return f"{self._score(record.metrics['best_cost'])} with {counted(size, 'column')}"
 
 
 @contextmanager
@@ -354,9 +355,9 @@ class CellDisplay(Display):
 
     def finish(self, result: CellResult) -> None:
         """Show a finished search."""
-        size = f"{result.size} feature{'' if result.size == 1 else 's'}"
+        size = counted(result.size, "feature")
         text = f"{result.cell.name}: cost {result.cost:.5f} with {size}, "
-        text += f"{result.distinct} distinct evaluations"
+        text += counted(result.distinct, "distinct evaluation")
         self.done += 1
         self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
 

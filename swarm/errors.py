@@ -19,8 +19,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterable
 
+from swarm.wording import listed
+
 # Longer lists of names are cut.
-_MOST_LISTED, _FEW_NAMES, _MOST_NAMED = 40, 10, 8
+_MOST_LISTED, _FEW_NAMES = 40, 10
 
 
 class SwarmError(Exception):
@@ -75,12 +77,6 @@ def nearest(name: str, names: Iterable[str]) -> str:
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return what :func:`nearest` does, or the first known names if none is close."""
     return nearest(name, names) or f"; there are {listed(names, _FEW_NAMES)}"
-
-
-def listed(names: Collection[object], most: int = _MOST_NAMED) -> str:
-    """Join the first names, and count the others."""
-    more = len(names) - most
-    return ", ".join(map(str, list(names)[:most])) + (f" and {more:,} more" if more > 0 else "")
 
 
 def check_known(

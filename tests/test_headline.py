@@ -42,7 +42,9 @@ def told(
         costs = np.array([0.2 + 0.001 * i + (0.1 + 2 * i) * wave for i in range(len(sizes))])
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
-            Candidates.build(masks, np.full(len(sizes), 0.15), fresh=costs, origin=origin),
+            Candidates.build(
+                masks, np.full(len(sizes), 0.15), fresh=costs, origin=np.full(len(sizes), origin)
+            ),
             0.2 + gain + wave,
             0.9 * n_rows,
             0.1 * n_rows,

@@ -20,6 +20,7 @@ from flows.garbage import collect_rarely
 from flows.prefect_server import lost_connection
 from flows.terminal import echo, show_warnings_once
 from swarm.errors import InputError, StoreError, SwarmError
+from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +83,6 @@ def init(
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
     from flows.initial_config import first_without_errors
-    from swarm.errors import listed
 
     profile, text, findings = first_without_errors(table, target[0])
     try:
@@ -90,8 +90,8 @@ def init(
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror}; pass another --out") from None
     echo(
-        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, {profile.n_features:,} "
-        f"column{'s' * (profile.n_features != 1)} to choose from, {len(profile.dropped):,} dropped"
+        f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, "
+        f"{counted(profile.n_features, 'column')} to choose from, {len(profile.dropped):,} dropped"
     )
     if profile.n_date_parts:
         echo(f"{profile.n_date_parts:,} of them are parts of dates", indent=8)
@@ -137,7 +137,7 @@ def check(
         echo_json({"config": config, "counts": counts, "findings": records, "time": time})
     else:
         echo(*(f"{each.severity:<8}{each}" for each in findings), indent=8)
-        some = [f"{n} {word}{'' if n == 1 else 's'}" for word, n in counts.items() if n]
+        some = [counted(n, word) for word, n in counts.items() if n]
         typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
         echo(*times)
     if counts["error"]:

@@ -13,8 +13,9 @@ import pandas as pd
 
 from swarm.problem.scoring import Scoring
 from swarm.report import formatting
-from swarm.report.formatting import counted, metric_name, plain, signed
+from swarm.report.formatting import metric_name, plain, signed
 from swarm.validation.comparison import Comparison
+from swarm.wording import counted
 
 if TYPE_CHECKING:
     from swarm.report.drawing import Drawing
@@ -327,6 +328,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
         score=judged_score(comparison),
         test_legend=_TEST_LEGEND if comparison.judged_by == "test_cost" else None,
         f=formatting,
+        counted=counted,
     )
 
 

@@ -29,9 +29,10 @@ from swarm.report.drawing import (
     scores_for_costs,
     styled,
 )
-from swarm.report.formatting import counted, metric_name, shortened
+from swarm.report.formatting import metric_name, shortened
 from swarm.search.candidates import pareto_front
 from swarm.validation.metrics import LOWER_IS_BETTER
+from swarm.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

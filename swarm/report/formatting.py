@@ -64,12 +64,6 @@ def cost(value: float | None) -> str:
     return f"{value:.4g}".replace("-", "−")
 
 
-def counted(count: float, noun: str) -> str:
-    """Format a count with its noun: ``1 feature``, ``1,000 features``."""
-    whole = int(count)
-    return f"{whole:,} {noun}" if whole == 1 else f"{whole:,} {noun}s"
-
-
 def duration(seconds: float) -> str:
     """Format a duration in seconds, minutes or hours."""
     if seconds < 100:

@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from swarm.checks import require_package
-from swarm.errors import listed
 from swarm.report import formatting
 from swarm.report.contenders import (
     contender_rows,
@@ -26,6 +25,7 @@ from swarm.report.formatting import (
     plain,
     shortened,
 )
+from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -84,6 +84,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         work=work_counts(data),
         facts=_fact_rows(data.facts),
         f=formatting,
+        counted=counted,
     )
 
 

@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool
 from swarm.checks import require
-from swarm.errors import EvaluationError, listed
+from swarm.errors import EvaluationError
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Cut
 from swarm.search.state import SearchState
+from swarm.wording import listed
 
 # Below this rank correlation the proxy is a poor guide.
 _LOW_CORRELATION = 0.8

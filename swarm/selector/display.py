@@ -13,9 +13,9 @@ import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
-from swarm.errors import InputError, check_known, listed
+from swarm.errors import InputError, check_known
 from swarm.metric_names import display_name
-from swarm.report.formatting import counted, shortened
+from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult, listed_within
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
@@ -29,6 +29,7 @@ from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
 from swarm.validation.sentences import number
 from swarm.validation.verdict import Headline
+from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -290,7 +291,7 @@ def _lines(selector: Any) -> Iterator[str]:
     for sentence in [*head.sentences(), *filter(None, [head.origin])]:
         yield from _wrapped(f"  {sentence}", indent=4)
     for rule, size, cost in _smaller_picks(selector):
-        columns = f"{size:,} column{'s' * (size != 1)}"
+        columns = counted(size, "column")
         score = f"{metric} {number(scoring.natural(cost))} in the search"
         yield from _wrapped(f"Smaller  repick({rule!r}) keeps {columns}: {score}")
     yield from _wrapped(f"Search   {_search(selector, result)}")

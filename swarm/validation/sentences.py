@@ -6,12 +6,12 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from swarm.errors import listed
 from swarm.metric_names import display_name
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
+from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
@@ -58,7 +58,7 @@ def with_interval(difference: float, low: float, high: float) -> str:
 def unseen_rows(n_rows: int, n_groups: int | None) -> str:
     """Name the test rows, with their groups if they have any."""
     rows = f"{n_rows:,} unseen rows"
-    return rows if n_groups is None else f"{rows} of {n_groups:,} group{'s' * (n_groups != 1)}"
+    return rows if n_groups is None else f"{rows} of {counted(n_groups, 'group')}"
 
 
 # ---------------------------------------------------------------- headline
@@ -118,9 +118,9 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     score, chosen_score = (
         number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
     )
-    columns = f"{len(names):,} column{'s' * (len(names) != 1)}"
     return (
-        f"Goal {goal!r} keeps {columns}, {display_name(scoring.metric)} {score} on new folds "
+        f"Goal {goal!r} keeps {counted(len(names), 'column')}, "
+        f"{display_name(scoring.metric)} {score} on new folds "
         f"(these {n_chosen:,}: {chosen_score}): {listed(names, _MOST_NAMED_IN_SENTENCE)}."
     )
 
@@ -174,8 +174,8 @@ def against_baseline(judgement: Judgement) -> str:
     if math.isnan(low):
         conclusion = f"which has no interval, as {_without_interval(judgement)}"
     return (
-        f"On {unseen_rows(judgement.n_rows, judgement.n_groups)} the ensemble of {models} "
-        f"subset{'s' * (models != 1)} ({columns} column{'s' * (columns != 1)} together) scores "
+        f"On {unseen_rows(judgement.n_rows, judgement.n_groups)} the ensemble of "
+        f"{counted(models, 'subset')} ({counted(columns, 'column')} together) scores "
         f"{display_name(judgement.metrics[0])} {number(ensemble['value'])}"
         f"{_interval(ensemble['low'], ensemble['high'])} against {number(rival['value'])} for "
         f"{CONTENDERS[baseline]}: a difference of {number(rival['difference'])}"
