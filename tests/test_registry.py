@@ -23,7 +23,7 @@ from sklearn.svm import LinearSVC
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
-from tasks.models.registry import ModelInfo, log_ensemble
+from tasks.models.registry import ModelInfo, default_store, log_ensemble
 from tasks.tracking import Tracking, open_tracking
 
 CONSUMER = """
@@ -111,10 +111,8 @@ def logged(
 def load(tracking: Tracking) -> Iterator[Any]:
     import mlflow
 
-    before = os.environ.get("MLFLOW_TRACKING_URI")
-    mlflow.set_tracking_uri(tracking.uri)
-    yield mlflow.pyfunc.load_model
-    mlflow.set_tracking_uri(before)
+    with default_store(tracking.uri):
+        yield mlflow.pyfunc.load_model
 
 
 @pytest.mark.slow

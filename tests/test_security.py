@@ -24,7 +24,7 @@ from conf.yaml_text import parse
 from flows.cli.servers import down, up
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
-from tasks.models.registry import log_ensemble
+from tasks.models.registry import default_store, log_ensemble
 from tasks.step import step
 from tasks.tracking import open_tracking
 from tests.servers import free_port
@@ -47,13 +47,13 @@ def folders(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict
     """The folders of registered models, by the extension of their members."""
     tracking = open_tracking(tracking_uri, "models", tmp_path_factory.mktemp("models"))
     run_id = tracking.start_run("models", {})
-    mlflow.set_tracking_uri(tracking_uri)
     found = {}
     for extension, model in MODELS.items():
         fitted = SubsetEnsemble(model, [list(X)[:3], list(X)[2:5]]).fit(X, Y)
         uri = log_ensemble(tracking, run_id, fitted, X, f"security{extension[1:]}").uri
         to = str(tmp_path_factory.mktemp("folder"))
-        found[extension] = Path(download_artifacts(uri, dst_path=to, tracking_uri=tracking_uri))
+        with default_store(tracking_uri):
+            found[extension] = Path(download_artifacts(uri, dst_path=to))
     return found
 
 

@@ -24,6 +24,7 @@ from flows.summary import print_summary
 from flows.terminal import store_option
 from swarm.findings import make_finding
 from swarm.validation.contenders import CONTENDERS
+from tasks.models.registry import default_store
 from tasks.tracking.writes import accepted_key
 from tests.fakes import Terminal
 from tests.servers import happens
@@ -333,10 +334,11 @@ def test_contenders_are_trained_on_training_rows_and_judged_on_test_rows_only(fi
 def test_the_registered_model_predicts_as_the_ensemble(first):
     bench, config, outcome = first
     _, test, _ = prepared_by_hand(config)
-    mlflow.set_tracking_uri(bench.uri)
     assert outcome.model_uri.startswith("models:/small/")
+    with default_store(bench.uri):
+        model = mlflow.pyfunc.load_model(outcome.model_uri)
     # As wide as the data of a user: every column, in another order, the target too.
-    predicted = mlflow.pyfunc.load_model(outcome.model_uri).predict(table().iloc[:, ::-1])
+    predicted = model.predict(table().iloc[:, ::-1])
     rows = [table()["x0"].tolist().index(value) for value in test.features["x0"]]
     assert predicted[rows].tolist() == outcome.judgement.predictions["ensemble"].tolist()
 

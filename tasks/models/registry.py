@@ -230,7 +230,7 @@ def _register(
     except MlflowException as error:
         if error.error_code not in ("RESOURCE_ALREADY_EXISTS", "ALREADY_EXISTS"):
             raise
-    with _default_store(tracking.uri):
+    with default_store(tracking.uri):
         created = client.create_model_version(
             name, f"models:/{model_id}", run_id, tags, description=description, model_id=model_id
         )
@@ -245,7 +245,7 @@ def _register(
 
 
 @contextlib.contextmanager
-def _default_store(uri: str) -> Iterator[None]:
+def default_store(uri: str) -> Iterator[None]:
     """Set the store as MLflow's default, in which its registry looks up the model."""
     import mlflow
 
