@@ -81,6 +81,7 @@ CLASSES = {
     "sequential": ("sklearn SFS", "mlxtend SFFS", "swarm sffs"),
     "evolutionary": ("zoofs PSO", "sklearn-genetic"),
 }
+_OTHERS = ("filter", "importances", "sequential", "evolutionary")
 CLASS_OF = {name: label for label, names in CLASSES.items() for name in names}
 
 
@@ -274,12 +275,12 @@ def _main_table(table: pd.DataFrame) -> str:
     return _markdown(pd.DataFrame(text))
 
 
-def _peers(incomplete: pd.DataFrame) -> str:
-    """Return the methods with one split each, by model."""
+def _peers(main: pd.DataFrame, incomplete: pd.DataFrame) -> str:
+    """Return the selectors of other packages, by model."""
     columns = {}
     for cell in ("nb", "knn"):
-        table = _of(incomplete, cell)
-        shown = table[table.index.isin(CLASS_OF)]
+        table = pd.concat([_of(main, cell), _of(incomplete, cell)])
+        shown = table[table.index.map(CLASS_OF.get).isin(_OTHERS)]
         columns[f"gain, {MAIN[cell]}"] = shown["gain"].map("{:+.2f}".format)
         columns[f"ahead, {MAIN[cell]}"] = shown["ours_ahead"].map("{:+.2f}".format) + [
             _interval(low, high) for low, high in shown[["ahead_low", "ahead_high"]].to_numpy()
@@ -353,10 +354,10 @@ def page(rows: pd.DataFrame, main: pd.DataFrame, incomplete: pd.DataFrame) -> st
         )
         parts.append(_main_table(table))
     parts.append(
-        "## Other packages, one split each\n\n300 evaluations. *ahead*: points by which *swarm"
+        "## Other packages\n\n300 evaluations. *ahead*: points by which *swarm"
         " confirm* is ahead, on the sets where the method has a score.\n"
     )
-    parts.append(_peers(incomplete))
+    parts.append(_peers(main, incomplete))
     missing = rows[rows["score"].isna()]
     reasons = missing["note"].str.split(":").str[0]
     failures = missing.groupby(["method", reasons])["set"].nunique()

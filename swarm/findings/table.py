@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, make_finding
 from swarm.findings.rows import repeated_rows
 from swarm.problem.scoring import default_positive
+from swarm.wording import listed
 
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
@@ -51,62 +52,80 @@ def column_findings(
     derived: Collection[str] = (),
 ) -> list[Finding]:
     """Return what is odd about the features of the training rows."""
-    n_rows = len(features)
     features = features.set_axis([str(name) for name in features.columns], axis=1)
-    findings = []
     ids = id_columns(features)
     kinds = {name: text_kind(features[name]) for name in text_columns(features)}
-    texts = [name for name, (kind, _) in kinds.items() if kind == "prose"]
-    dates = {name: form for name, (kind, form) in kinds.items() if kind == "date"}
-    numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
-    other = {*ids, *texts, *dates}
-    groups = [] if grouped else group_columns(features, skip={*other, *derived})
-    if ids:
-        findings.append(
-            make_finding("SWM111", f"{_each(ids)} a value of its own in every row", ids)
-        )
+    apart = {name for name, (kind, _) in kinds.items() if kind in ("prose", "date")}
+    suspects = [] if grouped else group_columns(features, skip={*ids, *apart, *derived})
+    findings = [
+        *_identifiers(ids),
+        *_constant(features, derived),
+        *_equal(features),
+        *([] if grouped else _copies(features.drop(columns=ids), target)),
+        *_leaks(features, target, task),
+        *_texts(kinds),
+        *_marks(features),
+        *(make_finding("SWM106", str(group), [group.name]) for group in suspects),
+    ]
+    return [_with_derived(each, derived) for each in findings]
+
+
+def _identifiers(names: Sequence[str]) -> Iterator[Finding]:
+    if names:
+        yield make_finding("SWM111", f"{_each(names)} a value of its own in every row", names)
+
+
+def _constant(features: pd.DataFrame, derived: Collection[str]) -> Iterator[Finding]:
     constant = constant_columns(features)
     for of_table in (True, False):
         names = [name for name in constant if (name not in derived) == of_table]
         if names:
-            text = f"{_each(names)} a single value in all {n_rows:,} training rows"
-            findings.append(make_finding("SWM112", text, names))
+            text = f"{_each(names)} a single value in all {len(features):,} training rows"
+            yield make_finding("SWM112", text, names)
+
+
+def _equal(features: pd.DataFrame) -> Iterator[Finding]:
     equal = duplicate_columns(features)
     if equal:
-        pairs = [f"{name!r} equals {other!r}" for name, other in equal[:3]]
-        more = f" and {len(equal) - 3} more" if len(equal) > 3 else ""
-        findings.append(
-            make_finding("SWM113", f"{', '.join(pairs)}{more}", [name for name, _ in equal])
-        )
-    copies = 0 if grouped else int(repeated_rows(features.drop(columns=ids), target).sum())
+        pairs = [f"{name!r} equals {other!r}" for name, other in equal]
+        yield make_finding("SWM113", listed(pairs, 3), [name for name, _ in equal])
+
+
+def _copies(features: pd.DataFrame, target: NDArray[Any]) -> Iterator[Finding]:
+    n_rows, copies = len(features), int(repeated_rows(features, target).sum())
     if copies and copies >= _LEAST_COPIES * n_rows:
         text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
-        findings.append(make_finding("SWM118", text))
+        yield make_finding("SWM118", text)
+
+
+def _leaks(features: pd.DataFrame, target: NDArray[Any], task: str) -> Iterator[Finding]:
     for leak in leak_columns(features, target, task):
         text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
-        findings.append(make_finding("SWM114", text, [leak.column]))
-    if texts:
-        text = f"{_each(texts)} mostly distinct texts of several words"
-        findings.append(make_finding("SWM115", text, texts))
-    if dates:
-        name, form = next(iter(dates.items()))
-        text = f"{_each(list(dates))} dates as text ({form} in {name!r})"
-        findings.append(make_finding("SWM116", text, list(dates)))
-    if numbers:
-        name, number = next(iter(numbers.items()))
-        text = f"{_each(list(numbers))} numbers as text ({number!r} in {name!r})"
-        findings.append(make_finding("SWM120", text, list(numbers)))
+        yield make_finding("SWM114", text, [leak.column])
+
+
+def _texts(kinds: Mapping[str, tuple[str, str]]) -> Iterator[Finding]:
+    """Find text that is no category; an example is shown of dates and numbers."""
+    for code, kind, what in (
+        ("SWM115", "prose", "mostly distinct texts of several words"),
+        ("SWM116", "date", "dates as text ({} in {!r})"),
+        ("SWM120", "number", "numbers as text ({!r} in {!r})"),
+    ):
+        examples = {name: example for name, (each, example) in kinds.items() if each == kind}
+        if examples:
+            name, example = next(iter(examples.items()))
+            names = list(examples)
+            yield make_finding(code, f"{_each(names)} {what.format(example, name)}", names)
+
+
+def _marks(features: pd.DataFrame) -> Iterator[Finding]:
     marks = sentinels(features)
     if marks:
         shown = [
             f"{name!r} is {value:.12g} in {share:.1%} of the rows"
-            for name, (value, share) in list(marks.items())[:3]
+            for name, (value, share) in marks.items()
         ]
-        more = f", and {len(marks) - 3} more are alike" if len(marks) > 3 else ""
-        text = f"{', '.join(shown)}{more}, unlike all other values"
-        findings.append(make_finding("SWM121", text, list(marks)))
-    findings += [make_finding("SWM106", str(group), [group.name]) for group in groups]
-    return [_with_derived(each, derived) for each in findings]
+        yield make_finding("SWM121", f"{listed(shown, 3)}, unlike all other values", list(marks))
 
 
 def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
