@@ -209,25 +209,9 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         table = fetch_as_configured(config)
     if outer.rows == "train":
         table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
-    kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
-    parts = outer_folds(
-        table,
-        kind,
-        n_folds=outer.folds,
-        repeats=outer.repeats,
-        seed=config.split_seed,
-        estimator=estimator,
-        windows=outer_windows(config, kind),
-    )
-    scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
+    parts, scheme = _divide(config, outer, table, estimator)
     with show_stage("preparing the search", verbosity):
-        whole = prepare_as_configured(config, table, needs=(), hold_out=False)
-        for part in parts:
-            # Report outer folds that are too small for the search before any of them is run.
-            prepare_as_configured(config, table.take(part.train), needs=(), hold_out=False)
-        checked_search(
-            config, prepare_as_configured(config, table.take(parts[0].train), hold_out=False)
-        )
+        whole = _prepare(config, table, parts)
         log = start_repeated(
             config,
             "nested",
@@ -255,6 +239,33 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
     return run
+
+
+def _divide(
+    config: SelectConfig, outer: OuterPlan, table: Table, estimator: Any
+) -> tuple[list[OuterFold], str]:
+    """Return the outer folds, and what they are in words."""
+    kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
+    parts = outer_folds(
+        table,
+        kind,
+        n_folds=outer.folds,
+        repeats=outer.repeats,
+        seed=config.split_seed,
+        estimator=estimator,
+        windows=outer_windows(config, kind),
+    )
+    return parts, f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
+
+
+def _prepare(config: SelectConfig, table: Table, parts: Sequence[OuterFold]) -> PreparedData:
+    """Prepare all rows, and refuse outer folds that are too small before any of them is run."""
+    whole = prepare_as_configured(config, table, needs=(), hold_out=False)
+    for part in parts:
+        prepare_as_configured(config, table.take(part.train), needs=(), hold_out=False)
+    first = prepare_as_configured(config, table.take(parts[0].train), hold_out=False)
+    checked_search(config, first)
+    return whole
 
 
 def _run_fold(

@@ -41,6 +41,7 @@ from tasks.stability import (
 from tasks.step import SearchInterrupted
 from tasks.steps import split_rows
 from tasks.table import Table
+from tasks.tracking.run_log import RunLog
 
 _SCHEMES = {
     "group": "whole groups",
@@ -200,14 +201,8 @@ def stability(
                     by_rows.append(_search(config, drawn_rows, f"draw {i + 1}", i, shown))
         except SearchInterrupted:
             raise KeyboardInterrupt from None
-        space, thresholds = whole.problem.space, (plan.core, plan.noise)
-        assessment = assess(space, by_seed, by_rows, thresholds)
-        log.files(assessment_files(assessment))
-        log.metrics({0: _metrics(assessment)})
-        run = StabilityRun(log.run_id, assessment, scheme)
-        links = {"features": "stability.csv", "figure": "figures/stability.svg"}
-        log.tag({"headline": run.headline})
-        log.note(run.sentence(), links)
+        thresholds = plan.core, plan.noise
+        run = _conclude(assess(whole.problem.space, by_seed, by_rows, thresholds), scheme, log)
         with show_stage("sending the rest to MLflow", verbosity):
             log.settle()
     return run
@@ -223,6 +218,17 @@ def _search(
     result = task(cell, search, archive_url(config.archive))
     shown.finish(result)
     return result
+
+
+def _conclude(assessment: Assessment, scheme: str, log: RunLog) -> StabilityRun:
+    """Log tables, figures and the answer."""
+    log.files(assessment_files(assessment))
+    log.metrics({0: _metrics(assessment)})
+    run = StabilityRun(log.run_id, assessment, scheme)
+    log.tag({"headline": run.headline})
+    links = {"features": "stability.csv", "figure": "figures/stability.svg"}
+    log.note(run.sentence(), links)
+    return run
 
 
 def _metrics(assessment: Assessment) -> dict[str, float]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -83,13 +83,7 @@ def profile_of(raw: Raw, target: str) -> Profile:
     numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
     categories = [name for name, (kind, _) in kinds.items() if kind in ("number", "category")]
     time = sorted_date(features[list(dates)], dates)
-    suspects = [
-        suspect
-        for suspect in group_columns(features.drop(columns=list(dropped)), skip=dates)
-        if suspect.is_likely
-    ]
-    complete = [each for each in suspects if features[each.name].notna().all()]
-    group = complete[0] if complete else None
+    group, suspects = _groups(features.drop(columns=list(dropped)), skip=dates)
     groups = [suspect.name for suspect in suspects]
     # Other suspects are no features either: they name, rather than describe.
     dropped |= {
@@ -127,6 +121,15 @@ def profile_of(raw: Raw, target: str) -> Profile:
         n_unlabelled=n_read - len(frame),
         numbers={name: number for name, number in numbers.items() if name not in apart},
     )
+
+
+def _groups(
+    features: pd.DataFrame, skip: Collection[str]
+) -> tuple[GroupColumn | None, list[GroupColumn]]:
+    """Return the column whose equal values mark rows that belong together, and all that may."""
+    suspects = [each for each in group_columns(features, skip=skip) if each.is_likely]
+    complete = [each for each in suspects if features[each.name].notna().all()]
+    return (complete[0] if complete else None), suspects
 
 
 def _unusable(features: pd.DataFrame) -> dict[str, str]:
