@@ -303,18 +303,27 @@ def unsupported(main: pd.DataFrame, incomplete: pd.DataFrame) -> list[str]:
         both = pd.concat([of[cell], _of(incomplete, cell)])
         return set(both.index[both["ahead_low"] > 0])
 
-    peers = {"Boruta", "RFECV", "powershap", "sklearn SFS", "sklearn-genetic"}
+    def singles(cell: str) -> list[str]:
+        return [name for name in of[cell].index if not name.endswith("x8")]
+
+    peers = {"Boruta", "RFECV", "powershap", "sklearn SFS", "sklearn-genetic", "L1", "mRMR"}
+    peers |= {"SelectKBest F", "SelectKBest MI"}
+    rivals = {"swarm random", "swarm sffs"}
     statements = {
         "best ranks": all(
-            name.endswith("x8") and name != "swarm random x8"
+            name.startswith("swarm") and name.endswith("x8") and name != "swarm random x8"
             for cell in ("nb", "knn")
-            for name in of[cell].index[:4]
+            for name in of[cell].index[:6]
         )
-        and best("nb", lambda name: not name.endswith("x8")) == "swarm confirm score"
-        and best("knn", lambda name: not name.endswith("x8")) == "swarm confirm",
+        and all(
+            name.startswith("swarm") and name not in rivals
+            for cell in ("nb", "knn")
+            for name in singles(cell)[:5]
+        ),
         "significant gains": {"swarm confirm", "swarm confirm x8"} <= better("nb")
-        and "swarm confirm" in better("nb_untuned")
-        and "swarm confirm x8" in better("knn")
+        and {"swarm random", "swarm random x8"} <= better("nb")
+        and "swarm confirm x8" in better("nb_untuned")
+        and {"swarm confirm x8", "swarm random x8"} <= better("knn")
         and not {"swarm confirm", "swarm random"} & better("knn"),
         "other budgets": {best(c) for c in ("nb_100", "knn_100", "nb_1000", "knn_1000")}
         <= {"swarm x8", "swarm confirm x8", "swarm confirm score x8"},
@@ -322,8 +331,9 @@ def unsupported(main: pd.DataFrame, incomplete: pd.DataFrame) -> list[str]:
         and {"Boruta", "RFECV"} <= behind("knn")
         and not {"mlxtend SFFS", "zoofs PSO"} & (behind("nb") | behind("knn")),
         "LightGBM": not better("lightgbm")
-        and best("lightgbm") == "swarm x8"
-        and all(name.endswith("x8") for name in of["lightgbm"].index[:4]),
+        and best("lightgbm") == "swarm random x8"
+        and all(name.endswith("x8") for name in of["lightgbm"].index[:5])
+        and of["lightgbm"]["p_holm"]["swarm confirm third"] < 0.05,
         "logistic regression": not better("logreg")
         and list(of["logreg"].index[:2]) == ["swarm confirm x8", "SelectKBest MI"]
         and {"sklearn SFS", "mlxtend SFFS", "powershap", "ShapRFECV"} <= behind("logreg"),

@@ -13,7 +13,7 @@ from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import ConfigError, InputError, check_known
 from swarm.problem.space import SearchSpace
 
-# Every strategy imports this module; the statistics need pandas, SciPy and Numba.
+# Every strategy imports this module; the statistics need pandas and SciPy.
 if TYPE_CHECKING:
     import pandas as pd
 
