@@ -69,9 +69,7 @@ CLASSES = {
     "none": ("all features",),
     "multiswarm": (
         *("swarm", "swarm x8", "swarm confirm", "swarm confirm x8"),
-        *("swarm confirm score", "swarm confirm score x8"),
-        *("swarm confirm size", "swarm confirm size x8"),
-        "swarm confirm third",
+        *("swarm confirm score", "swarm confirm size", "swarm confirm third"),
     ),
     "random ensemble": ("swarm random x8",),
     "random search": ("swarm random",),
@@ -335,7 +333,8 @@ def unsupported(main: pd.DataFrame, incomplete: pd.DataFrame) -> list[str]:
         and all(name.endswith("x8") for name in of["lightgbm"].index[:5])
         and of["lightgbm"]["p_holm"]["swarm confirm third"] < 0.05,
         "logistic regression": not better("logreg")
-        and list(of["logreg"].index[:2]) == ["swarm confirm x8", "SelectKBest MI"]
+        and best("logreg") == "swarm confirm x8"
+        and best("logreg", lambda name: CLASS_OF.get(name) in _OTHERS) == "SelectKBest MI"
         and {"sklearn SFS", "mlxtend SFFS", "powershap", "ShapRFECV"} <= behind("logreg"),
         "known columns": "swarm confirm x8" in better("logreg_known"),
         "defaults": all(
