@@ -43,9 +43,9 @@ from sklearn.utils import all_estimators
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.column_params import (
-    _KINDS,
     _NOT_BY_COLUMN,
     _NOT_BY_COLUMN_IN_SKLEARN,
+    BY_COLUMN,
     _Changes,
 )
 from swarm.problem.problem import Problem
@@ -344,7 +344,7 @@ def test_other_lists_are_not_taken_for_entries_of_columns(data: Any, model: Any)
 
 
 def test_every_array_of_scikit_learn_is_known_or_refused() -> None:
-    known = {*_KINDS["sklearn"], *_NOT_BY_COLUMN, *_NOT_BY_COLUMN_IN_SKLEARN}
+    known = {*BY_COLUMN["sklearn"], *_NOT_BY_COLUMN, *_NOT_BY_COLUMN_IN_SKLEARN}
     # Arrays over the columns, or of arguments, that are refused by their shape or names.
     refused = {
         *("U_init", "V_init", "code_init", "dict_init", "dictionary", "init", "knots", "seeds"),

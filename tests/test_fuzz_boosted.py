@@ -153,7 +153,12 @@ def compared(
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_models_with_shared_bins_are_those_of_the_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("most_joined", [boosted._MOST_JOINED, 0], ids=["joined", "binned again"])
+def test_models_with_shared_bins_are_those_of_the_wrapper(
+    most_joined: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(boosted, "_MOST_JOINED", most_joined)
+    monkeypatch.setattr(boosted, "_JOINED_PER_ROW", min(most_joined, boosted._JOINED_PER_ROW))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = failures(range(max(1, CASES // 5)), lambda seed: compared(*case(seed), monkeypatch))

@@ -331,7 +331,9 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
         assert candidates(result, nothing, asked).sum(axis=1).tolist() == sizes
     # The prefix that was measured on all folds has the place of the second.
     fresh = np.array([[0.4, 0.3], [0.5, np.nan]])
-    prefixes = Candidates.build(masks[[4, 3]], np.full(2, np.nan), fresh=fresh, origin="ranking")
+    prefixes = Candidates.build(
+        masks[[4, 3]], np.full(2, np.nan), fresh=fresh, origin=np.full(2, "ranking")
+    )
     ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=prefixes)
     found = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))
     assert found.sum(axis=1).tolist() == [6]

@@ -44,6 +44,8 @@ _OBJECTIVES = {
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 # Memory of a worker for copies of the data; for larger data, training dominates anyway.
 _MOST_DATASET_BYTES = 2**28
+# Columns of a fold are joined up to so many, and so many more for each row; measured.
+_MOST_JOINED, _JOINED_PER_ROW = 100, 4
 # Up to this share of values other than 0, LightGBM bins a sparse matrix much faster.
 _MOST_FILLED = 0.1
 
@@ -270,8 +272,10 @@ class Boosted:
     def _dataset(self, positions: Sequence[int], fold: int, params: dict[str, Any]) -> Any:
         import lightgbm
 
-        if not self._shares:
-            return lightgbm.Dataset(self.rows(positions, self._rows[fold]), params=params)
+        rows = self._rows[fold]
+        # The time to join columns grows with their square, that to bin them with the rows.
+        if not self._shares or len(positions) > _MOST_JOINED + _JOINED_PER_ROW * len(rows):
+            return lightgbm.Dataset(self.rows(positions, rows), params=params)
         basic: Any = lightgbm.basic
         whole: Any = self._binned(positions[0], fold, params)
         for position in positions[1:]:
