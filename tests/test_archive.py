@@ -436,3 +436,11 @@ def test_a_database_out_of_reach_is_refused_without_the_password(url: str) -> No
     while error is not None:
         assert "hush" not in str(error)
         error = None if error.__suppress_context__ and not error.__cause__ else error.__cause__
+
+
+def test_an_archive_may_be_in_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    Archive("sqlite:///~/kept/a.db").close()
+    assert (tmp_path / "kept" / "a.db").exists()

@@ -476,6 +476,8 @@ LABELS = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})
         (DataError, {"test": lambda X, y: (X.drop(columns="x0"), y)}, "'x0'"),
         (DataError, {"test": lambda X, y: (X.iloc[:0], y.iloc[:0])}, "no test row"),
         (DataError, {"both": lambda X, y: (X.iloc[:120], LABELS)}, "0 or 1"),
+        (DataError, {"test": lambda X, y: (X, y.where(y.index > 3))}, "test row has no target"),
+        (DataError, {"test": lambda X, y: (X, y.iloc[1:])}, "test row has no target"),
     ],
 )
 def test_what_cannot_be_judged_is_refused_before_any_training(

@@ -21,8 +21,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from conf.estimator import build_estimator
 from conf.sections import ModelSection
-from swarm.early_stopping import held_out
+from swarm.early_stopping import EarlyStoppingLGBMClassifier, held_out
 from swarm.ensemble import SubsetEnsemble
+from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.fingerprint import recipe
 from swarm.problem.problem import Problem
@@ -93,6 +94,13 @@ def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path
     assert all(1 <= member.best_iteration_ < 60 for member in ensemble.models_)
     assert served(ensemble, X, tmp_path) == list(ensemble.predict(X))
     assert write_ensemble(ensemble, X.head(5), tmp_path) == ["lightgbm"]
+
+
+@pytest.mark.parametrize("fraction", [0, -0.2, 1, float("nan")])
+def test_early_stopping_holds_out_a_part_of_the_rows(fraction: float) -> None:
+    model = EarlyStoppingLGBMClassifier(validation_fraction=fraction)
+    with pytest.raises(ConfigError, match="validation_fraction must be"):
+        model.fit(np.eye(20), np.arange(20) % 2)
 
 
 def test_a_problem_with_early_stopping_is_another_and_shrinks_nothing() -> None:
