@@ -34,6 +34,7 @@ from swarm.metric_names import natural_name
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
 from swarm.validation.metrics import METRICS, default_metrics, judged_metrics
+from swarm.wording import quoted
 from tasks.files import parquet
 from tasks.refresh.champion import CHALLENGER, Champion, Champions
 from tasks.refresh.decision import (
@@ -48,7 +49,6 @@ from tasks.refresh.decision import (
 from tasks.refresh.drift import drift_table
 from tasks.refresh.paired_comparison import PairedComparison
 from tasks.report import predictions_of
-from tasks.sources.raw import some
 from tasks.table import Table
 
 Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
@@ -113,7 +113,7 @@ class Challenge:
         gone = [name for name in needed if name not in table.features]
         if gone:
             uri = self.champion.uri
-            self._replace(f"the table lacks {some(gone)}, which champion {uri} needs")
+            self._replace(f"the table lacks {quoted(gone)}, which champion {uri} needs")
 
     def check_drift(self, table: Table) -> None:
         """Compare the champion's columns with those of its training rows."""

@@ -32,13 +32,14 @@ from swarm.findings.columns import (
 )
 from swarm.findings.groups import group_columns
 from swarm.findings.registry import check_mute
-from swarm.findings.table import column_findings, some, target_findings
+from swarm.findings.table import column_findings, target_findings
 from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
+from swarm.wording import quoted
 from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
@@ -245,7 +246,7 @@ def _refused_columns(
                     findings.append(_error("SWM002", str(error)))
     if len(refused) > _MOST_ALIKE:
         rest = refused[_MOST_ALIKE:]
-        findings.append(_error("SWM002", f"{some(rest)} cannot be features either"))
+        findings.append(_error("SWM002", f"{quoted(rest, 3)} cannot be features either"))
     return refused
 
 

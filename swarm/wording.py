@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 _MOST_NAMED = 8
 
@@ -17,3 +17,8 @@ def listed(names: Collection[object], most: int = _MOST_NAMED) -> str:
     """Join the first names, and count the others."""
     more = len(names) - most
     return ", ".join(map(str, list(names)[:most])) + (f" and {more:,} more" if more > 0 else "")
+
+
+def quoted(names: Iterable[object], most: int = 5) -> str:
+    """Quote the first names, and count the others."""
+    return listed(list(map(repr, names)), most)

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from swarm.errors import DataError, check_known
 from swarm.findings import Finding, make_finding
-from swarm.findings.table import some
 from swarm.problem.target import task_of
 from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
+from swarm.wording import quoted
 from tasks.table import Table
 
 Rows = NDArray[np.intp]
@@ -257,7 +257,7 @@ def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> lis
         lost = set(classes.unique().tolist()) - set(classes.iloc[rows].unique().tolist())
         if not lost:
             continue
-        text = f"no {side} row is of class {some(sorted(lost, key=str))}"
+        text = f"no {side} row is of class {quoted(sorted(lost, key=str), 3)}"
         remedy = None
         if kind == "group":
             text += ": groups cannot be on both sides"

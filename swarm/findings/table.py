@@ -23,7 +23,7 @@ from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, make_finding
 from swarm.findings.rows import repeated_rows
 from swarm.problem.scoring import default_positive
-from swarm.wording import listed
+from swarm.wording import listed, quoted
 
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
@@ -133,7 +133,7 @@ def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
     parts = [name for name in finding.columns if name in derived]
     if not parts:
         return finding
-    return replace(finding, remedy=f"{finding.remedy}; forbidden leaves out {some(parts)}")
+    return replace(finding, remedy=f"{finding.remedy}; forbidden leaves out {quoted(parts, 3)}")
 
 
 def target_findings(
@@ -194,20 +194,14 @@ def _blanks(classes: NDArray[Any]) -> list[Finding]:
         if isinstance(label, str):
             same.setdefault(" ".join(label.split()), []).append(label)
     return [
-        make_finding("SWM119", f"the classes {some(labels)} differ by blanks only")
+        make_finding("SWM119", f"the classes {quoted(labels, 3)} differ by blanks only")
         for labels in same.values()
         if len(labels) > 1
     ]
 
 
-def some(names: Sequence[str], limit: int = 3) -> str:
-    """Quote the first few names and count the rest."""
-    rest = len(names) - limit
-    return ", ".join(map(repr, names[:limit])) + (f" and {rest:,} more" if rest > 0 else "")
-
-
 def _each(names: Sequence[str]) -> str:
-    return f"{some(names)} {'has' if len(names) == 1 else 'each have'}"
+    return f"{quoted(names, 3)} {'has' if len(names) == 1 else 'each have'}"
 
 
 def _plain(label: Any) -> Any:

@@ -187,14 +187,13 @@ class Problem:
         """
         if target is None:
             target, task = np.zeros(len(features), dtype=np.int8), "unsupervised"
+        if isinstance(target, pd.DataFrame) and target.shape[1] == 1:
+            target = target.iloc[:, 0]
         labels = np.asarray(target)
         if labels.ndim == 2 and labels.shape[1] == 1:
             labels = labels[:, 0]
         # The task is inferred from the dtypes of a table; a list or a column becomes an array.
-        if not isinstance(target, pd.Series) and not (
-            isinstance(target, pd.DataFrame) and labels.ndim == 2
-        ):
-            target = target.iloc[:, 0] if isinstance(target, pd.DataFrame) else labels
+        target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
         check_estimator(estimator, scoring, task or "")
         check_rows(features, labels)
         if task != "unsupervised":

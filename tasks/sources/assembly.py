@@ -18,7 +18,8 @@ from swarm.findings.columns import (
 )
 from swarm.problem.dtypes import is_collection, with_model_dtypes
 from swarm.problem.model_inputs import with_plain_categories
-from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, some, unknown_column
+from swarm.wording import quoted
+from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
 # Share of the rows; more classes have too few rows each to be learned.
@@ -54,7 +55,7 @@ def assemble(
         frame = labelled_rows(frame, targets)
         if not len(frame):
             raise DataError(
-                f"no row of {raw.source!r} has a target ({some(targets)}); choose another target"
+                f"no row of {raw.source!r} has a target ({quoted(targets)}); choose another target"
             )
     # A horizon may be a duration, and groups are compared, not computed with.
     as_read = [by_role.get(role) for role in ("group", "part", "fold", "horizon")]
@@ -84,7 +85,7 @@ def _named_columns(raw: Raw) -> pd.DataFrame:
     frame.columns = pd.Index([str(name) for name in frame.columns])
     if twice := duplicates(frame.columns):
         raise DataError(
-            f"duplicate column names in {raw.source!r}: {some(twice)}; "
+            f"duplicate column names in {raw.source!r}: {quoted(twice)}; "
             "give each column its own name"
         )
     if not len(frame):
@@ -177,7 +178,7 @@ def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     if not names:
         raise DataError(f"{raw.source!r} has no default target; set 'target' to one of its columns")
     if twice := duplicates(names):
-        raise DataError(f"target column {some(twice)} is given twice; name it once")
+        raise DataError(f"target column {quoted(twice)} is given twice; name it once")
     return names
 
 
@@ -236,7 +237,7 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
     other = [str(name) for name, label in labels.items() if not label.isin([0, 1]).all()]
     if other:
         raise DataError(
-            f"{raw.source!r} has several targets ({some(labels.columns)}) but {some(other)} "
+            f"{raw.source!r} has several targets ({quoted(labels.columns)}) but {quoted(other)} "
             "is not 0/1 as required of labels; set 'target' to one column"
         )
     return labels.astype("int64")
@@ -247,7 +248,7 @@ def check_features(features: pd.DataFrame) -> None:
     without = features.isna().all()
     empty = list(without.index[without.to_numpy()])
     if empty:
-        raise DataError(f"feature {some(empty)} has no value in any row; drop it")
+        raise DataError(f"feature {quoted(empty)} has no value in any row; drop it")
     # All at once: column by column takes seconds for 20,000 columns.
     plain = [isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in features.dtypes]
     infinite = np.isinf(features.loc[:, plain]).sum().to_dict()
@@ -257,7 +258,7 @@ def check_features(features: pd.DataFrame) -> None:
     bad = [str(name) for name, count in infinite.items() if count]
     if bad:
         raise DataError(
-            f"feature {some(bad)} has infinite values ({sum(infinite.values())} in all); "
+            f"feature {quoted(bad)} has infinite values ({sum(infinite.values())} in all); "
             "replace or drop them"
         )
 

@@ -15,8 +15,9 @@ import pandas as pd
 
 from swarm.errors import DataError
 from swarm.findings.columns import percentages, text_columns
+from swarm.wording import quoted
 from tasks.secrets import expand, reason
-from tasks.sources.raw import Raw, duplicates, release_memory, some
+from tasks.sources.raw import Raw, duplicates, release_memory
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
@@ -173,7 +174,7 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
 def _refuse_duplicates(names: list[str], shown: str) -> None:
     if twice := duplicates(names):
         raise DataError(
-            f"duplicate column names in {shown!r}: {some(twice)}; give each column its own name"
+            f"duplicate column names in {shown!r}: {quoted(twice)}; give each column its own name"
         )
 
 

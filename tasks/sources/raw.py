@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from swarm.errors import nearest
+from swarm.wording import quoted
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,13 +63,6 @@ def release_memory() -> None:
             trim(0)
 
 
-def some(names: Iterable[str], limit: int = 5) -> str:
-    """Quote the first few names and count the rest."""
-    all_names = [repr(name) for name in names]
-    rest = len(all_names) - limit
-    return ", ".join(all_names[:limit]) + (f" and {rest} more" if rest > 0 else "")
-
-
 def duplicates(names: Iterable[str]) -> list[str]:
     """Return the names that occur more than once."""
     return [name for name, count in Counter(names).items() if count > 1]
@@ -76,5 +70,5 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 def unknown_column(role: str, name: str, source: str, columns: Iterable[str]) -> str:
     """Say that a table has no such column, with the nearest one or the first few."""
-    hint = nearest(name, columns) or f"; the columns are {some(columns)}"
+    hint = nearest(name, columns) or f"; the columns are {quoted(columns)}"
     return f"unknown {role} column {name!r} in {source!r}{hint}"

@@ -8,8 +8,9 @@ from urllib.error import HTTPError
 import pandas as pd
 
 from swarm.errors import DataError, check_known
+from swarm.wording import quoted
 from tasks.secrets import reason
-from tasks.sources.raw import Raw, duplicates, some
+from tasks.sources.raw import Raw, duplicates
 
 
 def read_bundled(name: str) -> Raw:
@@ -38,7 +39,7 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     metadata, variables = answer["metadata"], answer["variables"]
     label = f"UCI data set {metadata['name']!r} (id {metadata['uci_id']})"
     if twice := duplicates(variables["name"]):
-        raise DataError(f"duplicate column names in the {label}: {some(twice)}; use a file")
+        raise DataError(f"duplicate column names in the {label}: {quoted(twice)}; use a file")
     frame: pd.DataFrame = answer["data"]["original"]
     role = dict(zip(variables["name"], variables["role"], strict=True))
     kind = dict(zip(variables["name"], variables["type"], strict=True))
