@@ -8,17 +8,18 @@ from typing import Any
 import numpy as np
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.calibration import CalibratedClassifierCV
 from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
+from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
-from swarm.problem import fingerprint as fingerprint_module
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.storage.archive import Archive
@@ -122,6 +123,18 @@ def test_a_scorer_without_a_name_needs_an_archive_that_is_gone_with_the_process(
         fingerprint(scoring=make_scorer(lambda truth, told: 0.5))
 
 
+def test_another_version_of_a_package_retires_the_costs_of_its_estimators(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = LGBMClassifier(n_estimators=2)
+    inside = [trees, make_pipeline(StandardScaler(), trees), CalibratedClassifierCV(trees)]
+    before, other = [fingerprint(model=model) for model in inside], fingerprint()
+    monkeypatch.setattr("lightgbm.__version__", "99")
+    after = [fingerprint(model=model) for model in inside]
+    assert not {*before} & {*after}
+    assert fingerprint() == other
+
+
 def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,10 +143,79 @@ def test_another_version_of_swarmselect_retires_the_costs_of_its_own_estimators(
     models = [MLkNN(3), make_pipeline(StandardScaler(), MLkNN(3))]
     own = [fingerprint(X, labels, model, scoring="subset_accuracy") for model in models]
     other = fingerprint()
-    real = fingerprint_module.version
-    monkeypatch.setattr(
-        fingerprint_module, "version", lambda name: "99" if name == "swarmselect" else real(name)
-    )
+    monkeypatch.setattr("swarm.__version__", "99", raising=False)
     assert fingerprint() == other
     for model, before in zip(models, own, strict=True):
         assert fingerprint(X, labels, model, scoring="subset_accuracy") != before
+
+
+EDITED = [
+    "def own(model, X, y): return model.score(X, y)",
+    "def own(model, X, y): return 1 - model.score(X, y)",
+    "def own(model, X, y, scale=2.0): return model.score(X, y)",
+    "def own(model, X, y, scale=3.0): return model.score(X, y)",
+    "SCALE = 2.0\ndef own(model, X, y): return SCALE * model.score(X, y)",
+    "SCALE = 3.0\ndef own(model, X, y): return SCALE * model.score(X, y)",
+    "def half(x): return x / 2\ndef own(model, X, y): return half(model.score(X, y))",
+    "def half(x): return x / 3\ndef own(model, X, y): return half(model.score(X, y))",
+    "def own(model, X, y): return sum(x in {'a', 'b'} for x in 'ab')",
+    "def own(model, X, y): return sum(x in {'a', 'c'} for x in 'ab')",
+]
+MODELS = [
+    "class own(GaussianNB):\n    share = 1",
+    "class own(GaussianNB):\n    share = 2",
+    "class own(GaussianNB):\n    def predict(self, X): return super().predict(X)",
+    "class own(GaussianNB):\n    def predict(self, X): return super().predict(X)[::-1]",
+    "class own(GaussianNB):\n    @property\n    def k(self): return 1",
+    "class own(GaussianNB):\n    @property\n    def k(self): return 2",
+    "class own(GaussianNB):\n    @staticmethod\n    def k(): return 1",
+    "class own(GaussianNB):\n    @staticmethod\n    def k(): return 2",
+]
+
+
+def defined(text: str) -> Any:
+    """Return what a cell of a notebook defines."""
+    cell: dict[str, Any] = {"__name__": "__main__", "GaussianNB": GaussianNB}
+    exec(text, cell)
+    return cell["own"]
+
+
+def test_an_edited_scorer_or_model_of_ones_own_has_another_fingerprint() -> None:
+    scorers = [fingerprint(scoring=defined(text)) for text in EDITED]
+    models = [fingerprint(model=defined(text)()) for text in MODELS]
+    steps = [
+        fingerprint(model=make_pipeline(FunctionTransformer(defined(text)), GaussianNB()))
+        for text in ("def own(X): return X + 1", "def own(X): return X + 2")
+    ]
+    assert len({*scorers, *models, *steps}) == len(EDITED) + len(MODELS) + 2
+    # The same cell again, on another line.
+    assert scorers == [fingerprint(scoring=defined(f"\n\n{text}")) for text in EDITED]
+    assert models == [fingerprint(model=defined(f"\n{text}")()) for text in MODELS]
+
+
+SET_IN_CODE = """
+import pandas as pd
+from sklearn.naive_bayes import GaussianNB
+from swarm.problem.problem import Problem
+def own(model, X, y): return len({"alpha", "beta", "gamma", "delta"} & set(X))
+X = pd.DataFrame({"a": range(12), "b": [0.5, 2.0, 1.0] * 4})
+print(Problem.build(X, [0, 1] * 6, GaussianNB(), scoring=own, folds=3).fingerprint())
+"""
+
+
+def test_code_of_ones_own_has_the_same_fingerprint_in_every_process() -> None:
+    assert len({run_python(SET_IN_CODE, PYTHONHASHSEED=seed) for seed in ("1", "2", "3")}) == 1
+
+
+def test_an_archive_has_no_costs_of_a_scorer_that_was_edited(tmp_path: Path) -> None:
+    X, y = numbers()
+    archive = tmp_path / "costs.db"
+    costs = [
+        SubsetSelector(
+            GaussianNB(), budget=1, scoring=defined(text), archive=archive, pruning=False
+        )
+        .fit(X, y)
+        .results_["cost"]
+        for text in EDITED[:2]
+    ]
+    assert np.allclose(costs[0] + costs[1].iloc[: len(costs[0])], -1)

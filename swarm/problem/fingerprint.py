@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.column_params import for_columns
-from swarm.problem.models import describe, is_lightgbm
+from swarm.problem.description import describe
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
@@ -53,7 +52,6 @@ def recipe(problem: Problem) -> bytes:
     }
     parts = {
         "estimator": describe(_in_order_of_search(problem)),
-        "package": _packages(problem.estimator),
         "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
         "importance": problem.importance,
         "units": problem.space.units,
@@ -70,28 +68,6 @@ def _in_order_of_search(problem: Problem) -> Any:
     if not problem.by_column or columns == problem.given_columns:
         return problem.estimator
     return for_columns(problem.estimator, problem.given_columns, columns)
-
-
-def _packages(estimator: Any) -> str:
-    """Return name and version of an estimator's package, and of this one if a step is from it."""
-
-    def package(part: object) -> str:
-        return type(part).__module__.split(".")[0]
-
-    inside = estimator.get_params(deep=True).values() if hasattr(estimator, "get_params") else ()
-    names = [package(estimator)]
-    if any(package(part) == "swarm" for part in inside) and "swarm" not in names:
-        names.append("swarm")
-    if is_lightgbm(estimator) and "lightgbm" not in names:
-        names.append("lightgbm")
-    versions = []
-    for name in names:
-        distribution = {"sklearn": "scikit-learn", "swarm": "swarmselect"}.get(name, name)
-        try:
-            versions.append(f"{name}=={version(distribution)}")
-        except PackageNotFoundError:
-            versions.append(name)
-    return ", ".join(versions)
 
 
 def _array_bytes(array: NDArray[Any] | None) -> bytes:

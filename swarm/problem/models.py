@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import is_dataclass
 from typing import Any
 
 import numpy as np
@@ -247,42 +246,6 @@ def _is_often_the_same(column: pd.Series) -> bool:
     quartiles = np.partition(values, at)[at]
     most = max(missing, *((values == quartile).sum() for quartile in quartiles))
     return bool(most >= 0.49 * len(values))
-
-
-def _class_path(cls: type) -> str:
-    return f"{cls.__module__}.{cls.__qualname__}"
-
-
-def describe(estimator: Any) -> object:
-    """Describe an estimator by JSON values that are equal for equal settings, else ConfigError."""
-    if estimator is None or isinstance(estimator, (bool, int, float, str)):
-        return estimator
-    if isinstance(estimator, np.generic):
-        return estimator.item()
-    if isinstance(estimator, np.ndarray):
-        return [str(estimator.dtype), estimator.tolist()]
-    if isinstance(estimator, (list, tuple)):
-        return [describe(item) for item in estimator]
-    if isinstance(estimator, (set, frozenset)):
-        return [describe(item) for item in sorted(estimator, key=repr)]
-    if isinstance(estimator, dict):
-        return {str(key): describe(value) for key, value in sorted(estimator.items())}
-    if hasattr(estimator, "get_params") and not isinstance(estimator, type):
-        cls = type(estimator)
-        params = estimator.get_params(deep=False)
-        return {"class": _class_path(cls), "params": describe(params)}
-    name = getattr(estimator, "__qualname__", "")
-    if name and "<" not in name:
-        return f"{estimator.__module__}.{name}"
-    cls = type(estimator)
-    ours = cls.__module__.startswith("sklearn.") or is_dataclass(estimator)
-    if (ours or hasattr(estimator, "fit")) and hasattr(estimator, "__dict__"):
-        # Splitters, column selectors, scorers and plain classes: settings without get_params.
-        return {"class": _class_path(cls), "state": describe(vars(estimator))}
-    raise ConfigError(
-        f"{estimator!r} has no stable name, so its results cannot be archived; "
-        "define it by name in a module"
-    )
 
 
 def last_step(estimator: Any) -> Any:

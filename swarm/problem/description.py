@@ -1,0 +1,141 @@
+"""What estimators and scorers are, as values of JSON: equal for equal settings, code and versions.
+
+The code of an installed package is that of its version. Other code, of a notebook or a module of
+one's own, is described by its bytecode, together with the functions, classes and plain values that
+it names in its own module. What it reaches in another way, such as ``helpers.score`` of an imported
+module, is not seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import numpy as np
+
+from swarm.errors import ConfigError
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+
+
+def describe(value: Any) -> object:
+    """Describe a setting, an estimator or a scorer; ConfigError without a stable name."""
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return [str(value.dtype), value.tolist()]
+    if isinstance(value, (list, tuple)):
+        return [describe(item) for item in value]
+    if isinstance(value, (set, frozenset)):
+        return [describe(item) for item in sorted(value, key=repr)]
+    if isinstance(value, dict):
+        return {str(key): describe(item) for key, item in sorted(value.items())}
+    if hasattr(value, "get_params") and not isinstance(value, type):
+        params = value.get_params(deep=False)
+        return {"class": _identity(type(value)), "params": describe(params)}
+    name = getattr(value, "__qualname__", "")
+    if name and "<" not in name:
+        return _identity(value)
+    kind = type(value)
+    ours = kind.__module__.startswith("sklearn.") or is_dataclass(value)
+    if (ours or hasattr(value, "fit")) and hasattr(value, "__dict__"):
+        # Splitters, column selectors, scorers and plain classes: settings without get_params.
+        return {"class": _identity(kind), "state": describe(vars(value))}
+    raise ConfigError(
+        f"{value!r} has no stable name, so its results cannot be archived; "
+        "define it by name in a module"
+    )
+
+
+def _identity(kind: Any) -> list[str]:
+    """Return the name of a class or function, versions, and a digest of code without a version."""
+    identity = [f"{kind.__module__}.{kind.__qualname__}"]
+    # Base classes without `fit` do not change a model.
+    bases = [base for base in getattr(kind, "__mro__", ()) if hasattr(base, "fit")]
+    for package in sorted({base.__module__.partition(".")[0] for base in bases}):
+        version = getattr(sys.modules.get(package), "__version__", None)
+        identity += [f"{package}=={version}"] if version else []
+    code = "\n".join(_code(kind))
+    return [*identity, hashlib.sha256(code.encode()).hexdigest()] if code else identity
+
+
+def _code(kind: Any) -> Iterator[str]:
+    """Yield what a class or function does by code that no installed package has."""
+    waiting, seen = [kind], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, _PLAIN):
+            yield repr(value)
+            continue
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, type):
+            for base in value.__mro__:
+                if not _is_installed(base.__module__):
+                    members = sorted(vars(base).items())
+                    own = [m for m in members if not m[0].startswith("__") or callable(m[1])]
+                    yield repr([name for name, _ in own])
+                    waiting += [member for _, member in own]
+        elif isinstance(value, property):
+            waiting += [value.fget, value.fset]
+        elif isinstance(value, FunctionType) and not _is_installed(value.__module__):
+            yield from _bytecode(value.__code__)
+            waiting += _reached_by(value)
+        # Of a decorated function, and of class and static methods.
+        wrapped = getattr(value, "__wrapped__", None)
+        if isinstance(wrapped, FunctionType):
+            waiting.append(wrapped)
+
+
+def _bytecode(code: CodeType) -> Iterator[str]:
+    """Yield what a code object does, without lines and file names."""
+    yield code.co_code.hex()
+    yield repr(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _bytecode(constant)
+        else:
+            # The order of a set changes between processes.
+            plain = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
+            yield repr(plain)
+
+
+def _reached_by(function: FunctionType) -> Iterator[Any]:
+    """Yield the defaults of a function, and the values of its closure and of globals it names."""
+    yield from function.__defaults__ or ()
+    yield from (function.__kwdefaults__ or {}).values()
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not filled yet
+            continue
+    for name in _names(function.__code__):
+        if name in function.__globals__:
+            yield function.__globals__[name]
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)
+
+
+def _is_installed(module: str) -> bool:
+    """Whether a module is one of an installed package, or of the standard library."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or module == "__main__":
+        return module in sys.builtin_module_names
+    path = Path(file)
+    in_package = not _PACKAGE_FOLDERS.isdisjoint(path.parts)
+    return in_package or path.is_relative_to(sysconfig.get_path("stdlib"))
