@@ -16,6 +16,7 @@ from sklearn.compose import (
     make_column_selector,
     make_column_transformer,
 )
+from sklearn.datasets import make_classification
 from sklearn.ensemble import (
     BaggingClassifier,
     HistGradientBoostingClassifier,
@@ -40,6 +41,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import all_estimators
 
+from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.column_params import (
@@ -400,3 +402,26 @@ def test_forms_of_other_packages(package: str, name: str, value: Any, expected: 
     model = of_package(package, **{name: value})
     (change,) = _Changes(NAMES, ["y", "x"], ["y", "x"]).of(model)
     assert change[2] == {name: expected}
+
+
+def test_columns_that_a_transformer_in_front_drops_have_to_be_forbidden() -> None:
+    X, y = make_classification(60, 5, n_informative=3, random_state=0)
+    table = pd.DataFrame(X, columns=list("abcde"))
+
+    def searched(transformers: list[Any], **options: Any) -> SubsetSelector:
+        step = ColumnTransformer(transformers, **options.pop("step", {}))
+        model = make_pipeline(step, LogisticRegression())
+        return SubsetSelector(model, budget=1, **options).fit(table, y)
+
+    few = [("few", StandardScaler(), ["a", "c"])]
+    dropped = [("few", StandardScaler(), ["a", "c"]), ("others", "drop", ["b", "d", "e"])]
+    for transformers in (few, dropped):
+        with pytest.raises(ConfigError, match="never reads 'b', 'd', 'e'"):
+            searched(transformers)
+        assert set(searched(transformers, forbidden=["b", "d", "e"]).subset_) <= {"a", "c"}
+    # A group with a column that is read is a unit like any other.
+    groups = {"pair": ["a", "b"]}
+    assert searched(few, groups=groups, forbidden=["d", "e"]).subset_
+    assert searched(few, step={"remainder": "passthrough"}).subset_
+    by_dtype = [("numbers", StandardScaler(), make_column_selector(dtype_include="number"))]
+    assert searched(by_dtype).subset_

@@ -141,6 +141,20 @@ def listed_columns(value: Any, columns: Sequence[str]) -> list[str]:
     return [name for name, _ in _columns_in(value, columns)]
 
 
+def dropped_columns(estimator: Any, columns: Sequence[str]) -> list[str]:
+    """Return the columns that a ``ColumnTransformer`` in front drops, as far as that is known."""
+    steps = getattr(estimator, "steps", None)
+    first = steps[0][1] if steps else estimator
+    if not _has_transformers(first) or first.remainder != "drop":
+        return []
+    used = set[str]()
+    for _, transformer, chosen in first.transformers:
+        if callable(chosen):
+            return []
+        used.update([] if transformer == "drop" else listed_columns(chosen, columns))
+    return [name for name in columns if name not in used]
+
+
 def _columns_in(value: Any, columns: Sequence[str]) -> list[tuple[str, bool]]:
     """Return the names of the columns in a value, and whether each is given by name."""
     place = {name: position for position, name in enumerate(columns)}

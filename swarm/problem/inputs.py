@@ -27,6 +27,8 @@ from swarm.problem.models import (
 )
 from swarm.problem.nested import has_method, preprocesses
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
+from swarm.problem.space import SearchSpace
+from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
@@ -97,6 +99,21 @@ def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
         raise DataError(
             f"the target contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) in "
             "which models compute; rescale it, take logarithms or drop such rows"
+        )
+
+
+def check_read(space: SearchSpace, dropped: Sequence[str]) -> None:
+    """Raise ConfigError if a search may select units whose columns a model drops."""
+    columns = set(dropped)
+    unread = [
+        name
+        for name, unit, forbidden in zip(space.names, space.units, space.forbidden, strict=True)
+        if not forbidden and all(space.columns[position] in columns for position in unit)
+    ]
+    if unread:
+        raise ConfigError(
+            f"the model never reads {quoted(unread)}, which its ColumnTransformer "
+            "drops; forbid them, or let its remainder pass them through"
         )
 
 

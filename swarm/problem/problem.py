@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
 from swarm.errors import ConfigError, DataError, check_known
-from swarm.problem.column_params import column_params, for_columns
+from swarm.problem.column_params import column_params, dropped_columns, for_columns
 from swarm.problem.fingerprint import data_hash, digests, recipe
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
@@ -22,6 +22,7 @@ from swarm.problem.inputs import (
     check_fit_params,
     check_fold_weights,
     check_folds,
+    check_read,
     check_rows,
     check_score_weights,
     check_target_range,
@@ -210,6 +211,7 @@ class Problem:
         if order != sorted(order):
             params = by_name
             features, space = features.iloc[:, order], space.reordered(order)
+        check_read(space, dropped_columns(estimator, names))
         task = task or task_of(target, estimator)
         check_columns(features, estimator)
         check_task(estimator, target, task)
@@ -364,9 +366,10 @@ class Problem:
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.
 
-        Covers data, target, weights, folds, estimator and the version of its package, scorer,
-        importances and units. Constraints do not affect costs, so searches that differ only
-        in their constraints share evaluations.
+        Covers data, target, weights, folds, estimator and the versions of its packages, scorer,
+        importances, units, and the code of estimators and scorers that are in no installed package,
+        see :mod:`swarm.problem.description`. Constraints do not affect costs, so searches that
+        differ only in their constraints share evaluations.
         """
         return self._digests[0]
 

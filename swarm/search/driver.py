@@ -36,8 +36,9 @@ from swarm.strategies.operators.memory import shrink
 OnEpoch = Callable[[EpochRecord, SearchState], None]
 Step = Callable[["Driver", SearchState], tuple[SearchState, EpochRecord]]
 
-# A larger share of failed evaluations indicates a mistake in the model or the data.
-_FAILED_SHARE = 0.1
+# A larger share of failed evaluations indicates a mistake in the model or the data; of fewer
+# evaluations it is that of chance.
+_FAILED_SHARE, _FEW_EVALUATIONS = 0.1, 50
 # Epochs without a new mask before a search with a limit on new masks ends.
 _IDLE_EPOCHS = 100
 
@@ -106,7 +107,7 @@ class Driver:
         Raises
         ------
         EvaluationError
-            If a cost is NaN, or more than a tenth of the evaluations failed.
+            If a cost is NaN, or more than a tenth of the evaluations, and five, failed.
         """
         epoch = state.epoch + 1
         moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
@@ -257,7 +258,7 @@ def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:
 
 
 def _refuse_too_many_failures(counts: Counts, first_error: str | None) -> None:
-    if counts.failed <= _FAILED_SHARE * counts.evaluations:
+    if counts.failed <= _FAILED_SHARE * max(counts.evaluations, _FEW_EVALUATIONS):
         return
     raise failed_evaluations(
         f"{counts.failed} of {counts.evaluations} evaluations failed, more than a tenth",

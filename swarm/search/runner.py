@@ -161,7 +161,7 @@ def run(
     Raises
     ------
     EvaluationError
-        If a cost is NaN, or more than a tenth of the evaluations failed.
+        If a cost is NaN, or more than a tenth of the evaluations, and five, failed.
     """
     with Stages(search, Archive() if archive is None else archive, on_fit) as stages:
         stages.narrow()
