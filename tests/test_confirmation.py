@@ -46,6 +46,7 @@ def confirmation(
         20,
         goal,
         margin,
+        n_fits=0,
         **options,
     )
 

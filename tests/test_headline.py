@@ -50,6 +50,7 @@ def told(
             0.1 * n_rows,
             goal,
             0.25,
+            n_fits=0,
         )
     result: Any = SimpleNamespace(
         features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15

@@ -82,6 +82,9 @@ class Confirmation:
     n_test: float
     goal: Goal
     margin: float
+    # Models of the candidates and of all features, without those that the search has requested and
+    # those of rankings within the fresh folds.
+    n_fits: int
 
     def __post_init__(self) -> None:
         read_only(self.baseline)

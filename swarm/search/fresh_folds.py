@@ -23,7 +23,7 @@ from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
-from swarm.search.packing import first_of_equal
+from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.proxy import best_subsets
 from swarm.search.rankings import MOST_PREFIXES, prefixes, prefixes_of_fold
 from swarm.search.result import SearchResult
@@ -84,6 +84,8 @@ def confirm_on_fresh_folds(
     # Of equal subsets the costs of the ranking count, whose rows did not choose it.
     table = ranked_candidates(result).append(table)
     table = table.take(first_of_equal(table.masks))
+    n_fits = len(first_of_equal(np.vstack([masks, everything]))) * fresh.n_folds
+    n_fits += _unrequested(result, table.masks, searched.n_folds)
     costs = evaluate_fully(searched, table.masks).costs
     table = replace(table, costs=costs, searched=costs)
     table = table.take(result.space.rank(table.masks, table.fresh_costs))
@@ -98,8 +100,18 @@ def confirm_on_fresh_folds(
         n_test=float(np.mean([len(test) for _, test in folds])),
         goal=plan.goal,
         margin=plan.margin,
+        n_fits=n_fits,
     )
     return replace(result, confirmation=confirmation)
+
+
+def _unrequested(result: SearchResult, masks: Bool, n_folds: int) -> int:
+    """Count the models of masks on the folds of a search that it has not requested before."""
+    requests = result.state.requests
+    if result.measured is not None:
+        every = pack_folds(np.ones(n_folds, dtype=bool))
+        requests = dict.fromkeys(pack_masks(result.measured.masks), every)
+    return sum(n_folds - requests.get(key, 0).bit_count() for key in pack_masks(masks))
 
 
 def measure_prefixes(

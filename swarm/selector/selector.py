@@ -32,7 +32,6 @@ from swarm.problem.models import (
 )
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
-from swarm.search.candidates import SEARCH
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
@@ -144,7 +143,9 @@ class SubsetSelector(
         Seed of the search, of shuffled folds and of every random state that is not set.
     archive : str or Path, optional
         SQLAlchemy URL, or ``Path`` of an SQLite file, of a persistent cache of evaluations, so that
-        a second fit of the same problem trains nothing. Default: no persistent cache.
+        a second fit of the same problem trains nothing. A scorer or model of your own whose code
+        changed is another problem, see :mod:`swarm.problem.description` for what counts. Default:
+        no persistent cache.
     mute : sequence of str
         Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable
@@ -192,8 +193,9 @@ class SubsetSelector(
     interrupted_ : bool
         Whether Ctrl-C ended the search, or its confirmation.
     n_fits_ : int
-        Number of model fits that the prefilter, the search and the
-        confirmation needed, those of fast paths and cached ones included.
+        Number of models on a fold that the prefilter, the search, also of a proxy, and the
+        confirmation needed, those of fast paths and cached ones included. Models that are fitted
+        for their importances alone, as with ``importance="refit"``, do not count.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_
@@ -298,7 +300,7 @@ class SubsetSelector(
         TypeError
             If the estimator's ``fit`` does not accept a parameter.
         EvaluationError
-            If more than a tenth of the fits fail, or a cost is NaN.
+            If more than a tenth of the evaluations, and five, fail, or a cost is NaN.
         """
         check_parameters(self, y)
         budget = budget_of(self)
@@ -387,7 +389,8 @@ class SubsetSelector(
         Returns
         -------
         table, array or sparse matrix (n_rows, n_features)
-            Of a table a pandas table with the same dtypes.
+            Of a table a pandas table, in which the selected columns keep their dtypes and the
+            others are whole numbers.
         """
         X = as_pandas(X)
         if not isinstance(X, pd.DataFrame) or output_container(self) == "default":
@@ -404,17 +407,15 @@ class SubsetSelector(
 
     @property
     def n_fits_(self) -> int:
-        """Number of model fits that the answer needed, fast paths and cached ones included."""
+        """Number of models on a fold that the answer needed, cached ones included."""
         check_is_fitted(self, "subset_")
-        confirmed = self.confirmation_
         n_fits: int = self.result_.state.counts.fits
         if self.prefilter_ is not None:
             n_fits += self.prefilter_.n_fits
-        if confirmed is not None:
-            of_search = confirmed.candidates.origin == SEARCH
-            # All features are measured too, and what a ranking proposed on the folds of the search.
-            n_fits += (int(of_search.sum()) + 1) * confirmed.n_folds
-            n_fits += int((~of_search).sum()) * self._evaluated.n_folds
+        if self.result_.measured is not None:
+            n_fits += len(self.result_.measured) * self._evaluated.n_folds
+        if self.confirmation_ is not None:
+            n_fits += self.confirmation_.n_fits
         if self.result_.prefixes is not None:
             n_fits += int((~np.isnan(self.result_.prefixes.fresh)).sum())
         return n_fits

@@ -1,0 +1,60 @@
+"""Claims on `n_fits_`: the models that were trained, each on one fold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.tree import DecisionTreeClassifier
+
+from swarm import SubsetSelector
+from swarm.evaluation.crossval import CrossValidation
+
+PROXY = {"rows": 0.5, "best": 4, "probes": 2}
+
+
+@pytest.mark.parametrize(
+    ("n_columns", "options"),
+    [
+        (12, {}),
+        (12, {"prefilter": True}),
+        (12, {"confirm": True}),
+        (12, {"proxy": PROXY}),
+        (12, {"proxy": PROXY, "confirm": True}),
+        # All features are one of the candidates.
+        (3, {"strategy": "exhaustive", "budget": None, "confirm": True}),
+    ],
+)
+def test_every_model_on_a_fold_is_counted_once(
+    n_columns: int, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    X, y = make_classification(200, 12, n_informative=4, random_state=0)
+    table = pd.DataFrame(X[:, :n_columns]).add_prefix("x")
+    trained = 0
+    train = CrossValidation._train
+
+    def counting(self: CrossValidation, *jobs: Any) -> tuple[int, float]:
+        nonlocal trained
+        fits, seconds = train(self, *jobs)
+        trained += fits
+        return fits, seconds
+
+    monkeypatch.setattr(CrossValidation, "_train", counting)
+    options = {"budget": 4, **options}
+    selector = SubsetSelector(DecisionTreeClassifier(max_depth=3), **options).fit(table, y)
+    assert selector.n_fits_ == trained > 0
+
+
+def test_cached_models_count(tmp_path: Path) -> None:
+    X, y = make_classification(100, 8, random_state=0)
+    table = pd.DataFrame(X).add_prefix("x")
+    counts = []
+    for _ in range(2):
+        selector = SubsetSelector(
+            DecisionTreeClassifier(max_depth=3), budget=2, archive=tmp_path / "a.db", confirm=True
+        )
+        counts.append(selector.fit(table, y).n_fits_)
+    assert counts[0] == counts[1] > len(selector.results_)
