@@ -333,17 +333,18 @@ def test_a_nan_cost_is_an_error_that_names_the_subset() -> None:
         assert f"subset of {n_units} features ({listed}) is NaN" in str(caught.value)
 
 
-def test_a_tenth_of_the_evaluations_may_fail_and_no_more() -> None:
-    def first(n_failed: int) -> Any:
-        calls = itertools.count()
+@pytest.mark.parametrize(("epoch", "n_tolerated"), [(1, 5), (2, 6)])
+def test_five_evaluations_may_fail_and_a_tenth_but_no_more(epoch: int, n_tolerated: int) -> None:
+    def failing(n_failed: int) -> Any:
+        calls = itertools.count(-30 * (epoch - 1))
         evaluator = planted(plain_space(40))
-        failing = dataclasses.replace(evaluator, fails=lambda _: next(calls) < n_failed)
-        return make_driver(BinaryPso(), failing, epochs=1)
+        fails = dataclasses.replace(evaluator, fails=lambda _: 0 <= next(calls) < n_failed)
+        return make_driver(BinaryPso(), fails, epochs=epoch)
 
-    counts = first(3).run().state.counts
-    assert (counts.failed, counts.evaluations) == (3, 30)
-    with pytest.raises(EvaluationError, match="4 of 30"):
-        first(4).run()
+    counts = failing(n_tolerated).run().state.counts
+    assert (counts.failed, counts.evaluations) == (n_tolerated, 30 * epoch)
+    with pytest.raises(EvaluationError, match=f"{n_tolerated + 1} of {30 * epoch}"):
+        failing(n_tolerated + 1).run()
 
 
 def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
