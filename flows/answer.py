@@ -75,7 +75,8 @@ class Outcome:
         metric, value = rows.iloc[0][["metric", "value"]]
         score = f"{display_name(metric)} {number(value)} on the unseen rows"
         needs = f"needs {len(self.model_inputs)} columns"
-        ensemble = f"Ensemble of {models} models: {score}, {needs}." if models > 1 else ""
+        worse = ", and is worse than all columns" if judgement.loses else ""
+        ensemble = f"Ensemble of {models} models: {score}, {needs}{worse}." if models > 1 else ""
         return [*self.headline.answer(), *([ensemble] if ensemble else [])]
 
     @property
@@ -219,7 +220,8 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     always = log.tags.get("kind") == "refresh" or config.tracking.registers_always
     head, judgement = outcome.headline, outcome.judgement
-    declined = run.registered is not None and head.loses and not always
+    loses = head.loses or judgement.loses
+    declined = run.registered is not None and loses and not always
     name = None if declined else run.registered
     description = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
     digest = _digest(ensemble)

@@ -151,7 +151,9 @@ def _of_data(
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)
             if on_time is not None and all(each.severity != "error" for each in findings):
-                on_time(time_of_search(config, posed.problem, hints, train.groups))
+                # Without fresh folds nothing is confirmed.
+                timed = config if posed.fresh else config.model_copy(update={"confirm": None})
+                on_time(time_of_search(timed, posed.problem, hints, train.groups))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
     return [*findings, *(_of_rows(config, train, estimator) if posed is None else posed.findings)]
@@ -253,7 +255,9 @@ def _refused_columns(
 def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hints]:
     """Build the problem, and the first state of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
-    posed = pose(train, estimator, **problem_options(config, estimator), seed=config.seed)
+    options = problem_options(config, estimator)
+    repeats = 0 if config.confirm is None else config.confirm.repeats
+    posed = pose(train, estimator, **options, seed=config.seed, fresh_partitions=repeats)
     quick = has_hints(train)
     needs = strategy.needs if quick else ()
     hints = compute_hints(posed.problem, needs, n_clusters=config.prepare.n_clusters)

@@ -26,7 +26,7 @@ from urllib.request import ProxyHandler, build_opener
 import typer
 
 from flows.garbage import collect_rarely
-from swarm.errors import StoreError
+from swarm.errors import InputError, StoreError
 from tasks.files import write_atomically
 
 if TYPE_CHECKING:
@@ -257,7 +257,13 @@ def _home() -> Path:
 def server_settings() -> dict[str, str]:
     """Return variables of a server that is started here: its home, no telemetry, few logs."""
     home = _home()
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(
+            f"cannot create the folder {str(home)!r} for Prefect ({error.strerror}); run where you "
+            "may write, or set PREFECT_HOME to another folder"
+        ) from None
     return {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",

@@ -64,7 +64,10 @@ _SCORES = {
     "best_cost": ("best", "{:.4f}"),
     "mean_test_cost": ("test score", "{:.4f}"),
 }
-_TIMES = {"seconds_algorithm": ("T1 s", "{:.2f}"), "seconds_evaluation": ("T2 s", "{:.1f}")}
+_TIMES = {
+    "seconds_algorithm": ("algorithm s", "{:.2f}"),
+    "seconds_evaluation": ("evaluation s", "{:.1f}"),
+}
 # Rows of a table of features.
 _MOST_ROWS = 30
 

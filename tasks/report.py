@@ -30,6 +30,7 @@ from swarm.validation.verdict import Headline
 from tasks.files import json_file, parquet
 from tasks.step import step
 from tasks.table import Table
+from tasks.tracking.curves import unseen_score
 
 # A mask, its cost, and whether its evaluation has importances.
 Finished = tuple[NDArray[np.bool_], float, bool]
@@ -314,7 +315,7 @@ def selection_metrics(judgement: Judgement) -> dict[str, float]:
     """Return the score of the best subset on the test rows, that less all features', and more."""
     verdict = judgement.verdict
     name = f"test/best_subset_minus_all_{verdict.metric}"
-    metrics = {f"test/best_subset_{verdict.metric}": verdict.chosen, name: verdict.difference}
+    metrics = {unseen_score(verdict.metric): verdict.chosen, name: verdict.difference}
     if not math.isnan(verdict.low):
         metrics |= {f"{name}_low": verdict.low, f"{name}_high": verdict.high}
     if judgement.optimism is not None:

@@ -493,3 +493,16 @@ def test_what_cannot_be_judged_is_refused_before_any_training(
     test = options.pop("test", lambda *pair: pair)(*test)
     with pytest.raises(error, match=named):
         judge(Untrained(), train, test, **options)
+
+
+def test_an_ensemble_loses_if_all_features_are_significantly_better() -> None:
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    y = pd.Series((X["a"] + X["b"] > 0).astype(int))
+    train, test = Rows(X[:200], y[:200]), Rows(X[200:], y[200:])
+
+    def judged(*subsets: list[str]) -> Judgement:
+        return judge_rows(SubsetEnsemble(GaussianNB(), list(subsets)), train, test)
+
+    assert judged(["c"], ["d"]).loses
+    assert not judged(["a", "b"], ["a", "b", "c"]).loses

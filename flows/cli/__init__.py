@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import shlex
@@ -266,6 +267,9 @@ def main() -> None:
             echo(note, err=True)
         sys.exit(1)
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _complain(StoreError(f"cannot write ({error.strerror}); free some space"))
+            sys.exit(2)
         lost = lost_connection(error)
         if lost is None:
             raise

@@ -40,7 +40,9 @@ Mute = Annotated[
         "--mute", metavar="CODE", help="Do not report findings with this code: --mute SWM112."
     ),
 ]
-RunId = Annotated[str, typer.Argument(help="Id of an MLflow run, or its first characters.")]
+RunId = Annotated[
+    str, typer.Argument(help="Id of an MLflow run, or its first characters, at least four.")
+]
 Uri = Annotated[
     str | None,
     typer.Option(

@@ -133,12 +133,13 @@ def _print(matches: list[Any]) -> None:
 
 
 def _score(run: Any) -> str:
-    """State the score on fresh folds: the best one of the search may be another subset's."""
+    """State the score on unseen rows, or else on fresh folds, or of the search."""
     from swarm.metric_names import display_name, natural_name
-    from tasks.tracking.curves import best_score, fresh_score
+    from tasks.tracking.curves import best_score, fresh_score, unseen_score
 
     scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics
     for name, where in (
+        (unseen_score(natural_name(scorer)), "on unseen rows"),
         (fresh_score(scorer), "on new folds"),
         (best_score(scorer), "in the search"),
     ):

@@ -126,9 +126,9 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
 
 
 def _random(judgement: Judgement) -> Iterator[Finding]:
-    row = judgement.first_metric["random_subsets"]
+    row, outcome = judgement.first_metric["random_subsets"], judgement.outcome("random_subsets")
     low, high = row["difference_low"], row["difference_high"]
-    if judgement.outcome("random_subsets") == "better":
+    if outcome == "better":
         return
     if math.isnan(row["difference"]) or difference(high, low) == 0:
         # Undefined, or the draws are the selection, as of all features.
@@ -136,7 +136,7 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
     interval = "" if math.isnan(low) else f" ({low:+z.3f} to {high:+z.3f})"
     yield make_finding(
         "SWM204",
-        f"random columns score as well as {_selection(judgement)}: "
+        f"{'worse than' if outcome == 'worse' else 'no clear gain over'} random: "
         f"{display_name(judgement.metrics[0])} {row['difference']:+z.3f}{interval}",
     )
 

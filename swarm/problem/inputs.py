@@ -186,8 +186,8 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
             if not takes_categories:
                 raise DataError(
                     f"column {name!r} is categorical but {type(estimator).__name__} needs numbers; "
-                    "encode it in a Pipeline or drop it, or set input_tags.categorical in "
-                    "the __sklearn_tags__ of an estimator that supports categories"
+                    "drop it, or encode it in a Pipeline (model.steps of a configuration); an "
+                    "estimator that supports categories has the tag input_tags.categorical"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
             if not encodes:
@@ -201,7 +201,8 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
         if not allows_nan and column.isna().any():
             raise DataError(
                 f"column {name!r} has {int(column.isna().sum())} missing values, which "
-                f"{type(estimator).__name__} does not support; impute in a Pipeline or use LightGBM"
+                f"{type(estimator).__name__} does not support; impute in a "
+                "Pipeline (model.steps of a configuration), or use LightGBM"
             )
 
 

@@ -28,7 +28,7 @@ COLUMNS = {
     "best_cost": ("best", "{:.5f}"),
     "mean_test_cost": ("test cost", "{:.5f}"),
     "mean_size": ("size", "{:.1f}"),
-    "improvement": ("PI %", "{:.1f}"),
+    "improvement": ("improvement %", "{:.1f}"),
     "size_reduction": ("fewer %", "{:.1f}"),
     "evaluations": ("evaluations", "{:.0f}"),
     "distinct": ("distinct", "{:.0f}"),
@@ -44,9 +44,9 @@ _TIMES = {
     "seconds_evaluation": ("T2 evaluation, s", "{:.2f}"),
 }
 _TEST_LEGEND = (
-    "Ranks, PI % and tests are about the cost on the test rows, which no search saw. The mean "
-    "cost is cross-validated on the training rows. Stability is the index of Nogueira et al. over "
-    "the subsets of the seeds: 1 if all are the same, 0 as by chance."
+    "Ranks, improvements and tests are about the cost on the test rows, which no search saw. The "
+    "mean cost is cross-validated on the training rows. Stability is the index of Nogueira et al. "
+    "over the subsets of the seeds: 1 if all are the same, 0 as by chance."
 )
 # Of each strategy; the others are counted.
 _COLUMNS_SHOWN = 60

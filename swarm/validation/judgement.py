@@ -113,6 +113,11 @@ class Judgement:
         return outcome_in(self.metrics[0], row["difference_low"], row["difference_high"])
 
     @property
+    def loses(self) -> bool:
+        """Whether all features, as one model or with the same vote, are significantly better."""
+        return "worse" in map(self.outcome, ("all_features", "all_features_ensemble"))
+
+    @property
     def metrics(self) -> list[str]:
         """Names of the metrics; the first one is that of the search and of the verdict."""
         return list(dict.fromkeys(self.table["metric"].tolist()))

@@ -34,6 +34,11 @@ def fresh_score(scorer: str) -> str:
     return f"fresh/{natural_name(scorer)}"
 
 
+def unseen_score(metric: str) -> str:
+    """Return the name of a score of the best subset on the test rows."""
+    return f"test/best_subset_{metric}"
+
+
 def epoch_metrics(metrics: Mapping[str, float], scoring: Scoring) -> dict[str, float]:
     """Return those of the figures of an epoch that are logged."""
     scores = {
