@@ -50,6 +50,7 @@ CELLS = {
     "lightgbm": ("lightgbm", 100, TITLES["keel"]),
     "logreg": ("logreg", 100, TITLES["keel"]),
     "nb_untuned": ("nb", 300, UNTUNED),
+    "logreg_untuned": ("logreg", 100, UNTUNED),
     "nb_100": ("nb", 100, TITLES["keel"]),
     "knn_100": ("knn", 100, TITLES["keel"]),
     "nb_1000": ("nb", 1000, TITLES["keel"]),
@@ -335,8 +336,12 @@ def unsupported(main: pd.DataFrame, incomplete: pd.DataFrame) -> list[str]:
         "logistic regression": not better("logreg")
         and best("logreg") == "swarm confirm x8"
         and best("logreg", lambda name: CLASS_OF.get(name) in _OTHERS) == "SelectKBest MI"
-        and {"sklearn SFS", "mlxtend SFFS", "powershap", "ShapRFECV"} <= behind("logreg"),
-        "known columns": "swarm confirm x8" in better("logreg_known"),
+        and {"sklearn SFS", "mlxtend SFFS", "powershap", "ShapRFECV"} <= behind("logreg")
+        and "sklearn-genetic" in behind("logreg")
+        and of["logreg_untuned"]["rank"]["swarm confirm"]
+        < of["logreg_untuned"]["rank"]["SelectKBest MI"],
+        "known columns": not better("logreg_known")
+        and [*of["logreg_known"].index[:2]] == ["swarm confirm size x8", "SelectKBest MI"],
         "defaults": all(
             of[cell]["rank"][["swarm", "swarm clusters", "swarm bpso"]].is_monotonic_increasing
             for cell in ("nb", "knn")
