@@ -314,3 +314,12 @@ def test_the_time_told_counts_the_full_model_after_a_proxy(bench: Bench) -> None
     # Three subsets and two probes, the units that they share, and all features.
     confirm = {"best": 20, "repeats": 2}
     assert most(proxy=proxy, confirm=confirm) - most(proxy=proxy, confirm=None) == 7 * 2 * n_folds
+
+
+def test_the_time_told_has_no_confirmation_where_folds_cannot_be_drawn_again(bench: Bench) -> None:
+    unshuffled = {**bench.mapping()["folds"], "shuffle": False}
+    confirmed, plain = (
+        time_told(bench, folds=unshuffled, confirm=confirm).partition(" fits")[0]
+        for confirm in ({"best": 20}, None)
+    )
+    assert confirmed == plain

@@ -257,6 +257,9 @@ def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(s
     tracking.client.log_metric(ids["wine nb"], "fresh/roc_auc", 0.8512345)
     text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
     assert "wine nb Keep 4 of 13 columns; ROC AUC of the subset 0.8512 on new folds" in text
+    tracking.client.log_metric(ids["wine nb"], "test/best_subset_roc_auc", 0.8333333)
+    text = " ".join(swarm("runs", "--tracking-uri", uri).out.split())
+    assert "wine nb Keep 4 of 13 columns; ROC AUC of the subset 0.8333 on unseen rows" in text
 
 
 @pytest.mark.parametrize("kind", ["nested", "stability"])

@@ -25,9 +25,10 @@ from flows.prefect_server import (
     prefect_is_there,
     record,
     running_servers,
+    server_settings,
     starting_prefect,
 )
-from swarm.errors import StoreError
+from swarm.errors import InputError, StoreError
 from tests.servers import free_port, happens, is_gone
 
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
@@ -248,3 +249,12 @@ def test_down_spares_a_process_that_only_has_the_number_of_a_server(nobodys, cap
     record([Server("MLflow", "http://x", os.getpid(), 1.0)])
     cli_servers.down()
     assert "nothing to stop" in capsys.readouterr().out
+
+
+def test_a_home_that_cannot_be_made_is_named_with_its_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "file" / "home"))
+    with pytest.raises(InputError, match=r"file/home.*PREFECT_HOME"):
+        server_settings()
