@@ -30,7 +30,7 @@ from flows.terminal import tell
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
-from swarm.metric_names import natural_name
+from swarm.metric_names import display_name, natural_name
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
 from swarm.validation.metrics import METRICS, default_metrics, judged_metrics
@@ -246,6 +246,11 @@ class Challenge:
         """Return the decision before any approval, its reason, and the comparison, if any."""
         config, champion = self.config, self.champion
         name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        if outcome.result.interrupted:
+            # The next refresh of the same data searches again.
+            run.log.tag({"refresh.digest": "interrupted"})
+            why = "the search was interrupted; the next refresh goes on with it"
+            return "declined" if champion is None else "kept", why, None
         if champion is None and outcome.headline.loses:
             self.champions.set_location(name, config.champion.publish)
             how = promotion(name, version, run.log.tracking.option)
@@ -285,8 +290,14 @@ class Challenge:
         """
         test = run.test
         record = self.champions.trained_rows(champion)
-        seen = None if record is None else find_trained_rows(record, test)
         everything = np.ones(len(test.features), dtype=bool)
+        seen = None if record is None else find_trained_rows(record, test)
+        if record is not None and seen is None and self.config.split.kind != "time":
+            text = (
+                f"which of the test rows the champion {champion.uri} was trained on cannot be told:"
+                " rows are equal by chance, or the table lacks a column that the champion had"
+            )
+            self._add([make_finding("SWM303", text)])
         if seen is None or not seen.any():
             return everything
         rest = test.take(~seen)
@@ -314,7 +325,12 @@ class Challenge:
         metric = natural_name(config.champion.metric or searched)
         if metric not in METRICS[task] and now.proba is not None and before.proba is None:
             # Labels alone would be scored as certain.
-            metric = default_metrics(task)[0]
+            asked, metric = metric, default_metrics(task)[0]
+            text = (
+                f"{display_name(metric)} decides in place of {display_name(asked)}, as the champion"
+                f" {champion.uri} has no probabilities of these classes"
+            )
+            self._add([make_finding("SWM302", text)])
         table = compared_predictions(
             predictions_of(outcome.judgement, test.row),
             test,

@@ -162,6 +162,23 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
     assert registry.roll_back("1")[1].over is None
 
 
+def test_a_rollback_completes_a_promotion_that_was_never_published(registry: Registry) -> None:
+    """Else the next refresh of the same rows would not find it, and undo the rollback."""
+    champions = registry.champions
+    champions.complete(registry.promote("1", None, None))
+    pending = registry.promote("2", "1", None)
+    assert pending is not None
+    champions.tracking.finish(pending.run_id, "FAILED")
+    assert registry.roll_back()[1].version == "1"
+    run = champions.tracking.run(pending.run_id)
+    assert (run.info.status, run.data.tags["decision"]) == ("FINISHED", "promoted")
+    before = champions._champion(registry.client.get_model_version(registry.name, "2"))
+    assert before.pending is None
+    champions.complete(champions.require(registry.name))
+    with pytest.raises(InputError, match="already the champion"):
+        registry.roll_back("1")
+
+
 def test_a_version_is_promoted_by_hand_where_there_is_no_champion(registry: Registry) -> None:
     with pytest.raises(InputError, match=registry.name):
         registry.roll_back()
@@ -288,6 +305,14 @@ def test_the_registered_model_answers_as_a_consumer_would_load_it(registry: Regi
     assert both.classes is fitted.classes_
     for classes in (None, np.array(["no", "yes", "?"]), np.array(["?", "yes"])):
         assert champions.answers(champion, X, classes).proba is None
+    # Whole numbers and truth values are the same classes as floats.
+    counted = SubsetEnsemble(GaussianNB(), [["a", "b"]]).fit(X, (X["a"] > 0).astype(int))
+    log_ensemble(champions.tracking, run_id, counted, X, name)
+    numbered = registry.promote("5", "4", None)
+    assert numbered is not None
+    for classes in ([0.0, 1.0], [False, True], [0, 1]):
+        given = champions.answers(numbered, X, np.array(classes)).proba
+        np.testing.assert_allclose(given, counted.mean_proba(X))
     # One array per label is no list of classes.
     assert champions.answers(champion, X, [np.array([0, 1])] * 2).proba is None
     with pytest.raises(DataError, match=rf"{champion.uri} .*'?a'?"):

@@ -71,9 +71,26 @@ def test_a_column_is_summarised_by_its_quantiles_or_its_shares() -> None:
     assert found["n"] == {"missing": 1 / 258, "quantiles": [float(i) for i in range(257)]}
     assert found["k"] == {"missing": 0.0, "shares": {"a": 0.5, "b": 0.5}}
     assert list(found["k"]["shares"]) == ["a", "b"]
-    assert found["t"]["shares"] == {"False": 172 / 258, "True": 86 / 258}
+    assert found["t"]["shares"] == {"0": 172 / 258, "1": 86 / 258}
     assert found["none"] == {"missing": 1.0, "quantiles": []}
     assert summarise(table.iloc[:0])["n"] == {"missing": 0.0, "quantiles": []}
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [
+        (pd.Series([True, False] * 9), pd.Series([1, 0] * 9)),
+        (pd.Series([1, 0] * 9), pd.Series([True, False] * 9)),
+        (pd.Series([1, 2] * 9, dtype="category"), pd.Series([1.0, 2.0] * 9, dtype="category")),
+        (pd.Series([1, 2] * 9, dtype="category"), pd.Series(["1", "2"] * 9)),
+        (pd.Series([True, False] * 9), pd.Series([True, False] * 9, dtype="boolean")),
+    ],
+)
+def test_a_column_of_the_same_values_has_not_drifted_whatever_its_type(
+    before: pd.Series, now: pd.Series
+) -> None:
+    table = drift_table(summarise(before.to_frame("x")), now.to_frame("x"))
+    assert table[["psi", "ks"]].to_numpy().ravel() == pytest.approx([0.0, 0.0], abs=1e-12)
 
 
 def test_numbers_are_compared_by_deciles_of_the_reference() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -419,6 +420,39 @@ def test_a_champion_that_is_changed_during_a_refresh_stands_and_another_refresh_
     assert kept.duel is not None
     assert kept.duel.won
     assert desk.champions.require(desk.name).version == "2"
+
+
+@pytest.mark.usefixtures("champion")
+def test_an_interrupted_search_promotes_nothing_and_is_repeated(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = flows.refresh.search_and_evaluate
+
+    def interrupted(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        return replace(outcome, result=replace(outcome.result, reason="interrupted"))
+
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(flows.refresh, "search_and_evaluate", interrupted)
+        kept = desk.refresh()
+    assert (kept.decision, kept.champion.version, desk.alias(ALIAS)) == ("kept", "1", "1")
+    assert "interrupted" in kept.why
+    assert desk.refresh().decision == "promoted"
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warning(
+    desk: Desk,
+) -> None:
+    champion = desk.champions.require(desk.name)
+    inputs = desk.champions.answer(champion)["model_inputs"]
+    frame = desk.rows()
+    gone = next(name for name in frame if name.startswith("x") and name not in inputs)
+    frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")
+    told = desk.refresh(split={"kind": "random", "seed": 1})
+    assert [finding.code for finding in told.findings] == ["SWM303"]
+    assert "cannot be told" in told.findings[0].text
 
 
 @pytest.mark.usefixtures("champion")

@@ -23,7 +23,9 @@ from sklearn.svm import LinearSVC
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
+from tasks.models.files import _column
 from tasks.models.registry import ModelInfo, default_store, log_ensemble
+from tasks.models.served_model import _cast
 from tasks.tracking import Tracking, open_tracking
 
 CONSUMER = """
@@ -237,3 +239,22 @@ def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
 
 def _double(frame: pd.DataFrame) -> pd.DataFrame:
     return frame * 2
+
+
+@pytest.mark.parametrize(
+    ("levels", "values", "expected"),
+    [
+        # One new code with a letter makes all of a column text.
+        (pd.Categorical([1, 2]), ["1", "2", "A7", None], [1, 2, None, None]),
+        # A gap makes whole numbers floats.
+        (pd.Categorical(["1", "2"]), [1.0, 2.0, None], ["1", "2", None]),
+        (pd.Categorical(["1", "2"]), [1, 2, 3], ["1", "2", None]),
+        (pd.Categorical(["a", "1.5"]), ["a", 1.5], ["a", "1.5"]),
+    ],
+)
+def test_a_category_is_known_again_whatever_type_its_column_has(
+    levels: pd.Categorical, values: list[Any], expected: list[Any]
+) -> None:
+    column = _column(pd.Series(levels, name="code"))
+    cast = _cast(pd.Series(values), column)
+    assert [None if pd.isna(value) else value for value in cast] == expected

@@ -334,11 +334,20 @@ _ALL = (
         "check the table, or set drift.action to stop",
     ),
     Kind(
+        "SWM302",
+        "Another metric decides",
+        "The champion has no probabilities of the classes of the new rows, as a class appeared,"
+        " disappeared or has another name. Its labels alone would be scored as if they were"
+        " certain, so that the default metric of labels decides.",
+        "check the classes of the target",
+    ),
+    Kind(
         "SWM303",
         "Champion trained on the test rows",
         "Most test rows of the challenger are training rows of the champion, as a random split of a"
         " table that grows draws them anew. Such rows favour the champion, and are left out of the"
-        " comparison as long as enough others remain.",
+        " comparison as long as enough others remain. Where they cannot be told, as rows are equal"
+        " by chance or a column is gone, all are compared.",
         "split the rows in time, or refresh when there are more new rows",
     ),
 )

@@ -158,15 +158,25 @@ class _Member:
         return output if output.ndim == 2 else np.vstack((1.0 - output, output)).transpose()
 
 
+def _text(value: Any) -> str:
+    whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if whole else str(value)
+
+
 def _cast(values: pd.Series, column: dict[str, Any]) -> pd.Series:
     """Cast a column to the dtype of training; whole numbers with missing values stay floats."""
     dtype, kind = column["dtype"], column["kind"]
     if column["categories"] is not None:
         levels = pd.Index(column["categories"], dtype=column["category_dtype"])
         if pd.api.types.is_string_dtype(levels):
-            # Dates and the like were stored as their text.
-            values = values.astype(object).map(str, na_action="ignore")
-        categorical = pd.Categorical(values, categories=levels, ordered=column["ordered"])
+            # Dates and the like were stored as their text, and a gap makes integers floats.
+            values = values.astype(object).map(_text, na_action="ignore")
+        elif pd.api.types.is_numeric_dtype(levels) and not pd.api.types.is_numeric_dtype(values):
+            # One code with a letter makes all of a column text.
+            values = pd.to_numeric(values.astype(object), errors="coerce")
+        # A value that is no level is missing.
+        known = levels.get_indexer(pd.Index(values))
+        categorical = pd.Categorical.from_codes(known, levels, ordered=column["ordered"])
         return pd.Series(categorical, index=values.index)
     if values.dtype == dtype:
         return values

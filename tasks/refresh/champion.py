@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class Champions:
         if champion is None:
             raise InputError(
                 f"there is no champion {name!r} in {self.tracking.label}; create one with"
-                " `swarm refresh CONFIG`"
+                " `swarm refresh CONFIG`, or promote a version by `swarm rollback NAME --to`"
             )
         return champion
 
@@ -160,16 +160,16 @@ class Champions:
                 f"version {now.version} of {name!r} is its first champion, there is no previous"
                 " one; name a version with --to"
             )
-        if now is not None and target == now.version:
-            raise InputError(
-                f"version {target} of {name!r} is already the champion; name another one"
-            )
         with store_errors(self.tracking.uri, f"look up version {target} of {name!r}"):
             version = self._or_none(lambda: self._client.get_model_version(name, target))
         if version is None:
             pages = f"`swarm up{self.tracking.option}`"
             raise InputError(f"{name!r} has no version {target!r}; {pages} shows them all")
         back = self._champion(version)
+        if now is not None and back.version == now.version:
+            raise InputError(
+                f"version {back.version} of {name!r} is already the champion; name another one"
+            )
         # Without both nothing can be published.
         self.answer(back)
         require_publishable(back.published)
@@ -179,10 +179,13 @@ class Champions:
             # It was never promoted.
             why = f"rolled back from version {replaced}" if replaced else "promoted by hand"
             tags |= {"since": when, "why": why, "over": replaced}
+        if now is not None and now.pending not in (None, ROLLED_BACK):
+            # Its refresh ended before it was published: the next one of the same rows has to find
+            # it, or it would promote them again.
+            self.finish_run(now)
+            self.complete(now)
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
-            if replaced:
-                self._client.set_model_version_tag(name, replaced, _TAG + "demoted", when)
-            return now, self._move(name, target, tags)
+            return now, self._move(name, back.version, tags)
 
     def answer(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
@@ -215,9 +218,11 @@ class Champions:
             model = mlflow.pyfunc.load_model(str(folder))
         try:
             predicted, proba = np.asarray(model.predict(features)), None
-            names = [] if classes is None or isinstance(classes, list) else list(map(str, classes))
+            of_one = classes is not None and not isinstance(classes, list)
+            names = _class_names(classes) if of_one else []
             if names and model.metadata.get_params_schema() is not None:
                 served = model.predict(features, params={"probabilities": True})
+                served.columns = _class_names(served.columns)
                 proba = served[names].to_numpy() if set(served.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)
         except Exception as error:
@@ -234,6 +239,11 @@ class Champions:
         return list(self.tracking.runs(wanted, f"look up earlier refreshes of {name!r}"))
 
     def _json(self, champion: Champion, name: str) -> dict[str, Any]:
+        if not champion.run_id:
+            raise InputError(
+                f"version {champion.version} of {champion.name!r} is of no run of swarm; promote "
+                "another one by `swarm rollback NAME --to`"
+            )
         path = self.tracking.download(champion.run_id, name)
         return dict(json.loads(path.read_text(encoding="utf-8")))
 
@@ -261,7 +271,7 @@ class Champions:
         return Champion(
             name=version.name,
             version=str(version.version),
-            run_id=str(run_id),
+            run_id=run_id or "",  # of a version that was registered by hand
             since=tag("since"),
             why=tag("why"),
             over=tag("over") or None,
@@ -285,6 +295,19 @@ class Champions:
             if error.error_code in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
                 return None
             raise
+
+
+def _class_names(classes: Iterable[Any]) -> list[str]:
+    """Name classes alike whatever type they have: truth values and whole floats as integers."""
+
+    def name(text: str) -> str:
+        if text in ("True", "False"):
+            return str(int(text == "True"))
+        with contextlib.suppress(ValueError):
+            return str(int(float(text))) if float(text).is_integer() else text
+        return text
+
+    return [name(str(each)) for each in classes]
 
 
 def publish_features(champions: Champions, champion: Champion) -> None:

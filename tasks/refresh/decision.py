@@ -47,11 +47,12 @@ def record_of_rows(train: Table) -> bytes:
 def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
     """Find the rows of a table that a champion was trained on, or that share a group with one.
 
-    The record is one of :func:`record_of_rows`. None if the table lacks one of its columns.
+    The record is one of :func:`record_of_rows`. None if it has no hashes, or the table lacks one of
+    its columns.
     """
     with np.load(io.BytesIO(record)) as stored:
         names, rows = stored["columns"].tolist(), stored["rows"]
-    if not set(names) <= set(table.features):
+    if not len(rows) or not set(names) <= set(table.features):
         return None
     is_trained = np.isin(_hashes(table, names), rows)
     if table.groups is not None:

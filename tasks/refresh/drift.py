@@ -52,6 +52,17 @@ def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.Data
     return table.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
 
 
+def as_levels(present: pd.Series) -> pd.Series:
+    """Return values as text: that of truth values and whole floats is that of integers.
+
+    A column of them changes its type with the first gap, and between sources.
+    """
+    plain = present.astype(object).infer_objects()
+    if types.is_bool_dtype(plain) or (types.is_float_dtype(plain) and (plain % 1 == 0).all()):
+        plain = plain.astype("int64")
+    return plain.astype(str)
+
+
 def _summary(values: pd.Series) -> dict[str, Any]:
     present = values.dropna()
     summary: dict[str, Any] = {"missing": float(values.isna().mean()) if len(values) else 0.0}
@@ -61,7 +72,7 @@ def _summary(values: pd.Series) -> dict[str, Any]:
         if len(quantiles) > _QUANTILES:
             quantiles = np.quantile(quantiles, np.linspace(0.0, 1.0, _QUANTILES))
         return {**summary, "quantiles": quantiles.tolist()}
-    shares = present.astype(str).value_counts(normalize=True).sort_index()
+    shares = as_levels(present).value_counts(normalize=True).sort_index()
     shares = shares.sort_values(ascending=False, kind="stable").head(_CATEGORIES)
     return {**summary, "shares": {str(key): float(share) for key, share in shares.items()}}
 
@@ -101,7 +112,7 @@ def _of_numbers(quantiles: Sequence[float], present: pd.Series) -> tuple[Float, 
 
 
 def _of_categories(shares: Mapping[str, float], present: pd.Series) -> tuple[Float, Float]:
-    now = present.astype(str).value_counts(normalize=True)
+    now = as_levels(present).value_counts(normalize=True)
     expected = np.array([*shares.values(), max(0.0, 1.0 - sum(shares.values()))])
     listed = [float(now.get(name, 0.0)) for name in shares]
     observed = np.array([*listed, max(0.0, 1.0 - sum(listed)) if len(now) else 0.0])
