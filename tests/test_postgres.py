@@ -177,13 +177,13 @@ def test_a_query_that_writes_is_refused(postgres: Postgres) -> None:
 def test_a_wrong_password_is_one_sentence_without_it(postgres: Postgres) -> None:
     wrong = sa.make_url(postgres.database()).set(password="hush:@/%")
     url = wrong.render_as_string(hide_password=False)
-    for attempt, kind in (
-        (lambda: Archive(url), StoreError),
-        (lambda: champion_lock(url, "any").__enter__(), StoreError),
-        (lambda: open_tracking(url, "any"), StoreError),
-        (lambda: fetch("sql", url=url, query="SELECT 1", target="y"), DataError),
+    for attempt in (
+        lambda: Archive(url),
+        lambda: champion_lock(url, "any").__enter__(),
+        lambda: open_tracking(url, "any"),
+        lambda: fetch("sql", url=url, query="SELECT 1", target="y"),
     ):
-        with pytest.raises(kind, match="password authentication failed") as caught:
+        with pytest.raises(StoreError, match="password authentication failed") as caught:
             attempt()
         assert "hush" not in str(caught.value)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 import traceback
 from collections.abc import Callable
@@ -13,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swarm.errors import DataError
+from swarm.errors import DataError, StoreError
 from swarm.problem.target import task_of
 from tasks.profile import profile_of
 from tasks.sources import fetch, newest, read_raw
@@ -286,10 +287,22 @@ def test_sql_gives_the_rows_of_the_query_and_takes_a_password_literally(database
     assert table.source == f"sql:sqlite+leaky://ann:***@h/{database}"
 
 
+def test_a_server_that_is_away_is_no_bad_input(database: Path) -> None:
+    """A deployed flow tries again."""
+    wrong = f"{ANN}:hunter{2}@h/${{DB_FILE}}"
+    with pytest.raises(StoreError, match="login of ann with") as caught:
+        fetch("sql", url=wrong, query="select 1", target="y")
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{unused.getsockname()[1]}/rows.csv"
+        with pytest.raises(StoreError, match="refused"):
+            fetch("file", path=url, target="y")
+
+
 @pytest.mark.parametrize(
     ("url", "query", "message"),
     [
-        (f"{ANN}:hunter2@h/${{DB_FILE}}", "select 1", "login of ann with"),
         (f"{LEAKY}/${{DB_FILE}}", "select * from gone", "no such table: gone"),
         (f"{LEAKY}/${{DB_FILE}}", "select * from orders where 0", "no rows"),
         ("postgresql+psycopg2://ann:${DB_PASSWORD}@h/d", "select 1", "psycopg2"),

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 import ucimlrepo.fetch
 
-from swarm.errors import DataError
+from swarm.errors import DataError, StoreError
 from tasks.sources import fetch
 from tasks.split import split
 from tests.servers import free_port
@@ -98,5 +98,5 @@ def test_a_set_that_is_unknown_or_ambiguous_is_refused(asked: dict[str, Any], wo
 def test_a_server_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = f"http://127.0.0.1:{free_port()}/api/dataset"
     monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", nobody)
-    with pytest.raises(DataError, match="75"):
+    with pytest.raises(StoreError, match="75"):
         fetch("uci", id=75, target=None)

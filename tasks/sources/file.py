@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import re
+import socket
 from collections.abc import Sequence
 from datetime import datetime
 from inspect import signature
@@ -13,7 +14,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from swarm.errors import DataError
+from swarm.errors import DataError, StoreError
 from swarm.findings.columns import percentages, text_columns
 from swarm.wording import quoted
 from tasks.secrets import expand, reason
@@ -86,9 +87,11 @@ def read_file(
     if error is not None:
         # Raised out here so that no traceback carries the original message and its secrets.
         secrets = _secrets(full, values) if remote else []
-        raise DataError(
-            f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
-        )
+        text = f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
+        # Of urllib, whose own error hides it. A deployed flow tries again where a server is away.
+        cause = getattr(error, "reason", error)
+        away = remote and isinstance(cause, (ConnectionError, TimeoutError, socket.gaierror))
+        raise StoreError(text) if away else DataError(text)
     source = _redact(path) if remote else path
     if "{date" in path:
         # The name of the snapshot that was read.

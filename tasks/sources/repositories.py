@@ -7,7 +7,7 @@ from urllib.error import HTTPError
 
 import pandas as pd
 
-from swarm.errors import DataError, check_known
+from swarm.errors import DataError, StoreError, check_known
 from swarm.wording import quoted
 from tasks.secrets import reason
 from tasks.sources.raw import Raw, duplicates
@@ -76,7 +76,7 @@ def _ask(name: str | None, id: int | None) -> Any:
                 f"no UCI data set with {wanted}; look it up at archive.ics.uci.edu"
             ) from error
         detail = reason(error.__context__ or error)
-        raise DataError(
+        raise StoreError(
             f"cannot reach the UCI repository for {wanted}: {detail}; "
             "check the network, or use a file"
         ) from error

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from swarm.errors import DataError
+from swarm.errors import DataError, StoreError, SwarmError
 from swarm.storage.database import open_engine
 from tasks.secrets import expand, reason
 from tasks.sources.raw import Raw
@@ -28,9 +28,9 @@ def read_sql(url: str, query: str) -> Raw:
     # The query part may contain passwords too, under names that depend on the driver.
     shown = address.set(query={}).render_as_string(hide_password=True)
     _refuse_missing_sqlite_file(address)
-    frame, problem = _select(address, query, shown)
-    if frame is None:
-        raise DataError(problem)
+    frame = _select(address, query, shown)
+    if isinstance(frame, SwarmError):
+        raise frame
     stem = Path(address.database).stem if address.database else ""
     return Raw(name=stem.strip(":") or "query", source=f"sql:{shown}", frame=frame)
 
@@ -66,8 +66,8 @@ def _refuse_missing_sqlite_file(address: URL) -> None:
         raise DataError(f"cannot reach the database: there is no file {file!r}; check the URL")
 
 
-def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, str]:
-    """Return the rows or an error message; errors are not chained, as they may hold a password."""
+def _select(address: URL, query: str, shown: str) -> pd.DataFrame | SwarmError:
+    """Return the rows or an error, which is not chained, as others may hold a password."""
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
 
@@ -76,26 +76,31 @@ def _select(address: URL, query: str, shown: str) -> tuple[pd.DataFrame | None, 
         engine = open_engine(_read_only(address), poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
         problem = f"unknown database {address.drivername!r} in the URL"
-        return None, f"{problem}; use a dialect such as postgresql, mysql or sqlite"
+        return DataError(f"{problem}; use a dialect such as postgresql, mysql or sqlite")
     except ImportError as error:
         missing = reason(error, secrets)
-        return None, f"the driver for {shown!r} is not installed ({missing}); install it"
+        return DataError(f"the driver for {shown!r} is not installed ({missing}); install it")
     except Exception as error:
-        return None, f"cannot use {shown!r}: {reason(error, secrets)}; check the URL"
+        return DataError(f"cannot use {shown!r}: {reason(error, secrets)}; check the URL")
     try:
         connection = engine.connect()
     except Exception as error:
         why = reason(getattr(error, "orig", None) or error, secrets)
-        return None, f"cannot reach the database {shown!r}: {why}; check the URL and the server"
+        # A deployed flow tries again.
+        return StoreError(
+            f"cannot reach the database {shown!r}: {why}; check the URL and the server"
+        )
     try:
         with connection:
             # Otherwise a '%' in the query is parsed as a parameter.
             plain = connection.execution_options(no_parameters=True)
             _refuse_writes(plain)
-            return pd.read_sql_query(query, plain), ""
+            return pd.read_sql_query(query, plain)
     except Exception as error:
         why = reason(getattr(error, "orig", None) or error, secrets)
-        return None, f"the query on {shown!r} failed: {why}; correct the query, which may only read"
+        return DataError(
+            f"the query on {shown!r} failed: {why}; correct the query, which may only read"
+        )
     finally:
         engine.dispose()
 
