@@ -41,4 +41,8 @@ def _escaped_at(before: str, after: str) -> bool:
 
 def reason(error: BaseException, secrets: Iterable[str] = ()) -> str:
     """Return the first line of an error message, without secrets and final punctuation."""
-    return as_clause(scrub(str(error).strip() or type(error).__name__, secrets))
+    text = str(error).strip() or type(error).__name__
+    if text.startswith("(raised as a result of"):
+        # SQLAlchemy puts when it happened before what happened.
+        text = text.partition("\n")[2] or text
+    return as_clause(scrub(text, secrets))

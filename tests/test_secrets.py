@@ -18,6 +18,7 @@ from flows.select import select
 from swarm.errors import ConfigError, InputError, StoreError
 from swarm.redaction import holds_secret, redact, secrets_of
 from swarm.storage.archive import Archive
+from tasks.secrets import reason
 from tasks.tracking import open_tracking
 from tests.leaky import address, register
 from tests.small_run import BAYES, OTHERS, Bench, table
@@ -175,3 +176,11 @@ def test_errors_of_a_store_do_not_quote_the_password(monkeypatch: pytest.MonkeyP
         shown = "".join(traceback.format_exception(caught.value))
         assert "login of ann with *** failed" in str(caught.value)
         assert not planted_in(shown.encode()), shown
+
+
+def test_the_reason_of_a_database_is_what_happened_not_when() -> None:
+    first = "(raised as a result of Query-invoked autoflush; consider using no_autoflush)"
+    error = ValueError(
+        f"{first}\n(sqlite3.OperationalError) attempt to write a readonly database\n"
+    )
+    assert reason(error).endswith("attempt to write a readonly database")
