@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, nearest
 
 # Columns that a finding names one by one.
 _MOST_COLUMNS_NAMED = 100
@@ -400,7 +400,8 @@ def check_mute(codes: Iterable[str]) -> None:
     for code in codes:
         if code not in KINDS:
             raise ConfigError(
-                f"unknown finding {code!r} in mute; codes are listed in docs/findings.md"
+                f"unknown finding {code!r} in mute{nearest(code, KINDS)}; codes are listed in"
+                " docs/findings.md"
             )
         if KINDS[code].severity == "error":
             raise ConfigError(
