@@ -159,7 +159,7 @@ class _Member:
 
 
 def _text(value: Any) -> str:
-    whole = isinstance(value, float) and value.is_integer()
+    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
     return str(int(value)) if whole else str(value)
 
 
