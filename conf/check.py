@@ -18,8 +18,6 @@ from swarm.problem.nested import has_method
 from swarm.search.warm import check_warm_start
 from swarm.strategies.catalogue import make
 
-# Packages that the task runners of a comparison need.
-
 
 def check(config: SelectConfig | CompareConfig) -> None:
     """Raise the first problem of a configuration: in a comparison, of any strategy and data set."""

@@ -90,7 +90,7 @@ def _refuse_ambiguous_numbers(selector: Any, X: pd.DataFrame) -> None:
     """Refuse constraints on columns that are named by numbers other than their positions."""
     if X.columns.equals(pd.RangeIndex(X.shape[1])):
         return
-    for name in ("fixed", "forbidden", "groups", "costs", "warm"):
+    for name in ("fixed", "forbidden", "groups", "warm"):
         value = getattr(selector, name, None)
         if value is not None and (not hasattr(value, "__len__") or len(value)):
             raise DataError(
