@@ -83,7 +83,7 @@ class ComparedData:
         return {
             name: (
                 _mean([cost_of_all(data.problem, self.url) for data in parts]),
-                parts[0].problem.space.n_columns,
+                parts[0].problem.space.n_allowed,
             )
             for name, parts in self.by_dataset.items()
         }

@@ -100,19 +100,19 @@ class CellResult:
         )
         values = {name: getattr(self, name) for name in names}
         values = {name: np.nan if value is None else value for name, value in values.items()}
-        return {**asdict(self.cell), **values, "features": " ".join(self.features)}
+        return {**asdict(self.cell), **values, "features": json.dumps(self.features)}
 
 
 @step("all-features")
 def cost_of_all(problem: Problem, archive: str) -> float:
     """Return the cost of all features, the baseline of improvements."""
-    everything, order = np.ones((1, problem.space.n_units), dtype=bool), np.arange(problem.n_folds)
+    everything, order = ~problem.space.forbidden[None, :], np.arange(problem.n_folds)
     with closing(Archive(archive)) as opened, CrossValidation(problem, opened) as evaluator:
         answer = evaluator.evaluate(everything, np.array([np.inf]), order)
     if answer.failed[0]:
         reason = reason_of(answer.first_error)
         raise EvaluationError(
-            f"the model fails on all {problem.space.n_columns} features ({reason}); choose another"
+            f"the model fails on all {problem.space.n_allowed} features ({reason}); choose another"
         )
     return float(answer.costs[0])
 

@@ -96,7 +96,7 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     assert not {"script", "link", "iframe", "object", "base", "img"} & set(parts.tags)
     assert set(parts.links) <= {f"#{name}" for name in parts.ids}
     assert "http" not in " ".join([*parts.styles, *parts.links])
-    both = compared.cells[compared.cells["strategy"] == "random"]["features"].str.split()
+    both = compared.cells[compared.cells["strategy"] == "random"]["features"].map(json.loads)
     chosen = re.search(r"random</t[hd]> ?<td[^>]*>2 of 2: ([^;<]+); 1 of 2: ([^<]+)</td>", page)
     shared = set.intersection(*map(set, both))
     assert set(chosen[1].split(", ")) == shared
@@ -291,7 +291,7 @@ def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
         rows = split(Table("wine", "", X, y), "stratified", seed=seed, estimator=model)
         own = compared.cells[compared.cells["seed"] == seed].set_index("strategy")
         for label in strategies:
-            columns = own.loc[label, "features"].split(" ")
+            columns = json.loads(own.loc[label, "features"])
             fitted = model.fit(X.iloc[rows.train][columns], y.iloc[rows.train])
             error = 1 - fitted.score(X.iloc[rows.test][columns], y.iloc[rows.test])
             assert own.loc[label, "test_cost"] == pytest.approx(error)

@@ -175,7 +175,8 @@ def test_the_table_holds_the_columns_of_hafiz_et_al():
 
 def test_subsets_of_a_comparison_by_test_rows_have_their_stability() -> None:
     cells = cells_of({"wine": {"a": [0.2, 0.1], "b": [0.3, 0.2]}}).assign(test_cost=0.25)
-    cells["features"] = ["x y", "y z", "x", "x"]
+    # A name may have spaces.
+    cells["features"] = ['["x", "the y"]', '["the y", "z"]', '["x"]', '["x"]']
     options = {"judged_by": "test_cost"}
     found = compare(cells, {"wine": (0.5, 10)}, **options).summary.set_index("strategy")
     masks = np.zeros((2, 10), dtype=bool)

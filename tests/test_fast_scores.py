@@ -18,6 +18,7 @@ from sklearn.metrics import make_scorer
 from swarm.fastpaths.costs import FoldCosts, _FixedClassifier, _FixedRegressor
 from swarm.fastpaths.pairwise import pairwise_sum
 from swarm.problem.scoring import Scoring, resolve_scoring
+from swarm.statistics.metrics import matthews
 from tests.fuzzing import CASES
 
 Rng = np.random.Generator
@@ -244,3 +245,13 @@ def test_compiled_sums_are_those_of_numpy(n: int) -> None:
     rng = np.random.default_rng(n)
     values = rng.normal(size=n) * 10.0 ** rng.integers(-8, 8, n)
     assert pairwise_sum(np.r_[values, 1.0, 2.0], n) == values.sum()
+
+
+def test_matthews_correlation_of_one_predicted_class_is_0_whatever_the_weights() -> None:
+    """Sums of weights miss a spread of 0 by their rounding."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        weight = rng.random(100)
+        true = np.array([weight[:40].sum(), weight[40:].sum()])
+        predicted = np.array([weight.sum(), 0.0])
+        assert matthews(true, predicted, true[0]) == 0.0

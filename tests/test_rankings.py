@@ -20,6 +20,7 @@ from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.fresh_folds import fresh_seed
+from swarm.search.packing import unpack_masks
 from swarm.search.rankings import MOST_PREFIXES, compete, prefixes
 from swarm.statistics.lowest import first_of
 
@@ -236,3 +237,16 @@ def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:
     found = fitted(strategy="sfs", size=3, budget="auto", confirm={"repeats": 1})
     assert found.result_.prefixes is None
     assert found.confirmation_.candidates.origin.tolist() == ["search"]
+
+
+def test_what_a_ranking_proposed_is_no_smaller_subset_to_pick(short: SubsetSelector) -> None:
+    """Rankings of all rows have seen the test rows of the folds of the search."""
+    candidates = short.confirmation_.candidates
+    ranked = {
+        tuple(short.result_.space.subset(mask))
+        for mask in candidates.masks[candidates.origin != "search"]
+    }
+    proposed = unpack_masks(short.result_.state.requests, short.result_.space.n_units)
+    ranked -= {tuple(short.result_.space.subset(mask)) for mask in proposed}
+    assert ranked & set(short.results_["features"])
+    assert not ranked & set(short.pareto_["features"])

@@ -142,7 +142,7 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     assert table.set_index("feature")["class"].to_dict() == classes
     searches = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "searches.csv")))
     assert searches["dataset"].tolist() == ["all rows"] * 3 + [f"draw {i}" for i in range(1, 5)]
-    shares = searches["features"].str.split().explode()[lambda s: s == "p0"]
+    shares = searches["features"].map(json.loads).explode()[lambda s: s == "p0"]
     assert len(shares) == 7
     assert b"<svg" in bench.artifact(told["run"], "figures/stability.svg")
 

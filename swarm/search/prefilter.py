@@ -55,7 +55,7 @@ class Prefilter:
     def of(
         cls,
         problem: Problem,
-        folds: tuple[Fold, ...],
+        folds: tuple[Fold, ...],  # of all rows
         strategy: Strategy,
         least: int = 20,
         n_clusters: int | None = None,
@@ -66,6 +66,9 @@ class Prefilter:
             size = size[1]
         if isinstance(size, int):
             least = max(least, size)
+        if max(int(test.max()) for _, test in folds) >= len(problem.target):
+            # A proxy on a part of the rows has no other folds than those of its search.
+            folds = problem.folds
         return cls(ranking_problem(problem, folds), least, n_clusters)
 
     def bounds(self, space: SearchSpace) -> tuple[int, int]:

@@ -38,7 +38,11 @@ def matthews(true: Any, predicted: Any, n_correct: Any) -> Float:
     spread_true = n_rows**2 - (true**2).sum(axis=-1)
     spread_predicted = n_rows**2 - (predicted**2).sum(axis=-1)
     covariance = n_correct * n_rows - (true * predicted).sum(axis=-1)
-    return fraction(covariance, np.sqrt(spread_true * spread_predicted))
+    # Of one class alone the spread is 0, which sums of weights miss by their rounding.
+    least = 1e-12 * n_rows**2
+    spreads = np.where(spread_true > least, spread_true, 0.0)
+    spreads = spreads * np.where(spread_predicted > least, spread_predicted, 0.0)
+    return fraction(covariance, np.sqrt(spreads))
 
 
 @dataclass(frozen=True, eq=False)

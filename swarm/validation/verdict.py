@@ -82,8 +82,7 @@ class Headline:
     # Which ranking the chosen columns are of; empty if of the search, or nothing beats guessing.
     origin: str = ""
     searched: str = ""  # score of the chosen subset in the search, and the winner's curse
-    # Whether the chosen columns were compared with all on rows that no search saw, or all features
-    # cannot be fitted.
+    # Whether the chosen columns were compared with all on rows that no search saw.
     tested: bool = True
     # Whether the chosen columns or all of them significantly beat a model that ignores the
     # features, on the test rows. True without test rows.
@@ -144,9 +143,6 @@ def headline(
         outcome = "worse"
     elif tested:
         outcome = verdicts[0].outcome
-    elif confirmation is not None and confirmation.gain is None:
-        # All features cannot be fitted.
-        outcome, tested = "better", True
     verdicts.sort(key=lambda verdict: verdict.outcome != outcome)
     beats_guessing = judgement is None or judgement.beats_guessing
     return Headline(
