@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.metrics import make_scorer, mean_squared_error, recall_score
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
@@ -364,3 +364,26 @@ def test_a_report_is_refused_for_rows_that_are_not_those_of_the_fit(
     with pytest.raises(InputError, match="does not exist"):
         fitted.report(tmp_path / "nowhere" / "report.html")
     assert not file.exists()
+
+
+@pytest.mark.parametrize(("cv", "advised"), [(3, True), (TimeSeriesSplit(3), False), (0, False)])
+def test_the_summary_advises_a_confirmation_only_where_folds_can_be_drawn_again(
+    cv: Any, advised: bool
+) -> None:
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    mixed = np.random.default_rng(0).permutation(len(y))
+    selector = SubsetSelector(GaussianNB(), budget=1, cv=cv).fit(X.iloc[mixed], y.iloc[mixed])
+    assert ("confirm=True" in selector.summary()) == advised
+
+
+def test_the_confirmed_score_is_not_drawn_for_another_subset() -> None:
+    pytest.importorskip("matplotlib")
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    selector = SubsetSelector(GaussianNB(), budget=3, confirm={"repeats": 1}).fit(X, y)
+
+    def labels() -> str:
+        return " ".join(selector.plot("convergence").get_legend_handles_labels()[1])
+
+    assert "confirmed" in labels()
+    selector.repick("knee")
+    assert "confirmed" not in labels()

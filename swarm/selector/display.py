@@ -51,7 +51,7 @@ class SelectionDisplay:
         Parameters
         ----------
         kind : {"convergence", "size", "importances"}
-            ``convergence``: the lowest cost by epoch, and the confirmed one if there is one.
+            ``convergence``: the lowest cost by epoch, and the confirmed one of ``pick="best"``.
             ``size``: cost against size of all measured subsets, with the Pareto front and the
             selected subset; the band is the standard error of the best of each size.
             ``importances``: importances of the selected features, at most 20.
@@ -226,7 +226,7 @@ def _convergence(selector: Any, axes: Axes) -> None:
     scores = natural(history["best_cost"].where(np.isfinite(history["best_cost"])))
     marker = "o" if len(history) == 1 else None
     axes.plot(history["epoch"], scores, drawstyle="steps-post", marker=marker, label="best so far")
-    if confirmation is not None:
+    if confirmation is not None and selector.picked_ == "best":
         label = f"confirmed, on {confirmation.n_folds} fresh folds"
         axes.axhline(natural(confirmation.cost), linestyle=":", label=label)
     _label(selector, axes, "epoch")
@@ -286,7 +286,8 @@ def _lines(selector: Any) -> Iterator[str]:
         best = "" if head.names_features else f"The best {len(names)}: "
         yield listed_within(_WIDTH, f"  {best}", [shortened(name) for name in names])
     yield f"  Score in the search: {metric} {number(scoring.natural(selector.cost_))}."
-    if selector.confirmation_ is None:
+    if not selector.confirm and isinstance(selector.cv, int) and selector.cv > 1:
+        # Other folds may not be drawn again.
         yield "  confirm=True scores the best subsets again, on new folds of the same rows."
     for sentence in [*head.sentences(), *filter(None, [head.origin])]:
         yield from _wrapped(f"  {sentence}", indent=4)
