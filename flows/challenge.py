@@ -294,8 +294,8 @@ class Challenge:
         seen = None if record is None else find_trained_rows(record, test)
         if record is not None and seen is None and self.config.split.kind != "time":
             text = (
-                f"which of the test rows the champion {champion.uri} was trained on cannot be told:"
-                " rows are equal by chance, or the table lacks a column that the champion had"
+                f"test rows that the champion {champion.uri} was trained on cannot be recognised:"
+                " rows are equal by chance, or the table lacks a column of its training rows"
             )
             self._add([make_finding("SWM303", text)])
         if seen is None or not seen.any():

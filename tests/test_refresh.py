@@ -452,7 +452,7 @@ def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warni
     frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")
     told = desk.refresh(split={"kind": "random", "seed": 1})
     assert [finding.code for finding in told.findings] == ["SWM303"]
-    assert "cannot be told" in told.findings[0].text
+    assert "cannot be recognised" in told.findings[0].text
 
 
 @pytest.mark.usefixtures("champion")

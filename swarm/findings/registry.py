@@ -346,8 +346,8 @@ _ALL = (
         "Champion trained on the test rows",
         "Most test rows of the challenger are training rows of the champion, as a random split of a"
         " table that grows draws them anew. Such rows favour the champion, and are left out of the"
-        " comparison as long as enough others remain. Where they cannot be told, as rows are equal"
-        " by chance or a column is gone, all are compared.",
+        " comparison as long as enough others remain. If they cannot be recognised, because rows"
+        " are equal by chance or a column is missing, all test rows are compared.",
         "split the rows in time, or refresh when there are more new rows",
     ),
 )

@@ -23,9 +23,10 @@ from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
-from swarm.search.packing import first_of_equal, pack_folds, pack_masks
+from swarm.search.packing import first_of_equal, pack_masks
 from swarm.search.proxy import best_subsets
 from swarm.search.rankings import MOST_PREFIXES, prefixes, prefixes_of_fold
+from swarm.search.requests import requested_masks
 from swarm.search.result import SearchResult
 
 # All prefixes of rankings are measured on so many folds, and the best of them on the others.
@@ -107,11 +108,9 @@ def confirm_on_fresh_folds(
 
 def _unrequested(result: SearchResult, masks: Bool, n_folds: int) -> int:
     """Count the models of masks on the folds of a search that it has not requested before."""
-    requests = result.state.requests
-    if result.measured is not None:
-        every = pack_folds(np.ones(n_folds, dtype=bool))
-        requests = dict.fromkeys(pack_masks(result.measured.masks), every)
-    return sum(n_folds - requests.get(key, 0).bit_count() for key in pack_masks(masks))
+    requested, needed = requested_masks(result, n_folds)
+    n_requested = dict(zip(pack_masks(requested), needed.sum(axis=1).tolist(), strict=True))
+    return sum(n_folds - n_requested.get(key, 0) for key in pack_masks(masks))
 
 
 def measure_prefixes(
