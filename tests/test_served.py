@@ -161,7 +161,10 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
             assert asking.name == "rows_2026-02-02/multiswarm/seed 0"
             assert {"swarm", "refresh", "champion:asked"} <= set(asking.tags)
             lines = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
-            assert any("MLflow run " in line.message for line in api.read_logs(lines))
+            # Prefect sends the lines of a run in the background, some seconds after its states.
+            assert happens(
+                lambda: any("MLflow run " in line.message for line in api.read_logs(lines)), 120
+            ), served.said()
         assert all(word in about for word in ("version 2", "asked", "accuracy 0.", "gain +"))
         with get_client(sync_client=True) as api:
             answer = {"approve": True, "reason": "seen"}
