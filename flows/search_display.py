@@ -147,7 +147,9 @@ class SearchDisplay:
                 "fresh/gain_high": confirmation.gain.high,
             }
         self.log.metrics({0: metrics})
-        self.log.tag({"confirmed": confirmation.verdict, "origin": confirmation.origin})
+        self.log.tag(
+            {"confirmed": confirmation.verdict or "not compared", "origin": confirmation.origin}
+        )
         subsets = f"{len(confirmation.candidates)} subsets"
         self.say(f"confirmed: {subsets} on {confirmation.n_folds} new folds")
 

@@ -16,10 +16,10 @@ from swarm.problem.hints import MOST_COLUMNS, Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.report.data import work_of
+from swarm.report.data import by_column, work_of
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
-from swarm.search.requests import requested_evaluations
+from swarm.search.requests import only_ranked, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
@@ -216,6 +216,7 @@ def losses_on_test(
         test.features[list(problem.features.columns)],
         np.asarray(test.target),
         test.weight_in_score(problem),
+        test.groups,
     )
     named = f"{len(test.features):,} unseen rows"
     return feature_losses(problem, chosen, [rows], named, ranked=ranked, n_jobs=n_jobs)
@@ -241,12 +242,10 @@ def report_data(
         for mask, record in requested_evaluations(result, evaluations)
         if record.complete
     ]
-    sizes_and_costs = pd.DataFrame(
-        {
-            "size": [int(mask.sum()) for mask, _, _ in finished],
-            "cost": [cost for _, cost, _ in finished],
-        }
-    )
+    masks = np.array([mask for mask, _, _ in finished], dtype=bool).reshape(-1, space.n_units)
+    costs = np.array([cost for _, cost, _ in finished], dtype=np.float64)
+    shown = ~only_ranked(masks, result)
+    sizes_and_costs = pd.DataFrame({"size": masks.sum(axis=1)[shown], "cost": costs[shown]})
     distance = None
     # A wide table has no distance matrix.
     if hints.distance is not None and space.n_units == space.n_columns:
@@ -262,6 +261,7 @@ def report_data(
         ],
         history=result.history,
         evaluations=sizes_and_costs,
+        has_proxy=result.measured is not None,
         figures=judgement.table,
         importances=_importances(result, finished, evaluations),
         distance=distance,
@@ -287,7 +287,7 @@ def _importances(
             record = evaluations.lookup(mask[None, :])[0]
             units = np.flatnonzero(best)
             names = [result.space.names[unit] for unit in units]
-            return pd.Series(record.importance(mask)[units], index=names)
+            return by_column(pd.Series(record.importance(mask)[units], index=names), result.space)
     return None
 
 

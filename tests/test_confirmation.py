@@ -167,11 +167,11 @@ def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_s
         (around(0.15), "better", "a gain, +0.0500"),
         (around(0.10, spread=0.05), "no clear difference", "no clear gain, +0.0000"),
         (around(0.05), "worse", "a loss, -0.0500"),
-        ([np.inf] * 10, "better", "all features cannot be fitted"),
+        ([np.inf] * 10, None, "all features cannot be fitted"),
     ],
 )
 def test_the_verdict_follows_the_interval_of_the_gain_over_all_features(
-    baseline: list[float], verdict: str, words: str
+    baseline: list[float], verdict: str | None, words: str
 ) -> None:
     found = confirmation([around(0.10, spread=0.0)], [4], baseline)
     assert found.verdict == verdict

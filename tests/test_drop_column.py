@@ -55,6 +55,27 @@ def test_losses_and_their_intervals_depend_on_the_positive_class_and_not_on_its_
     pd.testing.assert_frame_equal(first.losses, last.losses)
 
 
+def test_intervals_resample_whole_groups_of_test_rows() -> None:
+    train = np.arange(len(X)) % 2 == 0
+    problem = Problem.build(X[train], Y[train], TREES, folds=3)
+    mask = problem.space.mask(CHOSEN)
+    rows, target = X[~train], Y[~train].to_numpy()
+
+    def widths(repeat: int, groups: Any) -> Any:
+        """Widths where the test rows are there several times."""
+        order = np.tile(np.arange(len(rows)), repeat)
+        known = None if groups is None else groups[order]
+        unseen = Unseen(np.arange(train.sum()), rows.iloc[order], target[order], groups=known)
+        found = feature_losses(problem, mask, [unseen], "unseen rows").losses
+        return (found["high"] - found["low"]).to_numpy()
+
+    ids = np.arange(len(rows))
+    # Copies of a row add nothing that is new, and are resampled together.
+    assert widths(4, ids) == pytest.approx(widths(1, ids))
+    assert widths(4, None).sum() < 0.7 * widths(1, None).sum()
+    assert np.isnan(widths(1, np.zeros(len(rows)))).all()
+
+
 def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -19,7 +19,7 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
 from swarm.report.contenders import paired_differences
-from swarm.report.data import confirmed_scores
+from swarm.report.data import by_column, confirmed_scores
 from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
 from swarm.validation.contenders import CONTENDERS
@@ -271,6 +271,20 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     assert (scores["score"] < scores["high"]).all()
     unconfirmed: Any = SimpleNamespace(confirmation=None)
     assert confirmed_scores(unconfirmed, scoring) is None
+
+
+def test_the_columns_of_a_group_have_equal_parts_of_its_importance() -> None:
+    space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]})
+    found = by_column(pd.Series({"pair": 6.0, "b": 4.0}), space)
+    assert found.to_dict() == {"a": 3.0, "e": 3.0, "b": 4.0}
+    data = replace(PLAIN, features=["b", "a", "e"], importances=found)
+    assert data.ranked() == ["b", "a", "e"]
+
+
+def test_a_search_with_a_proxy_says_whose_scores_the_epochs_show() -> None:
+    drawings = draw_figures(replace(PLAIN, has_proxy=True))
+    assert "of the proxy over 25 epochs" in drawings["convergence"].svg
+    assert "of the proxy" not in draw_figures(PLAIN)["convergence"].svg
 
 
 @pytest.mark.parametrize(

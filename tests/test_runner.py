@@ -28,7 +28,7 @@ from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.prefilter import Prefilter, ranking_problem
 from swarm.search.proxy import Proxy, best_subsets
-from swarm.search.requests import requested_evaluations, training_seconds
+from swarm.search.requests import only_ranked, requested_evaluations, training_seconds
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages, run
 from swarm.search.search import Search
@@ -366,9 +366,13 @@ def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search
     with CrossValidation(posed, archive) as evaluator:
         evaluate_fully(evaluator, others)
     masks = np.vstack([own[0][0], others])
-    confirmation: Any = SimpleNamespace(candidates=Candidates.build(masks, np.zeros(len(masks))))
+    origin = np.array(["ranking", "ranking", *["search"] * (len(others) - 1)])
+    table = Candidates.build(masks, np.zeros(len(masks)), origin=origin)
+    confirmation: Any = SimpleNamespace(candidates=table)
     result = dataclasses.replace(result, confirmation=confirmation)
     added = list(requested_evaluations(result, stored))[len(own) :]
     assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]
     assert added
     assert all(record.complete for _, record in added)
+    # The first has been requested by the search too.
+    assert only_ranked(masks, result).tolist() == [False, True, *[False] * (len(others) - 1)]

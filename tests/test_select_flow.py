@@ -172,6 +172,10 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     assert found["origin"].str.endswith("ranking").sum() == 2
     tags = bench.tracking.run(outcome.run_id).data.tags
     assert tags["origin"] == found["origin"][found["chosen"]].item()
+    # The figure of score against size has the subsets of the search alone.
+    page = bench.artifact(outcome.run_id, "report.html").decode()
+    distinct = outcome.result.state.counts.distinct
+    assert f"Score against size of {distinct} subsets" in page
     shown = capsys.readouterr()
     assert "ranking the columns" in shown.out + shown.err
     # A strategy with a rule of its own has no rival.

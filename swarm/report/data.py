@@ -11,6 +11,7 @@ import pandas as pd
 
 from swarm.arrays import Float
 from swarm.problem.scoring import Scoring
+from swarm.problem.space import SearchSpace
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import corrected_t
 from swarm.validation.drop_column import FeatureLosses
@@ -41,6 +42,8 @@ class ReportData:
         One row per epoch: ``epoch``, ``best_cost``, and optionally ``best_size``,
         ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
         ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
+    has_proxy : bool
+        Whether the costs in `history` are those of a proxy.
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
     scoring : Scoring
@@ -88,6 +91,7 @@ class ReportData:
     cv_cost: float | None = None
     test_cost: float | None = None
     level: float = 0.95
+    has_proxy: bool = False
     regroup_every: int | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     config_yaml: str = ""
@@ -163,6 +167,19 @@ class ReportData:
         assert self.distance is not None
         values: Float = self.distance.to_numpy(dtype=np.float64)
         return np.where(np.isnan(values), 1.0, values)
+
+
+def by_column(importances: pd.Series, space: SearchSpace) -> pd.Series:
+    """Return importances by column from those by unit; the columns of a group have equal parts."""
+    positions = dict(zip(space.names, space.units, strict=True))
+    return pd.Series(
+        {
+            space.columns[position]: float(value) / len(positions[str(name)])
+            for name, value in importances.items()
+            for position in positions[str(name)]
+        },
+        dtype=np.float64,
+    )
 
 
 def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | None:

@@ -79,7 +79,7 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     epochs = counted(len(data.history), "epoch")
     last = float(data.history["best_cost"].iloc[-1]) if len(data.history) else None
     best = "none" if last is None else f"{data.scoring.natural(last):.4g}"
-    label = f"{metric_name(data.scoring.metric)} over {epochs}, the best {best}."
+    label = f"{_searched_metric(data)} over {epochs}, the best {best}."
     yield "convergence", label, _convergence(data)
     label = (
         f"Score against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
@@ -120,7 +120,7 @@ def _convergence(data: ReportData) -> Figure:
         axes.grid(axis="y")
         plain_ticks(axes.xaxis, whole=True)
     _costs(upper, history, epochs, data.regroup_every)
-    upper.set_title(shortened(metric_name(data.scoring.metric)))
+    upper.set_title(shortened(_searched_metric(data)))
     scores_for_costs(upper, data.scoring)
     for axes in lower:
         _sizes(axes, history, epochs)
@@ -129,6 +129,12 @@ def _convergence(data: ReportData) -> Figure:
     if upper.lines and upper.get_legend_handles_labels()[0]:
         figure.legend(*upper.get_legend_handles_labels(), **ABOVE, ncols=2)
     return figure
+
+
+def _searched_metric(data: ReportData) -> str:
+    """Name what an epoch shows: the metric, or that of the proxy."""
+    metric = metric_name(data.scoring.metric)
+    return f"{metric} of the proxy" if data.has_proxy else metric
 
 
 def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) -> None:

@@ -189,9 +189,9 @@ class Confirmation:
         return corrected_t(differences, self.n_train, self.n_test)
 
     @property
-    def verdict(self) -> Outcome:
-        """How the result does against all features, by the interval of the gain."""
-        return "better" if self.gain is None else outcome_of(self.gain.low, self.gain.high)
+    def verdict(self) -> Outcome | None:
+        """How the result does against all features, by the interval of the gain; None without."""
+        return None if self.gain is None else outcome_of(self.gain.low, self.gain.high)
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the winner's curse."""
@@ -200,7 +200,9 @@ class Confirmation:
         if gain is None:
             start += "cannot be fitted"
         else:
-            outcome = {"better": "a gain", "worse": "a loss"}.get(self.verdict, "no clear gain")
+            outcome = {"better": "a gain", "worse": "a loss"}.get(
+                str(self.verdict), "no clear gain"
+            )
             start += (
                 f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+z.4f} "
                 f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"

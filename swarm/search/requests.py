@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from swarm.arrays import Bool
+from swarm.search.candidates import SEARCH
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
@@ -37,6 +38,18 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
     also = confirmed[[key not in seen for key in pack_masks(confirmed)]]
     every = np.ones((len(also), needed.shape[1]), dtype=bool)
     return np.vstack([masks, also]), np.vstack([needed, every])
+
+
+def only_ranked(masks: Bool, result: SearchResult) -> Bool:
+    """Whether each mask (n, n_units) is of a ranking, and the search has not requested it.
+
+    A ranking of all rows has seen the test rows of the folds, so that its costs there are too low.
+    """
+    if result.confirmation is None:
+        return np.zeros(len(masks), dtype=bool)
+    table = result.confirmation.candidates
+    ranked = set(pack_masks(table.masks[table.origin != SEARCH])) - set(result.state.requests)
+    return np.array([key in ranked for key in pack_masks(masks)], dtype=bool)
 
 
 def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple[Bool, Record]]:

@@ -20,7 +20,7 @@ from swarm.problem.inputs import check_columns, check_rows, checked_weights
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.report import ReportData, render
-from swarm.report.data import confirmed_scores, work_of
+from swarm.report.data import by_column, confirmed_scores, work_of
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
@@ -62,7 +62,9 @@ def page_of(
         unseen = _test_rows(selector, posed, test)
         data = _judged(selector, data, problem, unseen)
         train = np.arange(len(problem.target))
-        rows = [Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight)]
+        rows = [
+            Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight, unseen.groups)
+        ]
         named = f"{len(unseen.features):,} unseen rows"
     else:
         rows, named = _folds(posed)
@@ -91,7 +93,7 @@ def _search_data(selector: Any) -> ReportData:
     result, scoring = selector.result_, selector._evaluated.scoring
     table = selector.results_
     measured = table[table["cost"].notna()]
-    importances = selector.importances_.dropna()
+    importances = by_column(selector.importances_.dropna(), result.space)
     return ReportData(
         title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
         verdict="",
@@ -100,6 +102,7 @@ def _search_data(selector: Any) -> ReportData:
         subsets=[(list(selector.subset_), float(selector.cost_))],
         history=result.history,
         evaluations=measured[["size", "cost"]].reset_index(drop=True),
+        has_proxy=result.measured is not None,
         figures=pd.DataFrame(),
         importances=None if importances.empty else importances,
         cv_cost=float(selector.cost_),

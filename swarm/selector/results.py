@@ -17,9 +17,9 @@ from swarm.problem.models import is_a
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
-from swarm.search.candidates import PICKS, SEARCH, pareto_front, pick
-from swarm.search.packing import first_of_equal, pack_masks
-from swarm.search.requests import read_records, requested_masks
+from swarm.search.candidates import PICKS, pareto_front, pick
+from swarm.search.packing import first_of_equal
+from swarm.search.requests import only_ranked, read_records, requested_masks
 from swarm.search.result import SearchResult
 from swarm.search.state import SearchState
 from swarm.statistics.resampled import CONFIDENCE
@@ -68,7 +68,7 @@ class EvaluatedSubsets:
         order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
         rows = np.sort(order[first_of_equal(masks[order])])
         table = _table(masks[rows], fold_costs[rows], problem)
-        allowed = problem.space.obeys(masks[rows]) & ~_is_ranked(masks[rows], result)
+        allowed = problem.space.obeys(masks[rows]) & ~only_ranked(masks[rows], result)
         size = table["size"].to_numpy()
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
@@ -205,18 +205,6 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest row of each size, indexed by size; the first wins a tie."""
     costed = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
     return costed.drop_duplicates("size").set_index("size")
-
-
-def _is_ranked(masks: Bool, result: SearchResult) -> Bool:
-    """Whether each mask (n, n_units) is of a ranking, and the search has not proposed it.
-
-    A ranking of all rows has seen the test rows of the folds, so that its costs there are too low.
-    """
-    if result.confirmation is None:
-        return np.zeros(len(masks), dtype=bool)
-    table = result.confirmation.candidates
-    ranked = set(pack_masks(table.masks[table.origin != SEARCH])) - set(result.state.requests)
-    return np.array([key in ranked for key in pack_masks(masks)], dtype=bool)
 
 
 def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[Float, Bool]:

@@ -9,6 +9,7 @@ trained on as many, spread evenly.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -18,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import delayed
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import is_regressor
 
 from swarm.arrays import Bool, Float, Int
@@ -44,6 +45,7 @@ class Unseen:
     features: pd.DataFrame  # (n_rows, n_columns), with the columns of the problem in their order
     target: NDArray[Any]  # (n_rows,) or (n_rows, n_labels)
     weight: Float | None = None  # (n_rows,), weights in the score
+    groups: ArrayLike | None = None  # (n_rows,), ids of rows that belong together
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,8 +190,8 @@ def _losses(
     """Return the increase of the cost without each unit, with its interval."""
     n_train = float(np.mean([len(one.train) for one in unseen]))
     n_test = float(np.mean([len(one.target) for one in unseen]))
-    # With a single split the interval is that of a bootstrap of its test rows.
-    draws = _draws(problem, unseen[0]) if len(unseen) == 1 else []
+    # With a single split the interval is that of a bootstrap of its test rows or whole groups.
+    draws, scale = _draws(problem, unseen[0]) if len(unseen) == 1 else ([], 1.0)
     costs = _resampled(problem, complete[0], unseen[0], draws)
     rows = []
     for others in without.values():
@@ -203,19 +205,34 @@ def _losses(
             resampled = _resampled(problem, others[0], unseen[0], draws) - costs
             defined = resampled[np.isfinite(resampled)]
             if len(defined) > 1:
-                # Of many rows fewer are drawn, and the deviation is scaled to all.
-                scale = np.sqrt(min(n_test, _RESAMPLED_ROWS) / n_test)
-                reach = _Z * float(defined.std(ddof=1)) * float(scale)
+                reach = _Z * float(defined.std(ddof=1)) * scale
                 low, high = mean - reach, mean + reach
         rows.append((mean, low, high))
     table = pd.DataFrame(rows, columns=["loss", "low", "high"], index=list(without))
     return table.sort_values("loss", ascending=False, kind="stable")
 
 
-def _draws(problem: Problem, unseen: Unseen) -> list[Int]:
+def _draws(problem: Problem, unseen: Unseen) -> tuple[list[Int], float]:
+    """Return resamples of the test rows, and the factor from their deviation to that of all rows.
+
+    Of many rows fewer are drawn. A single group has no resamples.
+    """
     n = len(unseen.target)
     rng = np.random.default_rng([problem.seed, 7])
-    return [rng.integers(0, n, min(n, _RESAMPLED_ROWS)) for _ in range(_RESAMPLES)]
+    if unseen.groups is None:
+        n_drawn = min(n, _RESAMPLED_ROWS)
+        return [rng.integers(0, n, n_drawn) for _ in range(_RESAMPLES)], math.sqrt(n_drawn / n)
+    codes = np.unique(np.asarray(unseen.groups), return_inverse=True)[1]
+    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
+    n_groups = len(members)
+    if n_groups == 1:
+        return [], 1.0
+    n_drawn = max(2, min(n_groups, round(n_groups * _RESAMPLED_ROWS / n)))
+    draws = [
+        np.concatenate([members[group] for group in rng.integers(0, n_groups, n_drawn)])
+        for _ in range(_RESAMPLES)
+    ]
+    return draws, math.sqrt(n_drawn / n_groups)
 
 
 def _resampled(problem: Problem, scored: _Scored, unseen: Unseen, draws: Sequence[Int]) -> Float:
