@@ -81,14 +81,18 @@ class Outcome:
 
     @property
     def doubts(self) -> list[str]:
-        """The gravest findings that the headline does not say, those on the data first."""
+        """The findings that the headline does not say, those on the data first, without notes."""
         claimed = frozenset() if self.headline.verdict == "better" else _ON_GAINS
-        grave = [
-            each for each in self.findings if each.severity != "note" and each.code not in claimed
+        return [
+            f"{each.code}: {each.text}"
+            for each in self.findings
+            if each.severity != "note" and each.code not in claimed
         ]
-        # The answer has twelve lines, of which these are some.
-        most = _MOST_FINDINGS - len(self.headline.notes)
-        return [f"{each.code}: {each.text}" for each in grave[:most]]
+
+    @property
+    def shown_doubts(self) -> list[str]:
+        """The gravest doubts: the answer has twelve lines, of which these are some."""
+        return self.doubts[: _MOST_FINDINGS - len(self.headline.notes)]
 
     @property
     def model_inputs(self) -> list[str]:
@@ -98,7 +102,7 @@ class Outcome:
     def markdown(self) -> str:
         """Return the answer for Prefect's page and the note of the run."""
         names = listed([as_code(name) for name in self.result.features], _MOST_COLUMNS)
-        lines = "\n".join(f"- {line}" for line in (*self.lines, *self.doubts))
+        lines = "\n".join(f"- {line}" for line in (*self.lines, *self.shown_doubts))
         return f"**{self.headline.title}.** {names}\n\n{lines}"
 
     @property

@@ -18,7 +18,7 @@ from swarm.report.comparison import columns_of, formatted, judged_score, sentenc
 from swarm.search.result import listed_within
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import bounds, number, signed
-from swarm.wording import listed
+from swarm.wording import counted, listed
 from tasks.files import plain, records
 from tasks.tracking.client import SHORT_ID
 
@@ -139,14 +139,16 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
             echo_row(f"  {line}")
         else:  # the score is not cut off
             echo(f"  {line}", indent=4)
-    for row, line in enumerate(outcome.doubts):
+    for row, line in enumerate(outcome.shown_doubts):
         echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
         console.print(Text(outcome.unsent, "yellow"))
     run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
+    more = len(outcome.doubts) - len(outcome.shown_doubts)
     echo(
         f"Model    {_describe_model(outcome)}",
-        f"Report   swarm report {run} --open{option}",
+        f"Report   swarm report {run} --open{option}"
+        + (f"  ({counted(more, 'more finding')})" if more else ""),
         f"Runs     {pages_of(config.tracking.uri)}",
         # Of columns that are worse than all, or guess, there is no use.
         *([] if head.loses else [f"Next     swarm features {run}{option} > columns.txt"]),

@@ -14,6 +14,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.validation.sentences import evidence as sentence
+from swarm.validation.sentences import number, signed
 from swarm.validation.verdict import Headline, Verdict, headline
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
@@ -67,10 +68,26 @@ def told(
         (-0.089, -0.0004, "(-0.0890 to -0.0004)"),
         (0.00002, 0.05, "(+0.00002 to +0.05000)"),
         (-0.0004, 0.05, "(+0.000 to +0.050)"),
+        (-0.0004, 0.0002, "(-0.0004 to +0.0002)"),
+        (-1e-17, 0.0, "(+0.000 to +0.000)"),
     ],
 )
 def test_an_interval_without_0_is_shown_without_it(low: float, high: float, shown: str) -> None:
     assert shown in sentence(unseen(low, high), 4)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown", "change"),
+    [
+        (0.5, "0.500", "+0.500"),
+        (0.0042, "0.0042", "+0.004"),
+        (0.000142, "0.000142", "+0.0001"),
+        (-0.0, "0.000", "+0.000"),
+        (1234.5, "1,234", "+1,234"),
+    ],
+)
+def test_errors_in_small_units_are_not_shown_as_0(value: float, shown: str, change: str) -> None:
+    assert (number(value), signed(value)) == (shown, change)
 
 
 @pytest.mark.parametrize(

@@ -418,6 +418,7 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(first, monkeypat
     assert len(rows) <= 12
     assert max(map(len, rows)) <= 80
     assert sum(row.endswith("…") for row in rows) >= 2
+    assert f"({5 - len(full.shown_doubts)} more findings)" in screen.getvalue()
 
 
 def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(first, capsys):

@@ -7,6 +7,7 @@ import re
 
 from swarm.metric_names import display_name
 from swarm.validation.sentences import interval_digits
+from swarm.validation.sentences import number as plain_number
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
@@ -34,12 +35,11 @@ def shortened(text: object, length: int = 40) -> str:
     return f"{line[: length - 1 - tail]}…{line[len(line) - tail :]}"
 
 
-def number(value: float, digits: int = 3) -> str:
+def number(value: float, digits: int | None = None) -> str:
     """Format a metric as in the verdict."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else signed(value)
-    text = f"{value:z.{digits}f}" if abs(value) < 100 else f"{value:,.0f}"
-    return text.replace("-", "−")
+    return plain_number(value, digits).replace("-", "−")
 
 
 def signed(value: float) -> str:

@@ -23,23 +23,36 @@ _MOST_NAMED_IN_SENTENCE = 4
 _SMALLER = 0.75
 
 
-def number(value: float) -> str:
-    """Format a metric."""
-    return f"{value:.3f}" if abs(value) < 100 else f"{value:,.0f}"
+def number(value: float, digits: int | None = None) -> str:
+    """Format a metric; near 0, as the errors of a target in small units, by significant digits."""
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    if digits is None and 0 < abs(value) < 0.01:
+        return f"{value:.3g}"
+    return f"{value:z.{3 if digits is None else digits}f}"
 
 
-def signed(value: float, digits: int = 3) -> str:
+def signed(value: float, digits: int | None = None) -> str:
     """Format a difference with its sign."""
-    return f"{value:+z.{digits}f}" if abs(value) < 100 else f"{value:+z,.0f}"
+    if abs(value) >= 100:
+        return f"{value:+,.0f}"
+    if digits is None and 0 < abs(value) < 0.0005:
+        return f"{value:+.1g}"
+    return f"{value:+z.{3 if digits is None else digits}f}"
 
 
 def interval_digits(low: float, high: float) -> int:
-    """Return a number of decimals, at least three, with which 0 stays outside where it is."""
+    """Return a number of decimals, three to six, with which 0 stays outside where it is.
 
-    def keeps_sign(digits: int) -> bool:
-        return (round(low, digits) > 0) == (low > 0) and (round(high, digits) < 0) == (high < 0)
+    And with which an interval of more than rounding errors is not 0.
+    """
 
-    return next(filter(keeps_sign, range(3, 6)), 6)
+    def tells(digits: int) -> bool:
+        a, b = round(low, digits), round(high, digits)
+        return (a > 0) == (low > 0) and (b < 0) == (high < 0) and (a, b) != (0, 0)
+
+    is_nothing = max(abs(low), abs(high)) < 1e-9
+    return 3 if is_nothing else next(filter(tells, range(3, 6)), 6)
 
 
 def bounds(low: float, high: float) -> tuple[str, str]:
