@@ -320,6 +320,7 @@ def _conclude(
         reference=config.reference if config.reference in compared else None,
         judged_by="test_cost" if config.resample else "cost",
         resampled=prepared.row_counts() if config.resample else None,
+        fixed=prepared.fixed(),
     )
     scorings = {name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()}
     data = ComparisonData(

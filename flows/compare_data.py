@@ -88,6 +88,11 @@ class ComparedData:
             for name, parts in self.by_dataset.items()
         }
 
+    def fixed(self) -> dict[str, list[str]]:
+        """Return the columns of each data set that every subset has."""
+        spaces = {name: parts[0].problem.space for name, parts in self.by_dataset.items()}
+        return {name: space.subset(space.fixed) for name, space in spaces.items()}
+
     def test_everything(self) -> dict[str, float]:
         """Return the mean cost of all features on the test rows of each data set that has some."""
         costs: dict[str, list[float]] = {}

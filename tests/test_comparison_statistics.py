@@ -182,6 +182,9 @@ def test_subsets_of_a_comparison_by_test_rows_have_their_stability() -> None:
     masks = np.zeros((2, 10), dtype=bool)
     masks[0, [0, 1]] = masks[1, [1, 2]] = True
     assert found["stability"].to_dict() == pytest.approx({"a": nogueira(masks).index, "b": 1.0})
+    # A column that every subset has by definition is no sign of stability.
+    forced = compare(cells, {"wine": (0.5, 10)}, **options, fixed={"wine": ["the y"]}).summary
+    assert forced["stability"][0] == pytest.approx(nogueira(masks[:, [0, *range(2, 10)]]).index)
     alone = compare(cells[cells["seed"] == 0], {"wine": (0.5, 10)}, **options).summary
     assert alone["stability"].isna().all()
     assert "stability" not in compare(cells, {"wine": (0.5, 10)}).summary

@@ -11,8 +11,9 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class Comparison:
 def compare(
     # Columns dataset, strategy, seed, cost, size, evaluations and distinct; fits,
     # seconds_algorithm, seconds_evaluation and test_cost are optional, and so is features (names
-    # separated by spaces), which adds the stability to a comparison by the test cost.
+    # as JSON), which adds the stability to a comparison by the test cost.
     cells: pd.DataFrame,
     # cost (that of `judged_by`) and number of all features of each data set
     everything: Mapping[str, tuple[float, int]],
@@ -90,6 +91,8 @@ def compare(
     judged_by: str = "cost",  # "cost" or "test_cost"
     # (n_train, n_test) of the data sets where each seed has test rows of its own
     resampled: Mapping[str, tuple[float, float]] | None = None,
+    # columns of the data sets that every subset has, which say nothing about stability
+    fixed: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Comparison:
     """Compare strategies on one row per search; ValueError if a column or a search is missing."""
     _check_cells(cells)
@@ -97,7 +100,7 @@ def compare(
     costs = [name for name in ("cost", "test_cost") if name in cells]
     cells = cells.assign(**{name: cells[name].map(round_cost) for name in costs})
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
-    summary = _summary(cells, everything, judged_by)
+    summary = _summary(cells, everything, judged_by, fixed)
     means = summary.pivot(index="dataset", columns="strategy", values=f"mean_{judged_by}")
     means = means.loc[datasets, strategies]
     ranks = means.rank(axis=1).T
@@ -159,7 +162,10 @@ def _mean(values: Any) -> float:
 
 
 def _summary(
-    cells: pd.DataFrame, everything: Mapping[str, tuple[float, int]], judged_by: str
+    cells: pd.DataFrame,
+    everything: Mapping[str, tuple[float, int]],
+    judged_by: str,
+    fixed: Mapping[str, Collection[str]],
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for (dataset, strategy), group in cells.groupby(["dataset", "strategy"], sort=False):
@@ -180,7 +186,7 @@ def _summary(
         if "test_cost" in group and group["test_cost"].notna().any():
             row["mean_test_cost"] = _mean(group["test_cost"])
         if judged_by == "test_cost":
-            row["stability"] = _stability(group, full_size)
+            row["stability"] = _stability(group, full_size, fixed.get(str(dataset), ()))
         row |= {name: _mean(group[name]) for name in _AVERAGED_COLUMNS if name in group}
         rows.append(row)
     summary = pd.DataFrame(rows)
@@ -189,13 +195,14 @@ def _summary(
     return summary
 
 
-def _stability(group: pd.DataFrame, n_features: int) -> float:
+def _stability(group: pd.DataFrame, n_features: int, fixed: Collection[str]) -> float:
     """Return the stability index of the subsets of one strategy; NaN for a single one."""
-    if len(group) < 2 or "features" not in group:
+    n_free = n_features - len(fixed)
+    if len(group) < 2 or n_free == 0 or "features" not in group:
         return math.nan
-    subsets = [set(json.loads(features)) for features in group["features"]]
+    subsets = [set(json.loads(features)) - set(fixed) for features in group["features"]]
     names = sorted(set().union(*subsets))
-    masks = np.zeros((len(subsets), n_features), dtype=bool)
+    masks = np.zeros((len(subsets), n_free), dtype=bool)
     # Which of the features that no subset has is which does not matter.
     masks[:, : len(names)] = [[name in subset for name in names] for subset in subsets]
     return nogueira(masks).index
