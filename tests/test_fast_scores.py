@@ -16,7 +16,6 @@ from sklearn import metrics
 from sklearn.metrics import make_scorer
 
 from swarm.fastpaths.costs import FoldCosts, _FixedClassifier, _FixedRegressor
-from swarm.fastpaths.pairwise import pairwise_sum
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.statistics.metrics import matthews
 from tests.fuzzing import CASES
@@ -238,13 +237,6 @@ def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
     monkeypatch.setattr("swarm.fastpaths.costs.label_scores", lambda *given: np.full(4, 0.5))
     assert costs.of_codes(codes, 0).tolist() == [0.0] * 4
     assert costs.agrees is False
-
-
-@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 127, 128, 129, 136, 257, 1000, 12_345])
-def test_compiled_sums_are_those_of_numpy(n: int) -> None:
-    rng = np.random.default_rng(n)
-    values = rng.normal(size=n) * 10.0 ** rng.integers(-8, 8, n)
-    assert pairwise_sum(np.r_[values, 1.0, 2.0], n) == values.sum()
 
 
 def test_matthews_correlation_of_one_predicted_class_is_0_whatever_the_weights() -> None:

@@ -8,7 +8,6 @@ import numpy as np
 from numba import njit
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.pairwise import pairwise_sum
 
 # In a column farther from zero than this many standard deviations, distances from the mean have
 # lost their digits, and sums depend on the order.
@@ -48,10 +47,9 @@ def exact_sums(log_prior: Float, squares: Float, made: SmoothedVariances, column
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def exact_joints(
-    squares: Float, width: Float, logs: Float, log_prior: Float, columns: Bool, joint: Float
+    squares: Float, width: Float, halves: Float, log_prior: Float, columns: Bool, joint: Float
 ) -> None:  # pragma: no cover
     """Compute :func:`exact_sums` of many masks into `joint` (n_folds, n_classes, n, n_test)."""
-    picked = np.empty(columns.shape[1])
     for m in range(len(columns)):
         chosen = np.flatnonzero(columns[m])
         for fold in range(squares.shape[0]):
@@ -59,11 +57,10 @@ def exact_joints(
                 sums, variances = joint[fold, label, m], width[m, fold, label]
                 sums[:] = 0.0
                 for place in range(len(chosen)):
-                    picked[place] = logs[m, fold, label, chosen[place]]
                     terms, spread = squares[fold, label, chosen[place]], variances[chosen[place]]
                     for i in range(len(sums)):
                         sums[i] += terms[i] / spread
-                half = -0.5 * pairwise_sum(picked, len(chosen))
+                half = halves[m, fold, label]
                 prior = log_prior[fold, label]
                 for i in range(len(sums)):
                     sums[i] = prior + (half - 0.5 * sums[i])

@@ -178,9 +178,11 @@ class NaiveBayesPath:
         made = [block.smoothed(one) for one in smoothing]
         costs = np.full((len(columns), len(block.sizes)), np.nan)
         joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
-        width, logs = np.stack([one.width for one in made]), np.stack([one.logs for one in made])
+        width = np.stack([one.width for one in made])
+        pairs = zip(made, columns, strict=True)
+        halves = -0.5 * np.array([one.logs[:, :, row].copy().sum(axis=2) for one, row in pairs])
         exact_joints(
-            squares, width, logs=logs, log_prior=block.log_prior, columns=columns, joint=joint
+            squares, width, halves=halves, log_prior=block.log_prior, columns=columns, joint=joint
         )
         for fold, size in enumerate(block.sizes.tolist()):
             log_likelihoods = joint[fold, :, :, :size]

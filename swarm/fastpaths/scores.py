@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.metrics import Metric, metric_of
-from swarm.fastpaths.pairwise import pairwise_sum
 from swarm.problem.scoring import Scoring
 from swarm.statistics.metrics import fraction, matthews, set_terms
 
@@ -230,21 +229,23 @@ def _one_against_one(probabilities: Float, truth: Int, weighted: bool) -> Float:
 
 def _area(scores: Float, positive: Bool, negative: Bool) -> Float:
     """Return the area under the ROC curve of scores (n, n_test): float64 (n,)."""
-    areas = np.empty(len(scores))
     above, below = scores[:, positive], scores[:, negative]
     above.sort(axis=1)
     below.sort(axis=1)
-    _areas_under_curves(above, below, areas)
-    return areas
+    # Summed by NumPy, in its order.
+    terms, counts = np.empty(scores.shape), np.empty(len(scores), dtype=np.int64)
+    _trapezoids(above, below, terms, counts)
+    return np.array([row[:n].sum() for row, n in zip(terms, counts.tolist(), strict=True)])
 
 
 @njit(nogil=True, cache=True)
-def _areas_under_curves(positive: Float, negative: Float, areas: Float) -> None:  # pragma: no cover
-    """Compute the area under the ROC curve of each mask from ascending scores (n, n_rows)."""
+def _trapezoids(
+    positive: Float, negative: Float, terms: Float, counts: Int
+) -> None:  # pragma: no cover
+    """Fill in the areas between points of each ROC curve, from ascending scores (n, n_rows)."""
     n_positive, n_negative = positive.shape[1], negative.shape[1]
     right, wrong = np.empty(n_positive + n_negative), np.empty(n_positive + n_negative)
-    terms = np.empty(n_positive + n_negative)
-    for m in range(len(areas)):
+    for m in range(len(counts)):
         up, down = positive[m], negative[m]
         i, j, count = n_positive - 1, n_negative - 1, 0
         while i >= 0 or j >= 0:
@@ -260,10 +261,10 @@ def _areas_under_curves(positive: Float, negative: Float, areas: Float) -> None:
             if 0 < place < count - 1 and _is_straight(right, place) and _is_straight(wrong, place):
                 continue
             ahead, above = wrong[place] / n_negative, right[place] / n_positive
-            terms[n_terms] = (ahead - x) * (above + y) / 2.0
+            terms[m, n_terms] = (ahead - x) * (above + y) / 2.0
             x, y = ahead, above
             n_terms += 1
-        areas[m] = pairwise_sum(terms, n_terms)
+        counts[m] = n_terms
 
 
 @njit(nogil=True, cache=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import chain, combinations, islice
 from math import ceil, comb
 from typing import ClassVar
 
@@ -126,43 +127,12 @@ class Exhaustive(Strategy):
 def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
     """Return up to `count` allowed subsets from number `start` on: bool (n, n_units)."""
     # Numbers ascend by size, and at equal size in the order of itertools.combinations.
-    free = np.flatnonzero(~space.fixed & ~space.forbidden)
+    free = np.flatnonzero(~space.fixed & ~space.forbidden).tolist()
     n_fixed = int(space.fixed.sum())
-    masks: list[Bool] = []
-    for size in range(space.min_size - n_fixed, space.max_size - n_fixed + 1):
-        n_of_size = comb(len(free), size)
-        if start >= n_of_size:
-            start -= n_of_size
-            continue
-        chosen = _combination(len(free), size, start)
-        for _ in range(min(n_of_size - start, count - len(masks))):
-            mask = space.fixed.copy()
-            mask[free[chosen]] = True
-            masks.append(mask)
-            _advance(chosen, len(free))
-        start = 0
-        if len(masks) == count:
-            break
-    return np.array(masks, dtype=bool).reshape(len(masks), space.n_units)
-
-
-def _combination(n: int, size: int, number: int) -> list[int]:
-    """Return combination `number`, in lexicographic order, of `size` out of n items."""
-    chosen: list[int] = []
-    item = 0
-    while len(chosen) < size:
-        with_item = comb(n - item - 1, size - len(chosen) - 1)
-        if number < with_item:
-            chosen.append(item)
-        else:
-            number -= with_item
-        item += 1
-    return chosen
-
-
-def _advance(chosen: list[int], n: int) -> None:
-    """Advance a combination to the next one, in place; the last stays unchanged."""
-    for place in reversed(range(len(chosen))):
-        if chosen[place] < n - len(chosen) + place:
-            chosen[place:] = range(chosen[place] + 1, chosen[place] + 1 + len(chosen) - place)
-            return
+    sizes = range(space.min_size - n_fixed, space.max_size - n_fixed + 1)
+    every = chain.from_iterable(combinations(free, size) for size in sizes)
+    chosen = list(islice(every, start, start + count))
+    masks = np.tile(space.fixed, (len(chosen), 1))
+    for mask, units in zip(masks, chosen, strict=True):
+        mask[list(units)] = True
+    return masks

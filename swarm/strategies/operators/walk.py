@@ -9,24 +9,6 @@ from swarm.arrays import Bool, Float, Int
 
 
 @njit(nogil=True, cache=True)
-def _first_of_highest(values: Float) -> int:  # pragma: no cover
-    """Return where the highest of the values is, the first of equal ones."""
-    a = b = c = d = values[0]
-    fourths = len(values) // 4
-    # Four at a time, as each comparison of a single chain would wait for the one before.
-    for i in range(0, 4 * fourths, 4):
-        a, b = max(a, values[i]), max(b, values[i + 1])
-        c, d = max(c, values[i + 2]), max(d, values[i + 3])
-    for i in range(4 * fourths, len(values)):
-        a = max(a, values[i])
-    highest = max(max(a, b), max(c, d))
-    first = 0
-    while values[first] != highest:
-        first += 1
-    return first
-
-
-@njit(nogil=True, cache=True)
 def walk(
     masks: Bool,  # (n_ants, n_units), units visited so far
     start: Int,  # (n_ants,), unit where each ant is
@@ -57,7 +39,7 @@ def walk(
             if greedy[step, ant]:
                 for unit in range(n_units):
                     attraction[unit] = open_pheromone[unit] * heuristic[at, unit]
-                at = _first_of_highest(attraction)
+                at = np.argmax(attraction)
             else:
                 upto = 0.0
                 for unit in range(n_units):
