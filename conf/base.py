@@ -102,4 +102,4 @@ PosLabel = Annotated[
         " the rarer class"
     ),
 ]
-Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]

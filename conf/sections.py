@@ -282,8 +282,8 @@ class EvaluationSection(Section):
     """How subsets are evaluated."""
 
     importance: Importance = "auto"
-    """Source of feature importances: the fold models, a refit on all training rows, permutation,
-    mutual information or none; auto uses the fold models if they have importances"""
+    """Source of feature importances: the fold models, permutation, mutual information or
+    none; auto uses the fold models if they have importances"""
     n_jobs: Workers = -1
     """Number of workers; -1 for one per core"""
     backend: Literal["loky", "threading", "sequential", "dask"] = "loky"

@@ -42,15 +42,3 @@ def limited(megabytes: int) -> None:
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     most = pages * resource.getpagesize() + megabytes * 2**20
     resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
-
-
-class HangsOnAll(GaussianNB):
-    """Hangs when it is refitted on a subset, which is a fit to all rows."""
-
-    def fit(self, X: Any, y: Any, **options: Any) -> HangsOnAll:
-        # The model is tried on all columns before.
-        if len(X) == 60 and X.shape[1] < 7:
-            time.sleep(3600)
-        self.feature_importances_ = np.ones(X.shape[1])
-        super().fit(X, y, **options)
-        return self

@@ -128,7 +128,7 @@ def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as
     n_units = 22_001
     archive = Archive(url)
     given = {"number": open_part(archive)._number, "n_folds": N_FOLDS, "n_units": n_units}
-    part = ProblemEvaluations(archive, **given, late_importances=False)
+    part = ProblemEvaluations(archive, **given)
     rng = np.random.default_rng(0)
     # 2,751 bytes of bits, more than an index of PostgreSQL holds; 687 positions are shorter.
     masks = np.array([rng.permutation(n_units) < size for size in (1, 687, 688, 11_000)])
@@ -137,7 +137,7 @@ def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as
         query = sa.text("SELECT length(mask) FROM archive_evaluations ORDER BY id")
         lengths = connection.execute(query)
         assert list(lengths.scalars()) == [4, 2748, 2751, 2751]
-    again = ProblemEvaluations(Archive(url), **given, late_importances=False)
+    again = ProblemEvaluations(Archive(url), **given)
     assert [record.cost for record in again.lookup(masks)] == [0, 1, 2, 3]
     assert [mask.tobytes() for mask, _ in again.all()] == [mask.tobytes() for mask in masks]
 
@@ -157,25 +157,23 @@ def test_masks_are_listed_in_the_order_of_their_first_evaluation_and_found_as_as
 
 
 @pytest.mark.parametrize(
-    ("late", "importances", "costs", "is_final"),
+    ("costs", "is_final"),
     [
-        (False, np.nan, [0.1, 0.2, 0.3], True),
-        (True, 0.0, [0.1, 0.2, 0.3], True),
-        # Importances may follow, folds may, and a failed fit may be tried again.
-        (True, np.nan, [0.1, 0.2, 0.3], False),
-        (False, 0.0, [0.1, np.nan, 0.3], False),
-        (False, 0.0, [0.1, 0.2, np.inf], False),
+        ([0.1, 0.2, 0.3], True),
+        # Folds may follow, and a failed fit may be tried again.
+        ([0.1, np.nan, 0.3], False),
+        ([0.1, 0.2, np.inf], False),
     ],
 )
 def test_a_record_is_read_once_unless_another_process_may_add_to_it(
-    late: bool, importances: float, costs: list[float], is_final: bool
+    costs: list[float], is_final: bool
 ) -> None:
     archive = Archive()
     number = open_part(archive)._number
-    part = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS, late_importances=late)
+    part = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS)
     mask, shape = np.arange(N_UNITS) < 3, (N_FOLDS, 3)
     used = np.broadcast_to(~np.isnan(costs)[:, None], shape)
-    part.add([(mask, Record(np.array(costs), np.full(shape, importances), used))])
+    part.add([(mask, Record(np.array(costs), np.zeros(shape), used))])
     assert part.lookup(mask[None])[0] is not blank_record(*shape)
     with archive._engine.begin() as connection:
         connection.execute(sa.text("delete from archive_evaluations"))

@@ -240,7 +240,7 @@ def test_a_mask_with_several_incumbents_is_trained_once_and_meets_each() -> None
 
 def test_a_fit_that_raises_costs_inf_and_keeps_its_traceback() -> None:
     X, y = planted(8)
-    problem = Problem.build(X, y, FailsAtTimes(max_depth=2), folds=3, importance="refit")
+    problem = Problem.build(X, y, FailsAtTimes(max_depth=2), folds=3)
     bad, good = problem.space.mask(["x0", "x3"]), problem.space.mask(["x0", "x1", "x3"])
     archive = Archive()
     for fits in (True, False):
@@ -302,9 +302,6 @@ TRANSIENT = [
 ]
 
 
-PARTS = ("score", "importances")
-
-
 class Away:
     """Raises an error for the first calls."""
 
@@ -319,7 +316,7 @@ class Away:
 
 @pytest.mark.parametrize(
     ("part", "error"),
-    [*(("fit", each) for each in TRANSIENT), *((part, TRANSIENT[0]) for part in PARTS)],
+    [*(("fit", each) for each in TRANSIENT), ("score", TRANSIENT[0])],
 )
 def test_an_error_of_the_machine_is_never_archived_as_a_failed_fit(
     part: str, error: Exception, monkeypatch: pytest.MonkeyPatch
@@ -329,7 +326,7 @@ def test_an_error_of_the_machine_is_never_archived_as_a_failed_fit(
 
     class Remote(DecisionTreeClassifier):
         def fit(self, X: Any, y: Any, **options: Any) -> Remote:
-            if part == "fit" or (part == "importances" and len(y) == len(planted(8)[1])):
+            if part == "fit":
                 away()
             return super().fit(X, y, **options)
 
@@ -338,7 +335,7 @@ def test_an_error_of_the_machine_is_never_archived_as_a_failed_fit(
             away()
         return float(estimator.score(X, y))
 
-    problem = Problem.build(X, y, Remote(max_depth=2), folds=3, importance="refit", scoring=score)
+    problem = Problem.build(X, y, Remote(max_depth=2), folds=3, scoring=score)
     monkeypatch.setattr(Archive, "fingerprint", lambda *_: "0")
     masks, archive = some_masks(3, X.shape[1]), Archive()
     with pytest.raises(TransientError, match=type(error).__name__):

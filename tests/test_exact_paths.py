@@ -134,7 +134,6 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
         (RidgeClassifier(solver="lsqr"), {}),
         (discriminant(solver="eigen"), {}),
         (RidgeClassifier(class_weight="balanced"), {}),
-        (RidgeClassifier(), {"importance": "refit"}),
         (make_pipeline(expanded, bayes()), {}),
         (bayes(priors=[0.2, 0.3, 0.5]), {}),
         (near(3, p=1), {}),

@@ -25,7 +25,7 @@ from swarm.search.driver import Driver
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tests.moody import HangsOnAll, Moody
+from tests.moody import Moody
 from tests.test_workers import (
     MASKS,
     evaluate,
@@ -59,15 +59,6 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(tmp_path: P
 def test_fits_in_time_are_left_alone() -> None:
     problem = problem_of(Moody())
     same(evaluate(problem), evaluate(problem, n_jobs=2, timeout=600.0))
-
-
-def test_a_refit_that_hangs_costs_its_importances_and_not_the_mask() -> None:
-    problem = problem_of(HangsOnAll(), "refit")
-    with CrossValidation(problem, n_jobs=1, timeout=60.0) as evaluator:
-        found = evaluator.evaluate(MASKS[:1], np.full(1, np.inf), np.arange(3))
-    assert np.isfinite(found.costs).all()
-    assert not found.failed.any()
-    assert not found.importances.any()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory it has from /proc")

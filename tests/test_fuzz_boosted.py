@@ -92,7 +92,7 @@ def case(seed: int, filled: float = 1.0) -> tuple[Problem, NDArray[np.bool_]]:
         scoring=str(rng.choice(_SCORERS[task])),
         folds=list(folds.split(features, target)),
         weight=np.round(2 * rng.random(n), 2) + 0.01 if rng.random() < 0.35 else None,
-        importance=rng.choice(["auto", "auto", "refit", "none"]),
+        importance=rng.choice(["auto", "auto", "none"]),
     )
     masks = rng.random((3, d)) < 0.6
     masks[np.arange(3), rng.integers(0, d, 3)] = True

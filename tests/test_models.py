@@ -200,19 +200,6 @@ def test_coefficients_are_importances_by_their_size_averaged_over_classes() -> N
     assert not answers.exact_shrink
 
 
-def test_refit_importances_are_those_of_one_model_on_all_rows() -> None:
-    X, y = cancer()
-    problem = Problem.build(X, y, LGBMClassifier(**SMALL), importance="refit", folds=3)
-    mask = some_masks(2, X.shape[1])
-    answers = evaluate(problem, mask)
-    for row in range(2):
-        model = clone(problem.estimator).fit(problem.features.loc[:, mask[row]], problem.target)
-        assert np.array_equal(answers.importances[row, mask[row]], model.feature_importances_)
-        assert np.array_equal(answers.used[row], mask[row] & (answers.importances[row] > 0))
-    assert answers.work.fits == 2 * 4
-    assert not answers.exact_shrink
-
-
 def test_permutation_importances_are_those_of_scikit_learn_on_the_test_rows() -> None:
     X, y = cancer()
     X = X.iloc[:, :5]

@@ -31,7 +31,7 @@ from swarm.testing.planted import (
 
 
 def inexact(n_units: int, seed: int = 0) -> Planted:
-    """Units reported unused that still matter, as with column sampling or a refit."""
+    """Units reported unused that still matter, as with column sampling."""
     evaluator = planted(plain_space(n_units), seed)
     evaluator.exact_shrink, evaluator.unused_below = False, 0.008
     return evaluator

@@ -125,7 +125,7 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"scoring": "subset_accuracy"}, "a multi-label target but the target is binary; use"),
         ({"importance": "gini"}, "'gini'.*permutation"),
         ({"model": ONE_HOT, "importance": "fold"}, "creates new columns.*'permutation'"),
-        ({"model": KNeighborsClassifier(), "importance": "refit"}, "none; use 'permutation'"),
+        ({"model": KNeighborsClassifier(), "importance": "fold"}, "none; use 'permutation'"),
         ({"weights_in_score": True}, "needs sample weights and there are none"),
         ({**SCORED, "scoring": lambda model, rows, y: 0.5}, "does not support sample weights"),
         ({**SCORED, "scoring": "roc_auc_ovo", "y": np.arange(30) % 3}, "'roc_auc_ovo' does not"),

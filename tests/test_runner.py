@@ -257,7 +257,6 @@ def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
     folds = problem().folds[:2]
     for model, importance, ranked_by in (
         (LGBMClassifier(verbosity=-1), "fold", "fold"),
-        (LGBMClassifier(verbosity=-1), "refit", "fold"),
         (GaussianNB(), "none", "mutual_information"),
         (GaussianNB(), "permutation", "permutation"),
     ):

@@ -12,7 +12,6 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from swarm.errors import ConfigError, EvaluationError, TransientError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.dask_executor import _DaskExecutor
 from swarm.evaluation.executors import thread_pool
-from swarm.evaluation.fitting import REFIT, Job
+from swarm.evaluation.fitting import Job
 from swarm.evaluation.types import Evaluations
 from swarm.evaluation.workers import Workers, _timed_out_fit, _too_many_deaths
 from swarm.problem.problem import Problem
@@ -356,10 +355,6 @@ def test_a_fit_that_timed_out_has_failed_on_its_fold_and_the_rest_is_trained() -
     assert rest is not None
     assert np.isinf(rest.fold_costs).tolist() == [True, False, False]
     assert _timed_out_fit(job, 2, 1.5)[1] is None
-    refit, rest = _timed_out_fit(replace(job, refit=True), REFIT, 1.5)
-    assert not refit.failed
-    assert rest is not None
-    assert not rest.refit
 
 
 def test_workers_that_keep_dying_are_told_with_the_masks_that_are_left() -> None:

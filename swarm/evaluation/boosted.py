@@ -208,14 +208,12 @@ class Boosted:
         self._importance = params["importance_type"]
         self._params = {k: v for k, v in params.items() if k not in _WRAPPER_ONLY and v is not None}
         self._objective = params["objective"] or problem.task
-        all_rows = np.arange(len(problem.target))
-        # The last set of rows is for the refit.
-        self._rows = [*(train for train, _ in problem.folds), all_rows]
+        self._rows = [train for train, _ in problem.folds]
         stored = problem.features.size * len(self._rows)
         # Feature bundling may lose values, under the same conditions that make a shrink inexact.
         self._shares = (
             isinstance(self._matrix, np.ndarray)
-            and params["subsample_for_bin"] >= len(all_rows)
+            and params["subsample_for_bin"] >= len(problem.target)
             and stored <= _MOST_DATASET_BYTES
             and (problem.exact_shrink or shrinks_exactly(model, problem.features))
         )
@@ -223,9 +221,9 @@ class Boosted:
         self._columns: dict[tuple[int, int], Any] = {}
 
     def fit(self, positions: Sequence[int], fold: int) -> Any:
-        """Train a model of matrices, see :meth:`rows`, on a fold, or on all rows if it is -1."""
+        """Train a model of matrices, see :meth:`rows`, on a fold."""
         try:
-            return self._fit(positions, fold % len(self._rows))
+            return self._fit(positions, fold)
         except Exception:
             # None: the wrapper raises the error.
             self.trusted = False

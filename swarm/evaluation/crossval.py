@@ -13,7 +13,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
-from swarm.evaluation.limit import is_within, limits_of, needed_folds, next_fold
+from swarm.evaluation.limit import limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work, failed_evaluations, stacked
 from swarm.evaluation.workers import Workers
 from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
@@ -206,7 +206,7 @@ class CrossValidation:
         """
         records = self.evaluations.lookup(masks)
         jobs = [
-            Job(i, masks[i], record.fold_costs, folds[[i]], np.inf, refit=False)
+            Job(i, masks[i], record.fold_costs, folds[[i]], np.inf)
             for i, record in enumerate(records)
             if np.isnan(record.fold_costs[folds[i]])
         ]
@@ -226,8 +226,7 @@ class CrossValidation:
             Job(i, masks[i], record.fold_costs, fold_order, limit)
             for i, (record, limit) in enumerate(zip(records, limits.tolist(), strict=True))
         ]
-        is_open = _are_open(every)
-        jobs = [job for job in every if is_open[job.number] or self._wants_refit(records, job)]
+        jobs = list(compress(every, _are_open(every)))
         left, computed = self._compute(jobs, records)
         work = Work(
             fits=computed,
@@ -236,14 +235,6 @@ class CrossValidation:
             training_seconds=time.perf_counter() - started if computed else 0.0,
         )
         return records, left, work
-
-    def _wants_refit(self, records: list[Record], job: Job) -> bool:
-        record = records[job.number]
-        return (
-            self.problem.importance == "refit"
-            and is_within(record, job.limit)
-            and not record.explained.any()
-        )
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
         """Compute folds by the fast path; return jobs left to train, and how many folds."""
@@ -297,7 +288,7 @@ class CrossValidation:
                     continue
                 records[job.number] = records[job.number].merge(trained)
                 waiting.append((job.mask, trained))
-                fits += self._fits_in(trained)
+                fits += int(trained.has_cost.sum())
                 seconds += trained.seconds
                 if self.on_fit is not None:
                     self.on_fit(job.mask, trained)
@@ -310,11 +301,6 @@ class CrossValidation:
             # Also after SIGINT or an error, so that no evaluation is lost.
             self.evaluations.add(waiting)
         return fits, seconds
-
-    def _fits_in(self, trained: Record) -> int:
-        """Return the number of models of the result of a job."""
-        refits = self.problem.importance == "refit" and trained.explained[0]
-        return int(trained.has_cost.sum()) + int(refits)
 
     def _refuse_if_needed(self, job: Job, record: Record, failure: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""
@@ -372,10 +358,7 @@ class CrossValidation:
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
         if self.problem.relevance is not None:
             return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
-        values = record.importance(mask)
-        if self.problem.importance == "refit":
-            return values, mask & (values != 0)
-        return values, record.units_used(mask)
+        return record.importance(mask), record.units_used(mask)
 
 
 def _are_open(jobs: list[Job]) -> list[bool]:

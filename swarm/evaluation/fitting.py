@@ -15,7 +15,7 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
-from swarm.evaluation.limit import is_within, next_fold
+from swarm.evaluation.limit import next_fold
 from swarm.evaluation.transient import attempted
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import (
@@ -28,8 +28,6 @@ from swarm.problem.models import model_importances, used_by, weight_name
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
 
-# Fold number of the model on all rows.
-REFIT = -1
 # A cost may be below its lower bound by rounding.
 _COST_ROUNDING = 1e-10
 # Columns of the first model that is compared with the wrapper's.
@@ -48,7 +46,6 @@ class Job:
     fold_order: Int  # (n_folds,)
     limit: float  # cost above which training stops
     part: int = 0  # 0 for a whole mask; from 1 if its folds are separate jobs
-    refit: bool = True  # whether to refit on all rows, if the importances of the problem require it
 
     def by_fold(self) -> list[Job]:
         """Split the job into one job per unknown fold, which can run in any order."""
@@ -79,8 +76,7 @@ def _unwatched(fold: int) -> AbstractContextManager[None]:
 def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
     """Train the folds of `job` in order until its cost is known, invalid or above the limit."""
     # A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
-    # propagate, as they depend on the machine. Each fit runs in `watch(fold)`, the one on all rows
-    # with REFIT; its importances are in the row of fold 0.
+    # propagate, as they depend on the machine. Each fit runs in `watch(fold)`.
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
@@ -103,14 +99,6 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
         trained.used[fold] = used[job.mask]
         if importances is not None:
             trained.importances[fold] = importances[job.mask]
-    if problem.importance == "refit" and job.refit and is_within(progress, job.limit):
-        fit_all = partial(_refit, problem, columns, positions)
-        try:
-            trained.importances[0] = _watched(watch, REFIT, fit_all)[job.mask]
-        except (MemoryError, TransientError):
-            raise
-        except Exception as raised:
-            error = _failure(raised)
     return replace(trained, seconds=time.perf_counter() - started, error=error)
 
 
@@ -219,14 +207,6 @@ def fit_for(problem: Problem, positions: Sequence[int], train: Int, others: Any)
 
 def _rows(problem: Problem, columns: Any, rows: Int) -> Any:
     return rows_for_model(columns, rows, problem.as_array)
-
-
-def _refit(problem: Problem, columns: Any, positions: Sequence[int]) -> Float:
-    path = boosted_path(problem)
-    model = None if path is None or not path.trusted else path.fit(positions, -1)
-    if model is None:
-        model = fit_model(problem, columns, positions, np.arange(len(problem.target)))
-    return problem.space.by_unit(model_importances(model, len(positions)), positions)
 
 
 def _permuted(

@@ -11,7 +11,6 @@ import math
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int
-from swarm.storage.records import Record
 
 # Sums in another order differ in the last digits; this tolerance keeps ties below the limit.
 _TIE_TOLERANCE = 1e-10
@@ -59,8 +58,3 @@ def next_fold(fold_costs: Float, fold_order: Int, limit: float) -> int | None:
             return int(fold)
         total += cost
     return None
-
-
-def is_within(record: Record, limit: float) -> bool:
-    """Whether the cost of a record is known, and at most the limit."""
-    return record.complete and not record.failed and record.cost <= limit

@@ -21,7 +21,7 @@ from swarm.checks import require_package
 from swarm.errors import ConfigError, TransientError
 from swarm.evaluation.dask_executor import dask_pool
 from swarm.evaluation.executors import Pool, process_pool, thread_pool
-from swarm.evaluation.fitting import REFIT, InvalidCost, Job, fit_mask
+from swarm.evaluation.fitting import InvalidCost, Job, fit_mask
 from swarm.evaluation.limit import next_fold
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 from swarm.problem.problem import Problem
@@ -132,7 +132,7 @@ class Workers:
         # Masks with more than a worker's share of all units are split into folds unless some may be
         # pruned, and so are the last masks, of which pruning then skips none.
         ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
-        if n_workers == 1 or self.problem.importance == "refit":
+        if n_workers == 1:
             return ordered
         share = sum(int(job.mask.sum()) for job in jobs) / n_workers
         n_large = sum(int(job.mask.sum()) > share for job in ordered)
@@ -266,7 +266,7 @@ class Deadline:
 
     @contextmanager
     def watch(self, job: Job, fold: int) -> Iterator[None]:
-        """End this process if the fit in this context times out; `fold` may be ``REFIT``."""
+        """End this process if the fit in this context times out."""
         path = self.folder / f"late_{self.batch}_{job.number}_{job.part}_{fold}"
         with open(path, "w") as file:
             try:
@@ -294,14 +294,11 @@ class Deadline:
 def _timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | None]:
     """Return the failed fit of a job that timed out, and the rest of the job or None."""
     size = int(job.mask.sum())
-    which = "on all rows" if fold == REFIT else f"of fold {fold}"
     error = (
-        f"TimeoutError: the fit {which} with a subset of {size} units took longer than "
+        f"TimeoutError: the fit of fold {fold} with a subset of {size} units took longer than "
         f"{seconds:g} s and its worker was ended"
     )
     failed = replace(Record.unknown(len(job.fold_costs), size), error=error)
-    if fold == REFIT:
-        return failed, replace(job, refit=False)
     failed.fold_costs[fold] = np.inf
     failed.used[fold] = True
     costs = job.fold_costs.copy()

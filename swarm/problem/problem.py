@@ -49,11 +49,11 @@ from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.space import SearchSpace, canonical_order
 from swarm.problem.target import task_of
 
-Importance = Literal["auto", "fold", "refit", "permutation", "mutual_information", "none"]
+Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]
 # Rows of the fit that shows whether a model has importances, and those of each class among them.
 _ROWS_OF_A_TRIAL = 200
 _ROWS_OF_A_CLASS = 5
-IMPORTANCES = ("auto", "fold", "refit", "permutation", "mutual_information", "none")
+IMPORTANCES = ("auto", "fold", "permutation", "mutual_information", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,7 @@ class Problem:
         Row positions.
     space : SearchSpace
     importance : str
-        Source of the importances: ``fold``, ``refit``, ``permutation``,
-        ``mutual_information`` or ``none``.
+        Source of the importances: ``fold``, ``permutation``, ``mutual_information`` or ``none``.
     weight : float64 (n_rows,) or None
         Sample weights, passed to ``fit``.
     seed : int
@@ -408,7 +407,7 @@ def _importance_kind(
             f"importance 'mutual_information' does not support the task {task!r}; "
             "use 'auto', 'permutation' or 'none'"
         )
-    if importance not in ("auto", "fold", "refit"):
+    if importance not in ("auto", "fold"):
         return importance
     reason = ""
     classes = task in ("binary", "multiclass")

@@ -138,9 +138,6 @@ def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
     from sklearn.base import clone
 
     kind = problem.importance
-    if kind == "refit":
-        # A model on all rows has seen the test rows of the folds.
-        kind = "fold"
     if kind == "none":
         informed = problem.task in ("binary", "multiclass", "regression", "multilabel")
         kind = "mutual_information" if informed else "permutation"

@@ -194,8 +194,7 @@ class SubsetSelector(
         Whether Ctrl-C ended the search, or its confirmation.
     n_fits_ : int
         Number of models on a fold that the prefilter, the search, also of a proxy, and the
-        confirmation needed, those of fast paths and cached ones included. Models that are fitted
-        for their importances alone, as with ``importance="refit"``, do not count.
+        confirmation needed, those of fast paths and cached ones included.
     result_ : SearchResult
         The result of the search; its best subset is that of ``pick="best"``.
     n_features_in_, feature_names_in_

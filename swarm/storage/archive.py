@@ -160,7 +160,6 @@ class Archive:
             number,
             problem.n_folds,
             problem.space.n_units,
-            late_importances=problem.importance == "refit",
         )
 
     def has_evaluations(self, problem: Problem) -> bool:
@@ -328,13 +327,11 @@ class ProblemEvaluations:
         number: int,
         n_folds: int,
         n_units: int,
-        late_importances: bool = True,  # whether a complete mask may gain some
     ) -> None:
         self._archive = archive
         self._number = number
         self.n_folds = n_folds
         self.n_units = n_units
-        self._late_importances = late_importances
         self._recall = Recall(_RECALLED)
 
     def lookup(self, masks: Bool) -> list[Record]:
@@ -370,9 +367,7 @@ class ProblemEvaluations:
 
     def _is_final(self, record: Record) -> bool:
         """Whether further rows cannot change the record."""
-        if record.error is not None or not record.has_cost.all() or record.failed:
-            return False
-        return not self._late_importances or not np.isnan(record.importances).any()
+        return record.error is None and bool(record.has_cost.all()) and not record.failed
 
     def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
         """Add evaluations of masks; existing rows stay unchanged."""
