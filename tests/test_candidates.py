@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from swarm.errors import ConfigError, DataError
-from swarm.search.candidates import PICKS, Candidates, knee, pareto_front, pick
+from swarm.search.candidates import PICKS, Candidates, pareto_front, pick
 from tests.fakes import calm
 
 # Sizes 1 to 6: a steep fall up to three units, then hardly any.
@@ -37,12 +37,12 @@ def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> N
 
 def test_each_rule_picks_its_own() -> None:
     errors = np.full(6, 0.015)
-    assert [int(SIZES[pick(rule, SIZES, COSTS, errors=errors)]) for rule in PICKS] == [5, 4, 3]
+    assert [int(SIZES[pick(rule, SIZES, COSTS, errors=errors)]) for rule in PICKS] == [5, 4]
     # Only the error of the lowest cost counts.
     errors = np.array([9.0, 9.0, 9.0, 9.0, 0.005, 9.0])
     assert SIZES[pick("parsimonious", SIZES, COSTS, errors=errors)] == 5
-    with pytest.raises(ConfigError, match="did you mean 'knee'"):
-        pick("kne", SIZES, COSTS)
+    with pytest.raises(ConfigError, match="did you mean 'best'"):
+        pick("bset", SIZES, COSTS)
 
 
 def test_the_smallest_close_row_is_picked_and_the_cheapest_if_none_is_close() -> None:
@@ -87,31 +87,4 @@ def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
 def test_of_equal_rows_the_first_is_on_the_front() -> None:
     sizes, costs = np.array([2, 1, 2, 1, 3]), np.array([0.1, 0.3, 0.1, 0.3, 0.1])
     assert pareto_front(sizes, costs).tolist() == [1, 0]
-    assert [pick(rule, sizes, costs, errors=np.zeros(5)) for rule in PICKS] == [0, 0, 0]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "costs", "place"),
-    [
-        # Farthest below the line, the smaller one in a tie: scaled (0, 1), (1/4, 1/2), (1/2, 1/4).
-        ([1, 2, 3, 5], [9.0, 7.0, 6.0, 5.0], 1),
-        ([1, 2, 3, 5], [9.0, 7.5, 5.5, 5.0], 2),
-        # A straight or short front has no knee and gives its cheapest.
-        ([1, 2, 3], [0.3, 0.2, 0.1], 2),
-        ([1, 9], [0.3, 0.1], 1),
-        ([4], [0.3], 0),
-        # Straight is what rounding leaves of a line.
-        ([1, 2, 3], [0.3, 0.2 - 1e-6, 0.1], 1),
-        ([1, 2, 3], [0.3, 0.2 - 1e-12, 0.1], 2),
-        ([1, 2, 3], [0.3, 0.2 + 1e-3, 0.1], 2),
-    ],
-)
-def test_the_knee_of_a_front(sizes: list[int], costs: list[float], place: int) -> None:
-    assert knee(np.array(sizes), np.array(costs)) == place
-
-
-def test_the_smaller_of_two_equal_bends_is_the_knee_whatever_the_last_digits() -> None:
-    sizes = np.arange(1, 5)
-    for unit in np.arange(1, 40) / 7:
-        # Two and three units are as far below the line from the first to the last.
-        assert knee(sizes, unit * np.array([0.9, 0.36, 0.06, 0.0]) + 0.3) == 1
+    assert [pick(rule, sizes, costs, errors=np.zeros(5)) for rule in PICKS] == [0, 0]

@@ -250,7 +250,7 @@ def test_features_that_only_the_confirmation_measured_are_among_the_results() ->
         ({"cv": KFold(3)}, "folds have to be drawn again"),
         ({"confirm": {"bets": 3}}, "unknown confirm option 'bets'"),
         ({"confirm": {"goal": "scores"}}, "unknown goal 'scores'"),
-        ({"pick": "knee"}, "both select a subset"),
+        ({"pick": "parsimonious"}, "both select a subset"),
     ],
 )
 def test_what_cannot_be_confirmed_is_refused(

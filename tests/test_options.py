@@ -87,7 +87,7 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({"size": (5, 3)}, "size"),
         ({"size": (None, 0)}, "size"),
         ({**FORWARD, "size": "auto", "strategy_params": {"tol": -1}}, "tol"),
-        ({"pick": "kneel"}, "pick"),
+        ({"pick": "smallest"}, "pick"),
         ({"proxy": {"params": {"var_smothing": 1}}}, "proxy"),
         ({"proxy": {"best": 3}}, "proxy"),
         ({"proxy": {"rows": 0.01}}, "rows"),

@@ -96,7 +96,7 @@ def test_the_summary_fits_a_screen_whatever_the_names_and_findings() -> None:
     with warnings.catch_warnings(action="ignore"):
         selector = SubsetSelector(GaussianNB(), budget=4, confirm=True, size=(8, None))
         selector.fit(frame, target)
-    for rule in ("best", "knee"):
+    for rule in ("best", "parsimonious"):
         lines = selector.repick(rule).summary().splitlines()
         assert len(lines) <= 12
         assert max(map(len, lines)) <= 80
@@ -276,11 +276,15 @@ def test_test_rows_of_one_class_are_judged() -> None:
 
 
 def test_columns_that_are_forbidden_are_never_counted() -> None:
-    only = SubsetSelector(GaussianNB(), pick="knee", forbidden=list(X)[1:], **BRIEF).fit(*ROWS)
+    only = SubsetSelector(GaussianNB(), pick="parsimonious", forbidden=list(X)[1:], **BRIEF).fit(
+        *ROWS
+    )
     assert (
         only.judge(*ROWS, test=UNSEEN).title == only.repick("best").judge(*ROWS, test=UNSEEN).title
     )
-    few = SubsetSelector(GaussianNB(), pick="knee", forbidden=list(X)[3:], **BRIEF).fit(*ROWS)
+    few = SubsetSelector(GaussianNB(), pick="parsimonious", forbidden=list(X)[3:], **BRIEF).fit(
+        *ROWS
+    )
     assert few.judge(*ROWS, test=UNSEEN).n_available == 3
 
 
@@ -385,5 +389,5 @@ def test_the_confirmed_score_is_not_drawn_for_another_subset() -> None:
         return " ".join(selector.plot("convergence").get_legend_handles_labels()[1])
 
     assert "confirmed" in labels()
-    selector.repick("knee")
+    selector.repick("parsimonious")
     assert "confirmed" not in labels()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any
 
 import pandas as pd
 import pytest
-from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -61,48 +59,6 @@ def test_ctrl_c_ends_the_model_selection_around_it_too() -> None:
     with pytest.raises(KeyboardInterrupt):
         cross_val_score(make_pipeline(selector, GaussianNB()), *WINE)
     assert fits == [1]
-
-
-@pytest.mark.skipif(find_spec("sklearn.callback") is None, reason="needs scikit-learn 1.9")
-class TestScikitLearnCallbacks:
-    """The protocol of scikit-learn 1.9."""
-
-    class Watching:
-        """Writes down every hook; asks to stop at the end of an epoch."""
-
-        def __init__(self, X: Any, stop_at: int | None = None) -> None:
-            self.X, self.stop_at, self.log = X, stop_at, list[tuple[Any, ...]]()
-
-        def setup(self, estimator: Any, context: Any) -> None:
-            self.log.append(("setup",))
-
-        def teardown(self, estimator: Any, context: Any) -> None:
-            self.log.append(("teardown",))
-
-        def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-            self.log.append(("begin", context.task_name, context.task_id, context.max_subtasks))
-
-        def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
-            chosen = fitted_estimator.transform(self.X).shape[1]
-            assert chosen == len(fitted_estimator.subset_)
-            self.log.append(("end", context.task_name, fitted_estimator.cost_))
-            return context.task_name == "epoch" and context.task_id == self.stop_at
-
-    @pytest.mark.parametrize(("stop_at", "n_epochs"), [(None, 6), (1, 2)])
-    def test_they_hear_of_every_epoch_and_can_stop_the_search(
-        self, stop_at: int | None, n_epochs: int
-    ) -> None:
-        watching = self.Watching(WINE[0], stop_at)
-        selector = SubsetSelector(GaussianNB(), **BRIEF).set_callbacks(watching).fit(*WINE)
-        assert watching.log[:3] == [("setup",), ("begin", "fit", 0, 6), ("begin", "epoch", 0, 0)]
-        assert watching.log[-2:] == [("end", "fit", selector.cost_), ("teardown",)]
-        costs = [entry[2] for entry in watching.log if entry[:2] == ("end", "epoch")]
-        assert costs == selector.history_["best_cost"].tolist()
-        assert len(costs) == n_epochs
-        assert selector.result_.reason == ("stopped" if stop_at else "epochs")
-        assert not selector.interrupted_
-        quiet = clone(selector).set_params(budget=n_epochs).set_callbacks().fit(*WINE)
-        pd.testing.assert_frame_equal(quiet.history_, selector.history_)
 
 
 def test_it_is_quiet_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:

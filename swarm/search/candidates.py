@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import DataError, check_known
-from swarm.rounding import rounding_error
 from swarm.search.packing import first_of_equal
 from swarm.storage.records import costs_of
-from swarm.strategies.operators.sequential import first_best, within_one_error
+from swarm.strategies.operators.sequential import within_one_error
 
-PICKS = ("best", "parsimonious", "knee")
+PICKS = ("best", "parsimonious")
 Goal = Literal["score", "balanced", "size"]
 GOALS = ("score", "balanced", "size")
 SEARCH = "search"
@@ -129,17 +128,14 @@ def pick(
     """Return the row of the subset that a goal picks.
 
     ``best`` and ``score``: the lowest cost; ``parsimonious``: the smallest within one standard
-    error (n,) of the lowest cost; ``knee``: see :func:`knee`; ``balanced`` and ``size``: the
-    smallest whose row is close enough to what the goal compares it with, else the lowest cost.
-    Without errors, or a function for what is close, these are the lowest cost too.
-    Ties are broken by size, then by cost, then by row.
+    error (n,) of the lowest cost; ``balanced`` and ``size``: the smallest whose row is close enough
+    to what the goal compares it with, else the lowest cost. Without errors, or a function for what
+    is close, these are the lowest cost too. Ties are broken by size, then by cost, then by row.
     """
     check_known("goal", goal, (*PICKS, *GOALS))
     front = pareto_front(sizes, costs)
     if not len(front):
         raise DataError(f"none of the {len(costs)} costs is finite; choose another model or scorer")
-    if goal == "knee":
-        return int(front[knee(sizes[front], costs[front])])
     if goal == "parsimonious" and errors is not None:
         return int(front[within_one_error(costs[front], errors[front])])
     near = None
@@ -163,24 +159,3 @@ def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:
         return rows
     before = np.concatenate([[np.inf], np.minimum.accumulate(costs[rows])[:-1]])
     return rows[costs[rows] < before]
-
-
-def knee(sizes: NDArray[np.generic], costs: Float) -> int:
-    """Return the point of a Pareto front that is farthest below the line between its ends.
-
-    Sizes and costs are scaled to [0, 1]; the smaller subset wins a tie, and the cheapest a front
-    without a knee.
-
-    References
-    ----------
-    Satopaa, Albrecht, Irwin and Raghavan, Finding a "Kneedle" in a Haystack (2011), without
-    smoothing.
-    """
-    if len(sizes) < 3:
-        return len(sizes) - 1
-    x = (sizes - sizes[0]) / (sizes[-1] - sizes[0])
-    y = (costs - costs[-1]) / (costs[0] - costs[-1])
-    below = 1.0 - x - y
-    place = first_best(-below)
-    # A front that is straight up to rounding has no knee; x and y are at most 1.
-    return place if below[place] > rounding_error(1.0) else len(sizes) - 1

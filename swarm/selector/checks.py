@@ -75,7 +75,7 @@ def check_parameters(selector: Any, y: Any) -> None:
         if not callable(callback):
             raise ConfigError(
                 f"callbacks must be callables of a record and a state, got {callback!r}; "
-                "pass scikit-learn callbacks to set_callbacks"
+                "pass functions"
             )
     _check_scoring(selector.scoring)
     check_known("pick", selector.pick, PICKS)

@@ -291,10 +291,11 @@ def _lines(selector: Any) -> Iterator[str]:
         yield "  confirm=True scores the best subsets again, on new folds of the same rows."
     for sentence in [*head.sentences(), *filter(None, [head.origin])]:
         yield from _wrapped(f"  {sentence}", indent=4)
-    for rule, size, cost in _smaller_picks(selector):
-        columns = counted(size, "column")
-        score = f"{metric} {number(scoring.natural(cost))} in the search"
-        yield from _wrapped(f"Smaller  repick({rule!r}) keeps {columns}: {score}")
+    smaller = _smaller_pick(selector)
+    if smaller is not None:
+        columns = counted(smaller[0], "column")
+        score = f"{metric} {number(scoring.natural(smaller[1]))} in the search"
+        yield from _wrapped(f"Smaller  repick('parsimonious') keeps {columns}: {score}")
     yield from _wrapped(f"Search   {_search(selector, result)}")
     grave = [each for each in selector.findings_ if each.severity != "note"]
     if grave:
@@ -319,15 +320,14 @@ def _wrapped(text: str, indent: int = 9) -> list[str]:
     return textwrap.wrap(text, _WIDTH, subsequent_indent=" " * indent)
 
 
-def _smaller_picks(selector: Any) -> Iterator[tuple[str, int, float]]:
-    """Yield rule, size and cost of the smaller subsets that :meth:`repick` would select."""
+def _smaller_pick(selector: Any) -> tuple[int, float] | None:
+    """Return size and cost of the smaller subset that :meth:`repick` would select, if any."""
     evaluated = selector._evaluated
-    for rule in ("parsimonious", "knee"):
-        row = evaluated.pick(rule)
-        if row is not None and math.isfinite(evaluated.cost(row)):
-            size = len(evaluated.table["features"].iloc[row])
-            if size < len(selector.subset_):
-                yield rule, size, evaluated.cost(row)
+    row = evaluated.pick("parsimonious")
+    if row is None or not math.isfinite(evaluated.cost(row)):
+        return None
+    size = len(evaluated.table["features"].iloc[row])
+    return (size, evaluated.cost(row)) if size < len(selector.subset_) else None
 
 
 def _by_importance(selector: Any) -> list[str]:

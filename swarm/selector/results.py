@@ -21,7 +21,6 @@ from swarm.search.candidates import PICKS, pareto_front, pick
 from swarm.search.packing import first_of_equal
 from swarm.search.requests import only_ranked, read_records, requested_masks
 from swarm.search.result import SearchResult
-from swarm.search.state import SearchState
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record, costs_of
@@ -154,16 +153,6 @@ def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list
     name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
     support = np.isin(np.arange(space.n_columns), list(name_at))
     return [name_at[position] for position in sorted(name_at)], support
-
-
-def selected_at(
-    state: SearchState, space: SearchSpace, order: Sequence[int]
-) -> dict[str, Any] | None:
-    """Return the attributes of a selector fitted at a state of the search, None without a cost."""
-    if state.best_mask is None:
-        return None
-    subset, support = selected(space, order, state.best_mask)
-    return {"subset_": subset, "cost_": state.best_cost, "support_": support}
 
 
 def headline_of_pick(selector: Any) -> Headline:

@@ -48,8 +48,8 @@ from swarm.selector.inputs import (
     warn_of_categories,
 )
 from swarm.selector.plan import pose, search_of
-from swarm.selector.progress import CallbackSupport, FitCallbacks, progress, tell, with_callbacks
-from swarm.selector.results import EvaluatedSubsets, selected, selected_at
+from swarm.selector.progress import progress, tell
+from swarm.selector.results import EvaluatedSubsets, selected
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
@@ -57,7 +57,6 @@ from swarm.strategies.catalogue import name_of
 
 class SubsetSelector(
     SelectionDisplay,
-    CallbackSupport,  # type: ignore[misc]
     SelectorMixin,  # type: ignore[misc]
     MetaEstimatorMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
@@ -122,12 +121,10 @@ class SubsetSelector(
         Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
     importance : str
         Source of the importances, see :meth:`swarm.problem.problem.Problem.build`.
-    pick : "best", "parsimonious" or "knee"
-        Which of the measured subsets to select: the best of the search, the smallest within one
-        standard error of the lowest cost, or the knee of the Pareto front, beyond which further
-        features improve the cost only slightly; see :mod:`swarm.search.candidates` and
-        :meth:`repick`.
-        Both buy size and cost some score on unseen rows; `confirm` with a goal tests the loss.
+    pick : "best" or "parsimonious"
+        Which of the measured subsets to select: the best of the search, or the smallest within one
+        standard error of the lowest cost; see :meth:`repick`. This usually costs some score on
+        unseen rows; `confirm` with a goal tests the loss.
     confirm : bool or mapping, default=False
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
@@ -149,8 +146,7 @@ class SubsetSelector(
     mute : sequence of str
         Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable
-        Called after every epoch with its record and the state of the search. Pass scikit-learn
-        callbacks to ``set_callbacks`` (scikit-learn 1.9 or later).
+        Called after every epoch with its record and the state of the search.
     verbose : int
         0: no output; 1: a progress bar of tqdm; 2: a line per epoch.
 
@@ -265,7 +261,6 @@ class SubsetSelector(
         self.callbacks = callbacks
         self.verbose = verbose
 
-    @with_callbacks  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any = None, **params: Any) -> Self:
         """Search for the best subset.
 
@@ -303,7 +298,6 @@ class SubsetSelector(
         """
         check_parameters(self, y)
         budget = budget_of(self)
-        tasks = FitCallbacks(self, X, y, params, epochs_of(budget))
         search = search_of(self, pose(self, X, y, params), budget)
         strategy, space, epochs = search.strategy, search.problem.space, epochs_of(budget)
         until_finished = strategy.epochs_in(space)
@@ -314,7 +308,7 @@ class SubsetSelector(
             tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
         with progress(self.verbose, epochs) as shown:
             labels = label_findings(X, {"y": y, **params})
-            evaluated = self._evaluate(search, tasks, shown, labels)
+            evaluated = self._evaluate(search, shown, labels)
         if evaluated.result.interrupted and within_model_selection():
             raise KeyboardInterrupt
         for each in (evaluated.result.cut, evaluated.result.confirmation):
@@ -325,7 +319,6 @@ class SubsetSelector(
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
             self._warn_without_error(stacklevel=4)
         self._warn_of_end()
-        tasks.end({name: getattr(self, name) for name in ("subset_", "cost_", "support_")})
         return self
 
     def repick(self, pick: str) -> Self:
@@ -333,7 +326,7 @@ class SubsetSelector(
 
         Parameters
         ----------
-        pick : "best", "parsimonious" or "knee"
+        pick : "best" or "parsimonious"
 
         Returns
         -------
@@ -426,35 +419,28 @@ class SubsetSelector(
     def _evaluate(
         self,
         search: Search,
-        tasks: FitCallbacks,
         shown: Callable[[EpochRecord, SearchState], None],
         findings: Sequence[Finding],
     ) -> EvaluatedSubsets:
         """Run the search, and read its evaluations."""
         problem = search.problem
-        space, order = problem.space, problem.order
         url = f"sqlite:///{self.archive}" if isinstance(self.archive, Path) else self.archive
         archive = Archive() if url is None else Archive(url)
 
         def on_epoch(record: EpochRecord, state: SearchState) -> None:
-            for callback in (shown, *self.callbacks, tasks.stop_if_requested):
+            for callback in (shown, *self.callbacks):
                 callback(record, state)
 
         with closing(archive):
-            result = run(
-                search,
-                archive,
-                on_epoch=on_epoch,
-                step=tasks.step(lambda state: selected_at(state, space, order)),
-                salvage=True,
-            )
+            result = run(search, archive, on_epoch=on_epoch, salvage=True)
             self._mark = problem.mark()
             self.findings_ = self._findings_of(problem, result, findings)
             if result.doubt:
                 warnings.warn(
                     f"{result.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
                 )
-            searched = space if result.cut is None else space.restricted(result.cut.kept)
+            space, cut = problem.space, result.cut
+            searched = space if cut is None else space.restricted(cut.kept)
             bounds = bounds_of_answer(search.strategy, searched)
             return EvaluatedSubsets.of(result, problem, archive.open_problem(problem), bounds)
 
@@ -509,7 +495,7 @@ class SubsetSelector(
         if self._evaluated.n_folds == 1:
             warnings.warn(
                 "'parsimonious' picks the best subset: with a single fold a cost has no standard "
-                "error; use two folds or more, or pick='knee'",
+                "error; use two folds or more",
                 stacklevel=stacklevel,
             )
 
