@@ -8,16 +8,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
+from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, check_known, suggestion
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import rows_for_model, with_accepted_names
-from swarm.problem.models import is_lightgbm, last_step, weight_name
+from swarm.problem.models import is_lightgbm, last_step, takes_weights, weight_name
 from swarm.problem.nested import has_method
 from swarm.problem.scoring import default_positive
 
@@ -163,7 +164,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
         self._learn_classes(target, getattr(y, "columns", None))
         last = last_step(self.estimator)
-        if sample_weight is not None and not has_fit_parameter(last, "sample_weight"):
+        if sample_weight is not None and not takes_weights(last):
             raise InputError(
                 f"{type(last).__name__} does not support sample weights; leave them out "
                 "or choose another estimator"
@@ -182,7 +183,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             columns = with_accepted_names(X[subset], self.estimator)
             member_model = for_columns(model, names, subset, list(columns.columns))
             table = rows_for_model(columns, member_rows, self.as_array)
-            self.models_.append(member_model.fit(table, target[member_rows], **extra))
+            with config_context(enable_metadata_routing=False):
+                self.models_.append(member_model.fit(table, target[member_rows], **extra))
         self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self.n_features_in_ = X.shape[1]
         return self

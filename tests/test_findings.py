@@ -210,6 +210,9 @@ def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
     assert target_findings(TARGET, "binary", "roc_auc") == []
     (numbered,) = target_findings(np.where(TARGET == 1, 2, 1), "binary", "roc_auc")
     assert "class 1 " in numbered.text
+    # Of a single class there is nothing to name; that it is one is refused elsewhere.
+    one = target_findings(np.array(["loyal"] * N), "binary", "roc_auc")
+    assert "SWM003" not in {each.code for each in one}
 
 
 PEOPLE, AGES, SEXES = 75, RNG.integers(18, 80, 75), RNG.choice(["f", "m"], 75)

@@ -158,6 +158,10 @@ EDITED = [
     "SCALE = 3.0\ndef own(model, X, y): return SCALE * model.score(X, y)",
     "def half(x): return x / 2\ndef own(model, X, y): return half(model.score(X, y))",
     "def half(x): return x / 3\ndef own(model, X, y): return half(model.score(X, y))",
+    "def own(model, X, y, costs=(1, 5)): return model.score(X, y)",
+    "def own(model, X, y, costs=(1, 50)): return model.score(X, y)",
+    "COSTS = {'no': [1, 5]}\ndef own(model, X, y): return COSTS['no'][0]",
+    "COSTS = {'no': [1, 50]}\ndef own(model, X, y): return COSTS['no'][0]",
     "def own(model, X, y): return sum(x in {'a', 'b'} for x in 'ab')",
     "def own(model, X, y): return sum(x in {'a', 'c'} for x in 'ab')",
 ]
@@ -188,6 +192,9 @@ def test_an_edited_scorer_or_model_of_ones_own_has_another_fingerprint() -> None
         for text in ("def own(X): return X + 1", "def own(X): return X + 2")
     ]
     assert len({*scorers, *models, *steps}) == len(EDITED) + len(MODELS) + 2
+    # What a class notes while it runs is no code of it.
+    noting = [defined(f"class own(GaussianNB):\n    calls = {calls}") for calls in ([], [1])]
+    assert fingerprint(model=noting[0]()) == fingerprint(model=noting[1]())
     # The same cell again, on another line.
     assert scorers == [fingerprint(scoring=defined(f"\n\n{text}")) for text in EDITED]
     assert models == [fingerprint(model=defined(f"\n{text}")()) for text in MODELS]

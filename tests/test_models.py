@@ -14,6 +14,8 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.inspection import permutation_importance
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold, StratifiedKFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -225,6 +227,22 @@ def test_lightgbm_is_made_deterministic_quiet_and_single_threaded() -> None:
         assert params["force_col_wise"] is True
         assert (params["n_jobs"], params["verbosity"], params["random_state"]) == (1, -1, 7)
         assert params.get("num_threads", 1) == 1
+
+
+def test_splitters_and_models_within_a_model_are_seeded() -> None:
+    shuffled = StratifiedKFold(3, shuffle=True)
+    search = GridSearchCV(
+        make_pipeline(GaussianNB()),
+        {"gaussiannb": [RandomForestClassifier(5), RandomForestClassifier(3)]},
+        cv=shuffled,
+    )
+    made = make_deterministic(search, 7)
+    assert made.cv.random_state == 7
+    assert [each.random_state for each in made.param_grid["gaussiannb"]] == [7, 7]
+    assert shuffled.random_state is None
+    assert search.param_grid["gaussiannb"][0].random_state is None
+    in_order = make_deterministic(GridSearchCV(GaussianNB(), {}, cv=KFold(3)), 7)
+    assert in_order.cv.random_state is None
 
 
 def test_what_the_user_set_is_kept_and_the_estimator_is_not_touched() -> None:

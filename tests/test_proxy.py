@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_regression
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import StratifiedGroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from swarm import SubsetSelector
+from swarm.errors import EvaluationError
 from swarm.problem.problem import Problem
 from swarm.search.proxy import on_part_of_rows, rank_correlation
 from tests.selecting import WINE
@@ -132,6 +134,13 @@ def test_ctrl_c_while_the_best_are_measured_leaves_the_measured_ones(press_at: i
     folds = Problem.build(X, y, GaussianNB(), folds=3, seed=0).folds
     scores = cross_val_score(tree, X[sorted(selector.subset_)], y, cv=list(folds))
     assert selector.cost_ == found.costs.min() == pytest.approx(1 - scores.mean())
+
+
+def test_a_size_that_was_not_reached_is_not_blamed_on_the_model() -> None:
+    X, y = make_regression(80, 30, random_state=0)
+    options = {"strategy": "rfe", "size": (1, 2), "budget": 1, "cv": 3, "proxy": {"rows": 0.5}}
+    with pytest.raises(EvaluationError, match=r"increase the budget$"):
+        SubsetSelector(Ridge(), **options).fit(X, y)
 
 
 def test_ctrl_c_before_a_subset_was_measured_is_raised() -> None:

@@ -82,7 +82,14 @@ def test_averages_are_those_of_scikit_learn_without_a_class_1(classes: list[obje
         ([3, 3, 2], 2),
     ],
 )
-@pytest.mark.parametrize("name", ["f1", "average_precision", "neg_brier_score"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("f1", "average_precision", "neg_brier_score"),
+        # Of scikit-learn 1.8.
+        *({"d2_brier_score"} & set(get_scorer_names())),
+    ],
+)
 def test_the_positive_class_is_the_label_1_or_the_rarer_one_and_not_the_last_in_order(
     name: str, labels: list[Any], expected: Any
 ) -> None:

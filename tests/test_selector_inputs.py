@@ -15,15 +15,21 @@ from lightgbm import LGBMClassifier
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
-from sklearn.compose import ColumnTransformer
-from sklearn.datasets import make_blobs, make_classification, make_multilabel_classification
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
+from sklearn.datasets import (
+    load_diabetes,
+    make_blobs,
+    make_classification,
+    make_multilabel_classification,
+)
 from sklearn.decomposition import PCA
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import Lasso, Ridge
 from sklearn.metrics import accuracy_score, make_scorer, silhouette_score
 from sklearn.model_selection import (
+    GridSearchCV,
     GroupKFold,
     KFold,
     cross_val_score,
@@ -33,13 +39,15 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
 import swarm.problem.fingerprint
 import swarm.selector.inputs
-from swarm import SubsetSelector
+from swarm import PurgedTimeSeriesSplit, SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.models import takes_weights
 from swarm.problem.problem import Problem
 from tests.selecting import BRIEF, TREES, WINE
 
@@ -225,6 +233,70 @@ def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyP
         selector.fit(thin, y)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "boolean", "Float64", {"a": "int64", "b": "bool"}])
+def test_labels_may_be_nullable_or_of_several_dtypes(dtype: Any) -> None:
+    labels = pd.DataFrame({"a": WINE[1] == 0, "b": WINE[1] == 1})
+    model, options = KNeighborsClassifier(), {**BRIEF, "cv": KFold(3)}
+    plain = SubsetSelector(model, **options).fit(WINE[0], labels.astype(int))
+    assert SubsetSelector(model, **options).fit(WINE[0], labels.astype(dtype)).cost_ == plain.cost_
+
+
+@pytest.mark.parametrize(
+    ("options", "params", "words"),
+    [
+        ({"random_state": 2**32}, {}, r"below 2\*\*32"),
+        ({"cv": [(np.arange(60) + 0.5, np.arange(60, 120))]}, {}, "pairs of"),
+        ({"cv": 3}, {"groups": [(i, i) for i in range(len(WINE[1]))]}, "cannot split the rows"),
+        ({"cv": PurgedTimeSeriesSplit(3)}, {"groups": ["31.12.2024"] * len(WINE[1])}, "ISO dates"),
+    ],
+)
+def test_rows_that_cannot_be_divided_are_refused_in_a_sentence(
+    options: dict[str, Any], params: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        SubsetSelector(GaussianNB(), **{**BRIEF, **options}).fit(*WINE, **params)
+
+
+def test_groups_may_be_a_table_of_one_column_and_rows_whole_floats() -> None:
+    groups = np.arange(len(WINE[1])) // 3
+    fits = [
+        SubsetSelector(GaussianNB(), **{**BRIEF, "cv": 3}).fit(*WINE, groups=given).subset_
+        for given in (groups, pd.DataFrame({"patient": groups}), groups[:, None])
+    ]
+    assert fits[0] == fits[1] == fits[2]
+    rows = np.arange(len(WINE[1]))
+    folds = [(rows[rows % 2 == 0], rows[rows % 2 == 1])]
+    floats = [(train.astype(float), test.astype(float)) for train, test in folds]
+    whole, floating = (
+        SubsetSelector(GaussianNB(), **{**BRIEF, "cv": cv}).fit(*WINE) for cv in (folds, floats)
+    )
+    assert whole.cost_ == floating.cost_
+
+
+def test_bytes_are_no_labels() -> None:
+    with pytest.raises(DataError, match="bytes"):
+        SubsetSelector(GaussianNB(), **BRIEF).fit(WINE[0], np.where(WINE[1] == 0, b"y", b"n"))
+
+
+@pytest.mark.parametrize(
+    ("model", "takes"),
+    [
+        (GridSearchCV(SVC(), {"C": [1, 10]}), True),
+        (VotingClassifier([("a", SVC()), ("b", GaussianNB())]), True),
+        (TransformedTargetRegressor(Ridge()), True),
+        (VotingClassifier([("a", SVC()), ("b", KNeighborsClassifier())]), False),
+        (GridSearchCV(make_pipeline(SVC()), {"svc__C": [1, 10]}), False),
+        (KNeighborsClassifier(), False),
+    ],
+    ids=repr,
+)
+def test_weights_are_taken_by_models_that_pass_them_on(model: Any, takes: bool) -> None:
+    assert takes_weights(model) == takes
+    if takes:
+        table, target = WINE[0][::3], (WINE[1][::3] == 1).astype(int)
+        model.fit(table, target, sample_weight=np.ones(len(target)))
+
+
 def test_a_table_of_one_column_is_a_target() -> None:
     X, y = WINE
     pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
@@ -271,6 +343,34 @@ class TestRouting:
         expected = self.plain(weight, groups)
         assert pipe[0].subset_ == expected.subset_
         assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
+
+    @pytest.mark.usefixtures("routing")
+    @pytest.mark.parametrize("n_jobs", [1, 2])
+    @pytest.mark.parametrize("last", [True, False])
+    def test_each_step_of_a_pipeline_is_given_what_it_requested(
+        self, last: bool, n_jobs: int
+    ) -> None:
+        table, target = load_diabetes(return_X_y=True)
+        weight = np.random.default_rng(0).uniform(0.01, 20, len(target))
+        scaler, model = StandardScaler(), Lasso(alpha=5)
+        scaler.set_fit_request(sample_weight=True)
+        model.set_fit_request(sample_weight=last)
+        asked = {"strategy": "random", "budget": 1, "cv": KFold(3), "n_jobs": n_jobs}
+        selector = SubsetSelector(make_pipeline(scaler, model), **asked)
+        selector.fit(table, target, sample_weight=weight)
+        scores = []
+        chosen = table[:, selector.get_support()]
+        for train, test in KFold(3).split(chosen):
+            inner = {"lasso__sample_weight": weight[train]} if last else {}
+            with sklearn.config_context(enable_metadata_routing=False):
+                fitted = clone(selector.estimator).fit(
+                    chosen[train],
+                    target[train],
+                    standardscaler__sample_weight=weight[train],
+                    **inner,
+                )
+            scores.append(fitted.score(chosen[test], target[test]))
+        assert selector.cost_ == pytest.approx(1 - np.mean(scores))
 
     @pytest.mark.usefixtures("routing")
     def test_what_was_not_requested_is_refused(self) -> None:

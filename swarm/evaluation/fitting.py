@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
+from sklearn import config_context
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import TransientError, describe
@@ -184,9 +185,10 @@ def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: In
     if problem.weight is not None:
         params[weight_name(model)] = problem.weight[rows]
     table = _rows(problem, columns, rows)
-    if problem.task == "unsupervised":
-        return model.fit(table, **params)
-    return model.fit(table, problem.target[rows], **params)
+    target = () if problem.task == "unsupervised" else (problem.target[rows],)
+    # Metadata was routed once for the fit; workers do not have that setting of the caller.
+    with config_context(enable_metadata_routing=False):
+        return model.fit(table, *target, **params)
 
 
 def fit_for(problem: Problem, positions: Sequence[int], train: Int, others: Any) -> tuple[Any, Any]:

@@ -161,7 +161,8 @@ def target_findings(
             )
         )
     labels = [_plain(label) for label in classes]
-    if task == "binary" and pos_label is None and tuple(labels) not in _PLAIN_PAIRS:
+    is_pair = task == "binary" and len(labels) == 2
+    if is_pair and pos_label is None and tuple(labels) not in _PLAIN_PAIRS:
         positive = default_positive(target)
         other = labels[0] if labels[1] == positive else labels[1]
         why = f"the rarer one of {labels[0]!r} and {labels[1]!r}"

@@ -1,8 +1,9 @@
 """What estimators and scorers are, as values of JSON: equal for equal settings, code and versions.
 
 The code of an installed package is that of its version. Other code, of a notebook or a module of
-one's own, is described by its bytecode, together with the functions, classes and plain values that
-it names in its own module. What it reaches in another way, such as ``helpers.score`` of an imported
+one's own, is described by its bytecode, together with the functions, classes, plain values and
+collections that it names in its own module, but not the lists and dictionaries of a class, which
+may be state. What it reaches in another way, such as ``helpers.score`` of an imported
 module, is not seen.
 """
 
@@ -22,6 +23,7 @@ import numpy as np
 from swarm.errors import ConfigError
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_STATE = (list, set, dict)
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
@@ -79,13 +81,18 @@ def _code(kind: Any) -> Iterator[str]:
         if id(value) in seen:
             continue
         seen.add(id(value))
-        if isinstance(value, type):
+        if isinstance(value, (list, tuple, set, frozenset, dict)):
+            yield f"{type(value).__name__} of {len(value)}"
+            is_set = isinstance(value, (set, frozenset))
+            waiting += sorted(value, key=repr) if is_set else value
+            waiting += value.values() if isinstance(value, dict) else ()
+        elif isinstance(value, type):
             for base in value.__mro__:
                 if not _is_installed(base.__module__):
                     members = sorted(vars(base).items())
                     own = [m for m in members if not m[0].startswith("__") or callable(m[1])]
                     yield repr([name for name, _ in own])
-                    waiting += [member for _, member in own]
+                    waiting += [member for _, member in own if not isinstance(member, _STATE)]
         elif isinstance(value, property):
             waiting += [value.fget, value.fset]
         elif isinstance(value, FunctionType) and not _is_installed(value.__module__):

@@ -69,6 +69,8 @@ def make_folds(
         rng = np.random.default_rng(seed) if shuffle else None
         return _from_column(_iterative_stratification(target, n_folds, rng))
     groups = None if groups is None or "group" not in kind else complete_groups(groups)
+    if groups is not None and groups.ndim > 1:
+        raise DataError(f"groups must be one value for each row, got the shape {groups.shape}")
     _refuse_too_few(kind, target, task, groups, n_folds)
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
@@ -94,6 +96,7 @@ def complete_groups(groups: Any) -> NDArray[Any]:
         raise DataError(
             f"groups are missing in {missing} of {len(values)} rows; fill or drop them first"
         )
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.dtype == object and values.ndim == 1:
         try:
             np.unique(values)

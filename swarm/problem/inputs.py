@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
+from reprlib import repr as shortly
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 
 from swarm.arrays import Bool, Float
-from swarm.errors import ConfigError, DataError, as_clause
+from swarm.errors import ConfigError, DataError, InputError, as_clause
 from swarm.problem.dtypes import has_several_values
 from swarm.problem.folds import Fold, complete_groups, make_folds
 from swarm.problem.models import (
@@ -24,10 +25,12 @@ from swarm.problem.models import (
     last_step,
     tags_of,
     takes_categorical,
+    takes_weights,
 )
 from swarm.problem.nested import has_method, preprocesses
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 from swarm.problem.space import SearchSpace
+from swarm.problem.time_splitters import TimeSplitter
 from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
@@ -269,14 +272,19 @@ def resolve_folds(
         return [(_positions(train), _positions(test)) for train, test in folds]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"folds must be a number, a splitter or pairs of (train, test) rows, got {folds!r}"
+            "folds must be a number, a splitter or pairs of (train, test) rows, got "
+            f"{shortly(folds)}"
         ) from error
 
 
 def _positions(rows: Any) -> NDArray[Any]:
     """Return the positions of rows, which may be given by a mask."""
     given = np.asarray(rows)
-    return np.flatnonzero(given) if given.dtype == bool else given
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    if given.size and given.dtype.kind not in "iu" and not np.array_equal(given, given.astype(int)):
+        raise ValueError(f"{given.ravel()[0]!r} is no row")
+    return given.astype(np.intp)
 
 
 def depend_on_seed(folds: Any) -> bool:
@@ -320,10 +328,14 @@ def _split(
             f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
             "a generator is not reproducible"
         )
-    labels = None if groups is None else complete_groups(groups)
+    labels = groups
+    if groups is not None and not isinstance(splitter, TimeSplitter):
+        labels = complete_groups(groups)
     try:
         return [(train, test) for train, test in splitter.split(features, target, labels)]
-    except ValueError as error:
+    except InputError:
+        raise
+    except (TypeError, ValueError) as error:
         raise DataError(
             f"{type(splitter).__name__} cannot split the rows: {as_clause(str(error))}; pass other "
             "folds"
@@ -334,8 +346,6 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
     """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
-    from sklearn.utils.validation import has_fit_parameter
-
     try:
         weights = np.asarray(weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -354,7 +364,7 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
             f"the range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
         )
     last = last_step(model)
-    if not has_fit_parameter(last, "sample_weight"):
+    if not takes_weights(last):
         raise ConfigError(f"{type(last).__name__} does not support sample weights; drop them")
     return weights
 

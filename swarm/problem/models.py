@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils.validation import has_fit_parameter
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
@@ -65,6 +68,11 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
                 raise ConfigError(
                     f"{name} must be an integer, got {value!r}; a generator is not reproducible"
                 )
+        if _is_unseeded(value):
+            fixed[name] = copy(value)
+            fixed[name].random_state = seed  # type: ignore[attr-defined]
+        if last in ("param_grid", "param_distributions"):
+            fixed[name] = _with_models(value, lambda model: make_deterministic(model, seed))
         if last == "n_jobs":
             # In scikit-learn, None already means 1, and some classes warn about any other value.
             ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
@@ -75,6 +83,22 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
     if is_lightgbm(clean):
         fixed.update(_lightgbm_settings(clean))
     return clean.set_params(**fixed) if fixed else clean
+
+
+def _is_unseeded(splitter: Any) -> bool:
+    """Whether a splitter draws other folds each time."""
+    draws = hasattr(splitter, "split") and getattr(splitter, "shuffle", True)
+    return draws and getattr(splitter, "random_state", 0) is None
+
+
+def _with_models(grid: Any, change: Callable[[Any], Any]) -> Any:
+    """Return a grid of parameters in which the models are changed."""
+    if isinstance(grid, dict):
+        return {key: _with_models(value, change) for key, value in grid.items()}
+    if isinstance(grid, (list, tuple)):
+        return type(grid)(_with_models(value, change) for value in grid)
+    is_model = hasattr(grid, "get_params") and not isinstance(grid, type)
+    return change(grid) if is_model else grid
 
 
 def is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
@@ -258,6 +282,19 @@ def weight_name(estimator: Any) -> str:
     """Return the name of the parameter of ``fit`` that takes the sample weights."""
     steps = getattr(estimator, "steps", None)
     return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Whether ``fit`` takes sample weights, or passes them on to models that all do."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    params = signature(estimator.fit).parameters.values()
+    if hasattr(estimator, "steps") or all(each.kind is not each.VAR_KEYWORD for each in params):
+        return False
+    inner = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
+    inner += [model for _, model in getattr(estimator, "estimators", None) or ()]
+    models = [model for model in inner if hasattr(model, "fit")]
+    return bool(models) and all(map(takes_weights, models))
 
 
 def steps_before(estimator: Any) -> list[Any]:

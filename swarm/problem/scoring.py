@@ -16,7 +16,7 @@ from swarm.problem.models import is_a, last_step
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
 # Scorers of its probability, where scikit-learn takes the label 1 for it.
-_PROBABILITY_OF_ONE_CLASS = ("average_precision", "neg_brier_score")
+_PROBABILITY_OF_ONE_CLASS = ("average_precision", "neg_brier_score", "d2_brier_score")
 # Scorers of scikit-learn without an upper bound.
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
 # Multi-label scorers that scikit-learn does not provide under these names.
@@ -268,6 +268,10 @@ def _one_class(
             pos_label=label,
         )
         return Scoring(name, scorer, upper=0.0, pos_label=label)
+    elif name == "d2_brier_score":
+        scorer = metrics.make_scorer(
+            metrics.d2_brier_score, response_method="predict_proba", pos_label=label
+        )
     else:
         function = getattr(metrics, f"{name}_score")
         scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)

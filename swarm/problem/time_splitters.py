@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from sklearn.model_selection import BaseCrossValidator
 
 from swarm.arrays import Int
@@ -15,7 +16,7 @@ from swarm.errors import ConfigError, DataError
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
 
-class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
+class TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
     """Reads times, and the ends of labels, from `groups`."""
 
     # With metadata routing, as for the group splitters of scikit-learn.
@@ -59,7 +60,7 @@ class _TimeSplitter(BaseCrossValidator):  # type: ignore[misc]
         yield from self._draw(_spans(groups, n_rows, windows.horizon), n_splits, windows)
 
 
-class PurgedTimeSeriesSplit(_TimeSplitter):
+class PurgedTimeSeriesSplit(TimeSplitter):
     """Train on rows before each block of test rows, without labels that reach into it.
 
     As :class:`sklearn.model_selection.TimeSeriesSplit`, with times and a horizon.
@@ -107,7 +108,7 @@ class PurgedTimeSeriesSplit(_TimeSplitter):
         self.horizon = horizon
 
 
-class PurgedKFold(_TimeSplitter):
+class PurgedKFold(TimeSplitter):
     """Test on one block of rows in time after the other, and train on the rows on both sides.
 
     Training rows whose labels overlap those of test rows in time are purged. Every row is tested
@@ -146,6 +147,21 @@ class PurgedKFold(_TimeSplitter):
         self.embargo = embargo
 
 
+def _in_order(times: NDArray[Any]) -> NDArray[Any]:
+    """Return times that can be compared; text must be ISO 8601, whose order is that of time."""
+    try:
+        if times.dtype.kind in "OUT" and any(isinstance(time, str) for time in times.ravel()):
+            parsed = pd.to_datetime(times.ravel(), format="ISO8601", utc=True)
+            return parsed.tz_localize(None).to_numpy().reshape(times.shape)
+        np.sort(times, axis=None)
+    except (TypeError, ValueError) as error:
+        raise DataError(
+            f"groups have times such as {times.ravel()[0]!r}; use numbers, dates of one kind, or "
+            "ISO dates like 2024-01-31"
+        ) from error
+    return times
+
+
 def _spans(groups: Any, n_rows: int, horizon: int) -> LabelSpans:
     """Return the spans of labels from times, or times and ends."""
     if groups is None:
@@ -156,8 +172,12 @@ def _spans(groups: Any, n_rows: int, horizon: int) -> LabelSpans:
             f"groups must be the time of each of {n_rows} rows, or their times and the ends of "
             f"their labels in two columns, got the shape {times.shape}"
         )
-    if pd.isna(times).any():
-        raise DataError(f"groups lack {int(pd.isna(times).sum())} times; fill or drop these rows")
+    missing = int(pd.isna(times).sum())
+    if missing:
+        raise DataError(
+            f"groups are missing in {missing} of {n_rows} rows; fill or drop them first"
+        )
+    times = _in_order(times)
     if times.size == n_rows:
         return LabelSpans.of(times.ravel(), horizon)
     if horizon:

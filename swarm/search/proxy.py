@@ -112,6 +112,8 @@ def measure_best(
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
     best, best_cheap = best_subsets(result, guide, n_best)
+    if not len(best):
+        raise result.without_subset()
     probes = probe_masks(result, n_probes)
     probe_costs = _costs(guide, probes)
     masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, probe_costs])

@@ -84,6 +84,14 @@ class SearchResult:
         """Name and outcome of each option that the search ran with beside its epochs."""
         return [] if self.cut is None else [("prefilter", self.cut.outcome())]
 
+    def without_subset(self) -> EvaluationError:
+        """Return the error of a search in which no mask had a finite cost."""
+        remedy = " or check the failed fits" if self.state.counts.failed else ""
+        return EvaluationError(
+            f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
+            f"increase the budget{remedy}"
+        )
+
     @property
     def best_mask(self) -> Bool:
         """Mask (n_units,) of the best subset.
@@ -94,11 +102,7 @@ class SearchResult:
             If no mask had a finite cost.
         """
         if not len(self.candidates):
-            remedy = " or check the failed fits" if self.state.counts.failed else ""
-            raise EvaluationError(
-                f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
-                f"increase the budget{remedy}"
-            )
+            raise self.without_subset()
         mask: Bool = self.candidates.masks[0]
         return mask
 

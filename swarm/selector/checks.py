@@ -48,8 +48,10 @@ def check_parameters(selector: Any, y: Any) -> None:
             f"random_state must be an integer, got {selector.random_state!r}; "
             "with a generator a fit could not be repeated"
         )
-    if selector.random_state < 0:
-        raise ConfigError(f"random_state must be at least 0, got {selector.random_state}")
+    if not 0 <= selector.random_state < 2**32:
+        raise ConfigError(
+            f"random_state must be at least 0 and below 2**32, got {selector.random_state}"
+        )
     if y is not None and selector.scoring is None and is_a(is_clusterer, selector.estimator):
         raise ConfigError(
             f"{type(selector.estimator).__name__} numbers its clusters at will, which accuracy "

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 from scipy.sparse import issparse
 from sklearn import get_config
 from sklearn.utils import get_tags
@@ -17,6 +18,7 @@ from sklearn.utils.validation import validate_data
 from swarm.errors import ConfigError, DataError
 from swarm.problem.dtypes import is_polars, with_model_dtype, with_model_dtypes
 from swarm.problem.inputs import takes_fit_param
+from swarm.problem.models import weight_name
 
 
 def output_container(selector: Any) -> str | None:
@@ -83,6 +85,12 @@ def as_target(y: Any) -> Any:
         return with_model_dtype(pd.Series(y).infer_objects()).to_numpy()
     y = as_pandas(y.to_frame() if is_polars(y) and hasattr(y, "to_frame") else y)
     y = y.iloc[:, 0] if isinstance(y, pd.DataFrame) and y.shape[1] == 1 else y
+    if isinstance(y, pd.DataFrame) and all(map(is_numeric_dtype, y.dtypes)):
+        # Of several dtypes, or of nullable ones, an array would be of objects.
+        is_mixed = y.to_numpy().dtype == object and not y.isna().any(axis=None)
+        return y.astype(np.float64) if is_mixed else y
+    if isinstance(y, np.ndarray) and y.dtype.kind == "S":
+        raise DataError("the target y has bytes; decode them, such as by y.astype(str)")
     return with_model_dtype(y) if isinstance(y, pd.Series) else y
 
 
@@ -150,7 +158,22 @@ def sent(selector: Any, arguments: dict[str, Any]) -> tuple[Any, Any, dict[str, 
                 f"{min(left)!r} cannot be passed on to {place!r}: only the estimator's fit takes "
                 "parameters, and the splitter groups; remove the other requests"
             )
+    if getattr(selector.estimator, "steps", None) and routed.estimator.fit:
+        fit = _by_step(selector.estimator, dict(routed.estimator.fit))
+        weight = fit.pop(weight_name(selector.estimator), None)
     return weight, groups, fit
+
+
+def _by_step(pipeline: Any, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that each step of a pipeline requested, as ``step__name``."""
+    routed = process_routing(pipeline, "fit", **arguments)
+    given: dict[str, Any] = {}
+    for step, _ in pipeline.steps:
+        methods = routed.get(step, {})
+        for method in ("fit_transform", "fit"):
+            named = methods.get(method) or {}
+            given |= {f"{step}__{name}": value for name, value in named.items()}
+    return given
 
 
 def router_of(selector: Any) -> MetadataRouter:
