@@ -48,7 +48,7 @@ _EXAMPLE_ROWS = 50
 # Columns in the description of the run, and findings on the terminal.
 _MOST_COLUMNS, _MOST_FINDINGS = 40, 3
 # Findings that repeat a headline without a gain.
-_ON_GAINS = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
+_IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Outcome:
     @property
     def doubts(self) -> list[str]:
         """The findings that the headline does not say, those on the data first, without notes."""
-        claimed = frozenset() if self.headline.verdict == "better" else _ON_GAINS
+        claimed = frozenset() if self.headline.verdict == "better" else _IMPLIED_BY_NO_GAIN
         return [
             f"{each.code}: {each.text}"
             for each in self.findings
@@ -91,7 +91,7 @@ class Outcome:
 
     @property
     def shown_doubts(self) -> list[str]:
-        """The gravest doubts: the answer has twelve lines, of which these are some."""
+        """The most severe doubts that fit into the answer."""
         return self.doubts[: _MOST_FINDINGS - len(self.headline.notes)]
 
     @property
@@ -157,7 +157,6 @@ def evaluate(
             n_random=_RANDOM_SUBSETS,
             seed=config.seed,
             n_jobs=config.evaluation.n_jobs,
-            # The first contender is the ensemble itself.
             on_models=shown.count,
         )
     doubts = search_findings(result, problem.target, problem.task, judgement)

@@ -249,7 +249,7 @@ class Challenge:
         if outcome.result.interrupted:
             # The next refresh of the same data searches again.
             run.log.tag({"refresh.digest": "interrupted"})
-            why = "the search was interrupted; the next refresh goes on with it"
+            why = "the search was interrupted; the next refresh continues it"
             return "declined" if champion is None else "kept", why, None
         if champion is None and outcome.headline.loses:
             self.champions.set_location(name, config.champion.publish)
@@ -320,7 +320,7 @@ class Challenge:
         config, task, test = self.config, run.search.problem.task, run.test
         now = answers_of(outcome.ensemble, test.features)
         before = self.champions.answers(champion, test.features, now.classes)
-        # That of the search, unless one is configured.
+        # The metric of the search, unless one is configured.
         searched = judged_metrics(None, task, run.search.problem.scoring)[0]
         metric = natural_name(config.champion.metric or searched)
         if metric not in METRICS[task] and now.proba is not None and before.proba is None:
@@ -338,7 +338,7 @@ class Challenge:
             {"champion": before, "challenger": now},
             test.weight_in_score(run.search.problem),
         )
-        # In place of those of the challenger alone.
+        # Replaces the predictions of the challenger alone.
         run.log.files({"predictions.parquet": parquet(table)})
         return measure(
             run.search.problem,

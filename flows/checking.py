@@ -48,7 +48,7 @@ from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
 
 _ROLES = ("group", "time", "weight", "part")
-# Sentences about single columns, of those that begin alike.
+# Errors of one kind that are listed column by column; the rest are summed up.
 _MOST_ALIKE = 5
 
 
@@ -203,7 +203,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
             more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
             verb = "holds" if len(texts) == 1 else "hold"
             numbers = any(look.startswith("numbers") for look in texts.values())
-            key = ", of which data.csv.decimal may make numbers" if numbers else ""
+            key = ", of which data.csv.decimal may turn into numbers" if numbers else ""
             findings.append(
                 make_finding("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts))
             )

@@ -80,7 +80,7 @@ def select(config: SelectConfig) -> State:
     Parameters
     ----------
     config : SelectConfig
-        What a configuration file holds.
+        The keys of a configuration file.
     """
     from flows.select import select as run
 
@@ -98,7 +98,7 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     Parameters
     ----------
     config : CompareConfig
-        What a configuration file holds.
+        The keys of a configuration file.
     new : bool
         Start a new comparison, even if one is unfinished.
     """
@@ -126,7 +126,7 @@ def refresh(config: RefreshConfig, force: bool = False) -> State:
     Parameters
     ----------
     config : RefreshConfig
-        What a configuration file holds.
+        The keys of a configuration file.
     force : bool
         Search even if neither data nor configuration has changed.
     """

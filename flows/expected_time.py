@@ -31,11 +31,11 @@ _PROBED_CELLS, _PROBE_SECONDS = 1_000_000, 20.0
 _REPEATED = 2.0
 # The hints of more units take longer than a check may.
 _MOST_UNITS = 500
-# A search that is expected to take longer is offered a proxy with which it takes the second.
+# A search that is expected to take longer than _LONG is offered a proxy for _SHORTER.
 _LONG, _SHORTER = timedelta(hours=1), timedelta(minutes=10)
 _LEAST_PROXY_ROWS = 2000
-# Subsets that are confirmed, once, where the usual confirmation would take most of that: the longer
-# a table, the less its folds differ.
+# Subsets in the confirmation of such a proxy, on one partition, if the usual confirmation would
+# take over half of _SHORTER: the longer a table, the less its folds differ.
 _FEW = 4
 
 

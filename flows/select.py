@@ -77,7 +77,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 
 def search_and_evaluate(run: SearchRun, verbosity: int) -> Outcome:
     """Search, evaluate the answer, describe and register it; the run stays open."""
-    # The answer at the end has the gravest of them.
+    # The answer at the end shows the most severe findings.
     tell(run.findings, verbosity - 1)
     result = _search(run, verbosity)
     run.log.files(answer_files(result, run.evaluations, *run.members))

@@ -58,7 +58,7 @@ _LEFT_OUT = (
 )
 # Spaces between two columns, and on both sides of all of them.
 _GAP, _EDGES = 3, 2
-# Of costs, which are shown as scores.
+# Columns of costs that are shown as scores.
 _SCORES = {
     "mean_cost": ("mean score", "{:.4f}"),
     "best_cost": ("best", "{:.4f}"),
@@ -150,7 +150,7 @@ def print_summary(outcome: Outcome, config: SelectConfig) -> None:
         f"Report   swarm report {run} --open{option}"
         + (f"  ({counted(more, 'more finding')})" if more else ""),
         f"Runs     {pages_of(config.tracking.uri)}",
-        # Of columns that are worse than all, or guess, there is no use.
+        # Columns that are worse than all, or no better than guessing, are not worth exporting.
         *([] if head.loses else [f"Next     swarm features {run}{option} > columns.txt"]),
         indent=9,
     )
@@ -330,7 +330,7 @@ def print_stability(run: StabilityRun, config: SelectConfig) -> None:
     # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
     both &= console.width >= WIDE
     table = Table(box=SIMPLE)
-    # Of a narrow terminal the names have as much as they need, up to a quarter.
+    # Names get the width they need, at most 18 characters on a narrow terminal.
     longest = max(map(len, assessment.table["feature"].astype(str)), default=0)
     table.add_column("feature", overflow="fold", min_width=min(longest, 18))
     table.add_column("class")

@@ -351,7 +351,7 @@ def display(
 
 
 class CellDisplay(Display):
-    """Shows the searches of a comparison."""
+    """Shows the searches of a comparison, of outer folds or of repetitions."""
 
     def finish(self, result: CellResult) -> None:
         """Show a finished search."""

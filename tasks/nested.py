@@ -150,8 +150,6 @@ def run_outer_fold(
         guess=judgement.guess if search.problem.scoring.is_named else None,
     )
     (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _work_after(search, result, archive)
-    assert searched.fits is not None
-    assert searched.seconds_evaluation is not None
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
     # The best subset, all features, and as many models of all and of random features as subsets.
     after = 2 + (1 + _N_RANDOM) * len(subsets)

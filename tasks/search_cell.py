@@ -1,4 +1,4 @@
-"""One search of a comparison: its identity, its result, and the task that runs it."""
+"""One of several searches of a flow: its identity, its result, and the task that runs it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from tasks.tracking.run_log import RunLog
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One search of a comparison."""
+    """One search of a comparison, of an outer fold or of a repetition."""
 
-    dataset: str
+    dataset: str  # in other flows than comparisons the outer fold, or the rows of the repetition
     strategy: str
     seed: int
 
@@ -143,7 +143,7 @@ def search_cell(
 
     def check_stop(*_: object) -> None:
         if stop is not None and stop.exists():
-            raise SearchInterrupted("the comparison was interrupted; repeat it to go on")
+            raise SearchInterrupted("the comparison was interrupted; repeat it to continue")
 
     seconds = 0.0
 
@@ -162,7 +162,7 @@ def search_cell(
         search = search.with_own_hints()
         result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
-            raise SearchInterrupted("the search was interrupted; repeat it to go on")
+            raise SearchInterrupted("the search was interrupted; repeat it to continue")
         trained = training_seconds(result.state.requests, opened.open_problem(search.searched))
     counts, problem = result.state.counts, search.problem
     features = result.features

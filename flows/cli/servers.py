@@ -1,6 +1,6 @@
 """The commands about servers: up, down, and serve, which runs schedules.
 
-`up` starts the own commands of both servers. Not ``prefect server start --background``: it records
+`up` starts each server by its own command. Not ``prefect server start --background``: it records
 the id of a process alone, so that its `stop` may end another process, and a start is refused after
 a machine has lost power. MLflow has no such option.
 """
@@ -155,7 +155,7 @@ def _stop(servers: Sequence[Server]) -> None:
 def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
     """Run configurations on their schedules, until Ctrl-C.
 
-    Their schedules are in schedule.cron; SIGTERM ends it too.
+    Each configuration needs schedule.cron. SIGTERM stops the command too.
 
     Example: swarm serve nightly.yaml weekly.yaml
     """

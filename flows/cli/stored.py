@@ -55,7 +55,9 @@ def runs(
             help="Experiment of the runs; default: that of the configuration `default`.",
         ),
     ] = None,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many runs.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
+    ] = 20,
     tracking_uri: Uri = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print all parameters, metrics and tags as JSON.")
@@ -174,7 +176,7 @@ def features(
     tracking_uri: Uri = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the columns to keep of a run, one per line.
+    """Print the selected columns of a run, one per line.
 
     The model of the run may need more columns, which --model-inputs prints.
 

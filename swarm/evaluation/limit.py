@@ -1,7 +1,7 @@
 """Pruning: stop training masks that cannot win.
 
 The limit of a mask is the highest cost with which it can win. Costs are non-negative, so that its
-folds, trained in order, stop to matter once they put its mean above the limit, or one has failed.
+folds, trained in order, stop mattering once they put its mean above the limit, or one has failed.
 """
 
 from __future__ import annotations

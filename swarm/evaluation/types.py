@@ -50,7 +50,7 @@ class Evaluations:
         Whether units outside `used` can be dropped without changing any fold model.
     work : Work
     first_error : str or None
-        Of the first failed fit, see :class:`swarm.storage.records.Record`.
+        Error of the first failed fit, see :class:`swarm.storage.records.Record`.
     """
 
     costs: Float

@@ -37,7 +37,7 @@ _ALL = (
     Kind(
         "SWM001",
         "Configuration refused",
-        "A key is unknown, misses its value, or contradicts another one. A run ends with the first"
+        "A key is unknown, lacks a value, or contradicts another one. A run ends with the first"
         " of these sentences; `swarm check` lists all of them.",
         "correct the configuration",
         severity="error",
@@ -322,8 +322,8 @@ _ALL = (
         "SWM210",
         "No smaller subset shown to be as good",
         "If the goal of the confirmation is the size, the result is the smallest subset whose loss"
-        " against all features on fresh folds is within the margin. That of no subset is, so that"
-        " the one with the lowest cost on fresh folds is the result, which may be worse than all"
+        " against all features on fresh folds is within the margin. No subset is within it, so the"
+        " result is the one with the lowest cost on fresh folds, which may be worse than all"
         " features.",
         "keep all features, or accept a larger loss (confirm.margin), or search longer",
     ),

@@ -72,7 +72,7 @@ def default_clusters(n_units: int) -> int:
 
 def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
     """Return the Spearman distances (n_units, n_units) of units, from at most MOST_ROWS rows."""
-    # Of the columns of two units, the root mean square.
+    # The distance of two units is the root mean square over their columns.
     if space.n_columns > MOST_COLUMNS:
         raise _too_many(space)
     from swarm.statistics.spearman import spearman_distance, unit_distance

@@ -309,7 +309,7 @@ def partitions(
         splitter = copy(folds)
         splitter.random_state = seed
         with warnings.catch_warnings():
-            # What is odd about the splitter was told as the first partition was drawn.
+            # Warnings about the splitter were issued when the first partition was drawn.
             warnings.simplefilter("ignore", UserWarning)
             return _split(splitter, features, target, seed, groups)
 

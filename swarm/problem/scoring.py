@@ -1,4 +1,4 @@
-"""Convert scores into costs to be minimized."""
+"""Convert scores into costs to be minimised."""
 
 from __future__ import annotations
 

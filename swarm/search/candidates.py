@@ -1,6 +1,6 @@
 """The subsets among which the answer of a search is chosen, and the rules that pick from them.
 
-No other subset of the same cost is smaller than what :func:`pick` returns.
+Among subsets of equal cost, :func:`pick` returns the smallest.
 """
 
 from __future__ import annotations

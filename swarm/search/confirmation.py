@@ -1,4 +1,4 @@
-"""How the best subsets of a search are confirmed, and what that gives."""
+"""The plan of a confirmation on fresh folds, and its result."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Driver:
     Parameters
     ----------
     strategy : Strategy or str
-        A name stands for the strategy with its defaults.
+        A name selects the strategy with its default parameters.
     space : SearchSpace
     evaluator : Evaluator
     hints : Hints

@@ -82,7 +82,7 @@ def confirm_on_fresh_folds(
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
     table = Candidates.build(masks, np.full(len(masks), np.nan), fresh=fold_costs[:-1])
-    # Of equal subsets the costs of the ranking count, whose rows did not choose it.
+    # Of equal subsets that of the ranking is kept: its fresh folds did not choose it.
     table = ranked_candidates(result).append(table)
     table = table.take(first_of_equal(table.masks))
     n_fits = len(first_of_equal(np.vstack([masks, everything]))) * fresh.n_folds

@@ -36,9 +36,9 @@ class Search:
     ----------
     problem : Problem
     strategy : Strategy or str
-        A name stands for the strategy with its defaults.
+        A name selects the strategy with its default parameters.
     hints : Hints
-        What the strategy needs of them, see :func:`swarm.problem.hints.prepare_hints`.
+        Those that the strategy needs, see :func:`swarm.problem.hints.prepare_hints`.
     budget : Budget
     seed : int
     evaluation : mapping

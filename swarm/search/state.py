@@ -29,7 +29,7 @@ class SearchState:
         Sums of fold costs over the rows that reached their incumbents. The folds with the highest
         sums are trained first.
     first_error : str or None
-        Of the first failed fit, see :class:`swarm.storage.records.Record`.
+        Error of the first failed fit, see :class:`swarm.storage.records.Record`.
     """
 
     epoch: int

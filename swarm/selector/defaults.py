@@ -203,5 +203,5 @@ def _splitter(n_folds: int, y: Any, regression: bool, seed: int, groups: Any) ->
         return None
     if regression:
         return KFold(**options)
-    # With none of so many, scikit-learn refuses.
+    # scikit-learn refuses if no class has that many rows.
     return None if numbers or counts.max() < n_folds else StratifiedKFold(**options)

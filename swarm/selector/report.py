@@ -303,7 +303,7 @@ def _headline_on_test(selector: Any, judgement: Judgement) -> Headline:
 
 
 def _without_copies(table: pd.DataFrame) -> pd.DataFrame:
-    """Leave out what one model makes equal: an ensemble of one is the best subset."""
+    """Drop the contenders that equal another one because there is a single model."""
     return table[~table["contender"].isin(["best_subset", "all_features_ensemble"])].reset_index(
         drop=True
     )

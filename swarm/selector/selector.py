@@ -92,8 +92,8 @@ class SubsetSelector(
         mapping of options: `estimator`, or `params`, those of `estimator` that make it cheaper;
         `rows`, the share of the rows, stratified, and by whole `groups` if given to :meth:`fit`;
         `best` (16), the number of best subsets that are then measured on `estimator` itself and
-        all rows, and `probes` (12), that of others by which both are compared; see
-        :mod:`swarm.search.proxy`.
+        all rows, and `probes` (12), the number of others by which the ranks of both models are
+        compared; see :mod:`swarm.search.proxy`.
     prefilter : bool, "auto" or mapping, default="auto"
         Rank all features by the importances of the model, keep the first ones, and search only
         those. Their number is the one with the lowest cost on fresh folds, where possible; see
@@ -172,10 +172,9 @@ class SubsetSelector(
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
         One row for each distinct subset, in the order of the search: `features`, `size` (a
-        group counts once), `cost`, and over its folds the standard
-        deviation `sd`, the standard error `se` of the cost and the bounds `ci_low` and `ci_high`
-        of its 95 % confidence interval (Student, ``n_folds - 1`` degrees of freedom), then the
-        cost of each fold. Folds that were
+        group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
+        error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % confidence interval
+        (Student, ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were
         not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. With a
         proxy: the subsets that were measured on `estimator`. If dropping features that no fold
         model used changes no model, subsets are listed without them.
@@ -281,11 +280,10 @@ class SubsetSelector(
             scored by its own ``score``, or by a callable ``(estimator, X)``.
         **params
             ``groups`` (n_rows,), passed to the splitter; a number of folds divides no group.
-            ``sample_weight`` (n_rows,) and all
-            others, passed to the estimator's ``fit``: those with a value for each row are split
-            with the rows, and ``categorical_feature`` and ``cat_features``, names or positions
-            of columns, are restricted to those of a subset. With scikit-learn's metadata routing
-            enabled they go where they were requested.
+            ``sample_weight`` (n_rows,) and all others, passed to the estimator's ``fit``: those
+            with a value for each row are split with the rows, and ``categorical_feature`` and
+            ``cat_features``, names or positions of columns, are restricted to those of a subset.
+            With scikit-learn's metadata routing enabled they go where they were requested.
 
         Raises
         ------

@@ -61,9 +61,6 @@ class FeatureLosses:
     losses : DataFrame
         A row for each feature or group that was dropped: loss (increase of the cost), low, high
         (95 %). The highest loss first; empty if there is a `reason`.
-    n_fits : int
-        Number of models that were trained.
-    seconds : float
     reason : str
         Why there are no losses; else empty.
     """

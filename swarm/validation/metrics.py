@@ -42,7 +42,7 @@ LOWER_IS_BETTER = frozenset(
     }
 )
 
-# Metrics between 0 and 1, beside those whose names tell it.
+# Metrics between 0 and 1, besides those that are recognised by the stem of their names.
 _SHARES = frozenset(
     {
         "accuracy",

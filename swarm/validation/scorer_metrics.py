@@ -23,7 +23,7 @@ from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
 # So few that the counts of a block, and what is made of them, stay in the cache of a processor.
 CELLS_PER_BLOCK = 300_000
-# Of estimator, rows, target and weights.
+# Takes estimator, rows, target and weights.
 Scorer = Callable[[Any, Any, Any, Any], float]
 
 
@@ -147,7 +147,7 @@ def _scored(
     bootstrap: Bootstrap,
     scoring: Scoring | None,
 ) -> dict[str, MetricDraws]:
-    # Of a single subset the ensemble is the best subset, and so for all features.
+    # With a single subset the ensemble equals the best subset; equal answers are scored once.
     first = [
         next(i for i, other in enumerate(answers) if other is one or other.equals(one))
         for one in answers

@@ -42,9 +42,9 @@ def signed(value: float, digits: int | None = None) -> str:
 
 
 def interval_digits(low: float, high: float) -> int:
-    """Return a number of decimals, three to six, with which 0 stays outside where it is.
+    """Return the fewest decimals, three to six, at which rounding moves no bound to or across 0.
 
-    And with which an interval of more than rounding errors is not 0.
+    An interval wider than rounding errors is never shown as 0 to 0.
     """
 
     def tells(digits: int) -> bool:
