@@ -101,9 +101,9 @@ class SelectConfig(Section):
             if role is not None and getattr(data, role) is None:
                 yield key, f"{kind!r} needs data.{role}, which is null; set it to a column"
         # Kinds of folds with and without classes have the same windows.
-        misfit = self.fold_windows.misfit(self.kind_of_folds(classes=True))
-        if misfit is not None:
-            name, _, text = misfit.partition(" ")
+        conflict = self.fold_windows.window_conflict(self.kind_of_folds(classes=True))
+        if conflict is not None:
+            name, _, text = conflict.partition(" ")
             yield f"folds.{name}", text
         for key, value in (("gap", split.gap), ("max_train_size", split.max_train_size)):
             if value and split.kind != "time":
@@ -314,7 +314,7 @@ class CompareConfig(Section):
             for each in error.errors(include_url=False):
                 key = ".".join(map(str, each["loc"]))
                 yield f"datasets.{dataset}", f"cannot be searched: {key} {each['msg']}"
-        split = self.own_split(dataset)
+        split = self.split_of(dataset)
         kind = "null" if split is None else split.kind
         if self.resample and kind in ("null", "time", "column"):
             text = f"needs a split that a seed can change, got {kind!r} for {dataset!r}"
@@ -334,7 +334,7 @@ class CompareConfig(Section):
         """Return what the seed of a search adds to the seed of the split."""
         return seed if self.resample else 0
 
-    def own_split(self, dataset: str) -> SplitSection | None:
+    def split_of(self, dataset: str) -> SplitSection | None:
         """Return the split of a data set, or None if all rows are searched."""
         return self.datasets[dataset].split or self.split
 

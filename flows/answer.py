@@ -12,7 +12,7 @@ from conf.load import as_yaml
 from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.search_run import SearchRun
-from flows.terminal import show_stage, tell, warnings_of
+from flows.terminal import print_findings, show_stage, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
@@ -22,7 +22,7 @@ from swarm.report.data import confirmed_scores
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
-from swarm.validation.sentences import number
+from swarm.validation.sentences import format_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
 from tasks.flow_run import log_line
@@ -52,7 +52,7 @@ _IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SelectRun:
     """Result of a select run."""
 
     run_id: str
@@ -73,7 +73,7 @@ class Outcome:
         judgement, models = self.judgement, len(self.ensemble.subsets_)
         rows = judgement.table[judgement.table["contender"] == "ensemble"]
         metric, value = rows.iloc[0][["metric", "value"]]
-        score = f"{display_name(metric)} {number(value)} on the unseen rows"
+        score = f"{display_name(metric)} {format_score(value)} on the unseen rows"
         needs = f"needs {len(self.model_inputs)} columns"
         worse = ", and is worse than all columns" if judgement.loses else ""
         ensemble = f"Ensemble of {models} models: {score}, {needs}{worse}." if models > 1 else ""
@@ -125,7 +125,7 @@ def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> lis
 def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     """Fit the ensemble of the best subsets on the training rows."""
     config, train = run.config, run.train
-    masks = result.best_members(*run.members).masks
+    masks = result.best_members(*run.ensemble_limits).masks
     subsets = [result.space.subset(mask) for mask in masks]
     used = train.features[_columns(train.features, subsets)]
     run.log.files({"reference.json": json.dumps(summarise(used)).encode()})
@@ -137,7 +137,7 @@ def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
 
 def evaluate(
     run: SearchRun, result: SearchResult, ensemble: SubsetEnsemble, verbosity: int
-) -> Outcome:
+) -> SelectRun:
     """Judge the ensemble and the best subset on the test rows."""
     config, log, test = run.config, run.log, run.test
     problem = run.search.problem
@@ -167,8 +167,8 @@ def evaluate(
     log.files(judgement_files(judgement, head, test.row))
     # The metrics of the ensemble are logged with its model.
     log.metrics({0: selection_metrics(judgement)})
-    tell(late, verbosity - 1)
-    return Outcome(
+    print_findings(late, verbosity - 1)
+    return SelectRun(
         run_id=log.run_id,
         search=run.search,
         result=result,
@@ -179,7 +179,7 @@ def evaluate(
     )
 
 
-def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
+def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     """Train the models without each chosen feature, and render the report and its figures."""
     config, search, log = run.config, run.search, run.log
     train, test = run.train, run.test
@@ -199,7 +199,7 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
         run.evaluations,
         outcome.judgement,
         search.hints,
-        members=run.members,
+        members=run.ensemble_limits,
         scoring=problem.scoring,
         confirmed=confirmed_scores(result, problem.scoring),
         title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
@@ -216,7 +216,7 @@ def report(run: SearchRun, outcome: Outcome) -> dict[str, bytes]:
     return write_report.after(outcome.judgement)(replace(data, dropped=dropped))
 
 
-def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
+def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
     """Store the ensemble with its metrics, and register it unless it lost to all features."""
     config, log, ensemble = run.config, run.log, outcome.ensemble
     problem = outcome.search.problem
@@ -224,8 +224,8 @@ def register(run: SearchRun, outcome: Outcome, verbosity: int) -> Outcome:
     always = log.tags.get("kind") == "refresh" or config.tracking.registers_always
     head, judgement = outcome.headline, outcome.judgement
     loses = head.loses or judgement.loses
-    declined = run.registered is not None and loses and not always
-    name = None if declined else run.registered
+    declined = run.registered_name is not None and loses and not always
+    name = None if declined else run.registered_name
     description = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
     digest = _digest(ensemble)
     tags = log.tracking.run(log.run_id).data.tags
@@ -264,7 +264,7 @@ def _digest(ensemble: SubsetEnsemble) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def describe(run: SearchRun, outcome: Outcome) -> None:
+def describe(run: SearchRun, outcome: SelectRun) -> None:
     """Write the result into the tags and the note of the run, and into Prefect's artifact."""
     config, log = run.config, run.log
     result, judgement, head = outcome.result, outcome.judgement, outcome.headline
@@ -288,7 +288,7 @@ def describe(run: SearchRun, outcome: Outcome) -> None:
     show_answer(config.name, text, judgement, log.tracking, log.run_id)
 
 
-def _model_params(config: SelectConfig, outcome: Outcome) -> dict[str, object]:
+def _model_params(config: SelectConfig, outcome: SelectRun) -> dict[str, object]:
     """Return the parameters of the logged model: what it is made of, and what found it."""
     judgement, ensemble = outcome.judgement, outcome.ensemble
     params: dict[str, object] = {
@@ -305,7 +305,7 @@ def _model_params(config: SelectConfig, outcome: Outcome) -> dict[str, object]:
     return params
 
 
-def _describe_ensemble(outcome: Outcome, at_most: int | float | None) -> str:
+def _describe_ensemble(outcome: SelectRun, at_most: int | float | None) -> str:
     """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
     n, together = len(outcome.ensemble.subsets_), len(outcome.model_inputs)
     bound = "" if at_most is None else f" (union_at_most {at_most:g})"

@@ -23,10 +23,10 @@ from prefect.runtime import deployment
 from pydantic import Field
 
 from conf.schema import RefreshConfig
-from flows.answer import Outcome
+from flows.answer import SelectRun
 from flows.configured import PreparedData
 from flows.search_run import SearchRun
-from flows.terminal import tell
+from flows.terminal import print_findings
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
@@ -70,7 +70,7 @@ class RefreshRun:
     # After the refresh; None if all features or guessing are better than the first challenger.
     champion: Champion | None
     run_id: str  # of this refresh, or of the earlier one if nothing has changed
-    outcome: Outcome | None  # result of the search, if there was one
+    outcome: SelectRun | None  # result of the search, if there was one
     duel: PairedComparison | None
     drift: pd.DataFrame  # see `drift_table`
     # about drift and the comparison; `outcome` has those of the search
@@ -97,7 +97,7 @@ class Challenge:
     def _add(self, findings: Sequence[Finding]) -> None:
         """Print findings, and keep them."""
         findings = unmuted(findings, self.config.mute)
-        tell(findings, self.verbosity)
+        print_findings(findings, self.verbosity)
         self.findings = (*self.findings, *findings)
 
     def _replace(self, misfit: str) -> None:
@@ -151,7 +151,7 @@ class Challenge:
             self._replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
             return
         try:
-            predicted = self.champions.answers(champion, data.test.features).predicted
+            predicted = self.champions.predict(champion, data.test.features).predicted
         except DataError as error:
             self._replace(str(error))
             return
@@ -169,7 +169,7 @@ class Challenge:
                 " these"
             )
 
-    def decide(self, run: SearchRun, outcome: Outcome) -> RefreshRun:
+    def decide(self, run: SearchRun, outcome: SelectRun) -> RefreshRun:
         """Compare challenger and champion on the test rows, and promote or keep."""
         # Before a promotion, as every later refresh needs it.
         run.log.files({"trained_rows.npz": record_of_rows(run.train)})
@@ -223,7 +223,7 @@ class Challenge:
         )
 
     def _record(
-        self, run: SearchRun, outcome: Outcome, duel: PairedComparison | None
+        self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
     ) -> dict[str, Any]:
         """Return what is stored about a decision, as if the challenger were promoted."""
         config = self.config
@@ -241,7 +241,7 @@ class Challenge:
         }
 
     def _comparison(
-        self, run: SearchRun, outcome: Outcome
+        self, run: SearchRun, outcome: SelectRun
     ) -> tuple[Decision, str, PairedComparison | None]:
         """Return the decision before any approval, its reason, and the comparison, if any."""
         config, champion = self.config, self.champion
@@ -314,12 +314,12 @@ class Challenge:
         return everything
 
     def _duel(
-        self, champion: Champion, run: SearchRun, outcome: Outcome, compared: NDArray[np.bool_]
+        self, champion: Champion, run: SearchRun, outcome: SelectRun, compared: NDArray[np.bool_]
     ) -> PairedComparison:
         """Compare the answers of both on test rows (n_rows,), and log them."""
         config, task, test = self.config, run.search.problem.task, run.test
         now = answers_of(outcome.ensemble, test.features)
-        before = self.champions.answers(champion, test.features, now.classes)
+        before = self.champions.predict(champion, test.features, now.classes)
         # The metric of the search, unless one is configured.
         searched = judged_metrics(None, task, run.search.problem.scoring)[0]
         metric = natural_name(config.champion.metric or searched)

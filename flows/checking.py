@@ -20,7 +20,7 @@ from conf.load import AnyConfig, load_leniently
 from conf.resolve import fold_kind, problem_options, split_options
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
-from flows.expected_time import has_hints, time_of_search, timeout_of
+from flows.expected_time import describe_search_time, has_hints, timeout_of
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, make_finding, unmuted
@@ -40,7 +40,7 @@ from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
-from tasks.preparation import Posed, check_test_metrics, compute_hints, pose
+from tasks.preparation import PosedProblem, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
 from tasks.sources.raw import Raw, name_list, unknown_column
@@ -82,16 +82,16 @@ def findings_of(
     """Check a configuration that obeys its schema, and the data that it names."""
     findings = [_error("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
-        return [*findings, *_of_data(_usable(config), on_time=on_time, raw=raw)]
+        return [*findings, *_data_findings(_with_usable_keys(config), on_time=on_time, raw=raw)]
     first = next(iter(config.strategies))
     for name in config.datasets:
         select = config.as_select(name, first)
-        of_set = _of_data(select, split_rows=config.own_split(name) is not None)
+        of_set = _data_findings(select, split_rows=config.split_of(name) is not None)
         findings += [replace(each, text=f"data set {name!r}: {each.text}") for each in of_set]
     return findings
 
 
-def _usable(config: SelectConfig) -> SelectConfig:
+def _with_usable_keys(config: SelectConfig) -> SelectConfig:
     """Replace a scorer or a strategy that cannot be used, and is reported, by the default."""
     better: dict[str, Any] = {}
     if config.scoring is not None and config.scoring not in scorer_names():
@@ -108,7 +108,7 @@ def _error(code: str, text: str) -> Finding:
     return make_finding(code, text, remedy="")
 
 
-def _of_data(
+def _data_findings(
     config: SelectConfig,
     split_rows: bool = True,
     on_time: Callable[[str], None] | None = None,
@@ -127,7 +127,7 @@ def _of_data(
         table = _table(config, raw, estimator, findings)
     except InputError as error:
         return [*findings, _error("SWM002", str(error))]
-    findings += _of_dropped(config, raw)
+    findings += _dropped_column_findings(config, raw)
     train, test, posed = table, None, None
     roles = {"group": table.groups, "time": table.time, "weight": table.weight, "part": table.part}
     has_roles = all(roles[role] is not None or getattr(data, role) is None for role in roles)
@@ -142,8 +142,8 @@ def _of_data(
             findings += time_findings(table, config.split.kind, folds)
             train, test = table.take(rows.train), table.take(rows.test)
         if estimator is not None:
-            checks = partial(check_columns, estimator=estimator)
-            refused = _refused_columns(train.features, checks, findings)
+            check_part = partial(check_columns, estimator=estimator)
+            refused = _refused_columns(train.features, check_part, findings)
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
             posed, hints = _pose(config, train, estimator)
@@ -153,10 +153,13 @@ def _of_data(
             if on_time is not None and all(each.severity != "error" for each in findings):
                 # Without fresh folds nothing is confirmed.
                 timed = config if posed.fresh else config.model_copy(update={"confirm": None})
-                on_time(time_of_search(timed, posed.problem, hints, train.groups))
+                on_time(describe_search_time(timed, posed.problem, hints, train.groups))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
-    return [*findings, *(_of_rows(config, train, estimator) if posed is None else posed.findings)]
+    return [
+        *findings,
+        *(_row_findings(config, train, estimator) if posed is None else posed.findings),
+    ]
 
 
 def assemble_table(config: SelectConfig, raw: Raw) -> Table:
@@ -194,7 +197,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
     categories = {*categorical, *raw.categorical}
     if estimator is None or config.model.scaling != "none" or not hasattr(estimator, "steps"):
         texts = {
-            str(name): _looks(column)
+            str(name): _describe_values(column)
             for name, column in features.items()
             if is_text(column) and str(name) not in categories
         }
@@ -223,7 +226,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
     )
 
 
-def _looks(column: pd.Series) -> str:
+def _describe_values(column: pd.Series) -> str:
     """Describe the values of a text column."""
     kind, example = text_kind(column)
     distinct = f"{len(set(text_values(column))):,} different values"
@@ -232,16 +235,16 @@ def _looks(column: pd.Series) -> str:
 
 
 def _refused_columns(
-    features: pd.DataFrame, checks: Callable[[pd.DataFrame], None], findings: list[Finding]
+    features: pd.DataFrame, check_part: Callable[[pd.DataFrame], None], findings: list[Finding]
 ) -> list[str]:
     """Return the columns that a check refuses, and report the first few of them."""
     refused: list[str] = []
     try:
-        checks(features)
+        check_part(features)
     except InputError:
         for name in features.columns:
             try:
-                checks(features[[name]])
+                check_part(features[[name]])
             except InputError as error:
                 refused.append(str(name))
                 if len(refused) <= _MOST_ALIKE:
@@ -252,7 +255,7 @@ def _refused_columns(
     return refused
 
 
-def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hints]:
+def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[PosedProblem, Hints]:
     """Build the problem, and the first state of the strategy unless it takes long."""
     strategy = make(config.strategy.name, config.strategy.params)
     options = problem_options(config, estimator)
@@ -267,7 +270,7 @@ def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[Posed, Hi
     return posed, hints
 
 
-def _of_rows(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:
+def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:
     """Yield the findings of rows without a problem; the estimator may be None."""
     try:
         task = task_of(train.target, estimator)
@@ -280,7 +283,7 @@ def _of_rows(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Fin
     yield from target_findings(target, task, scoring, config.pos_label)
 
 
-def _of_dropped(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
+def _dropped_column_findings(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
     """Yield the findings of columns that are no features: possible groups, and order of time."""
     data, frame = config.data, raw.frame
     if data.group is None:

@@ -24,7 +24,7 @@ from conf.schema import CompareConfig
 from flows.compare_data import ComparedData, Findings
 from flows.configured import search_as_configured
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage, warnings_of
 from flows.tracking import describe_run, logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
@@ -141,7 +141,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for name, findings in prepared.findings.items():
             for each in findings:
-                tell([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
+                print_findings([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
             everything = prepared.everything()
         runs, cells = SearchRuns(log), _cells(config)
@@ -150,7 +150,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             say(f"continuing: {len(finished)} of {len(cells)} searches are finished", verbosity)
         left = [cell for cell in cells if cell not in finished]
         say(f"searching: {len(left)} searches", verbosity)
-        with cell_display(len(cells), len(finished), verbosity) as shown, one_server():
+        with show_searches(len(cells), len(finished), verbosity) as shown, one_server():
             fresh, failures = _run_searches(prepared, left, runs, shown, stop)
         results, run = _without_failed(config, finished | fresh, failures), None
         if results:

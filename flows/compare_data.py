@@ -45,7 +45,7 @@ class ComparedData:
         for name in config.datasets:
             with _name_in_errors(name):
                 table = fetch_as_configured(config.as_select(name, first))
-                split = config.own_split(name) is not None
+                split = config.split_of(name) is not None
                 for seed in config.seed_list:
                     key = name, config.shift(seed)
                     if key in prepared:

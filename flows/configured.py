@@ -29,7 +29,7 @@ from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import Posed, check_test_metrics
+from tasks.preparation import PosedProblem, check_test_metrics
 from tasks.secrets import expand
 from tasks.sources import fetch
 from tasks.split import horizon_findings, time_findings
@@ -41,7 +41,7 @@ _Config = TypeVar("_Config", bound=SelectConfig)
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedData(Posed):
+class PreparedData(PosedProblem):
     """A table that is ready to be searched; its findings are without those that are muted."""
 
     hints: Hints
@@ -49,7 +49,9 @@ class PreparedData(Posed):
     test: Table | None
 
     @classmethod
-    def of(cls, config: SelectConfig, rows: Rows, posed: Posed, hints: Hints) -> PreparedData:
+    def of(
+        cls, config: SelectConfig, rows: TrainTest, posed: PosedProblem, hints: Hints
+    ) -> PreparedData:
         """Gather what was prepared, with the findings of the split and the problem."""
         findings = unmuted([*rows.findings, *posed.findings], config.mute)
         return cls(
@@ -74,7 +76,7 @@ def fetch_as_configured(config: SelectConfig, as_task: bool = True) -> Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TrainTest:
     """The training and the test rows of a table; their findings concern the split."""
 
     train: Table
@@ -82,7 +84,7 @@ class Rows:
     findings: tuple[Finding, ...] = ()
 
 
-def split(config: SelectConfig, table: Table) -> Rows:
+def split(config: SelectConfig, table: Table) -> TrainTest:
     """Hold out the test rows."""
     estimator, options = build_estimator(config.model), split_options(config)
     check_task(estimator, table.target, task_of(table.target, estimator))
@@ -98,10 +100,10 @@ def split(config: SelectConfig, table: Table) -> Rows:
         *time_findings(table, config.split.kind, fold_kind(config, estimator)),
         *horizon_findings(table, rows, options["windows"].horizon),
     ]
-    return Rows(table.take(rows.train), test, tuple(findings))
+    return TrainTest(table.take(rows.train), test, tuple(findings))
 
 
-def pose(config: SelectConfig, rows: Rows, seed: int | None = None) -> Posed:
+def pose(config: SelectConfig, rows: TrainTest, seed: int | None = None) -> PosedProblem:
     """Build the problem on the training rows; `seed` of its models overrides the configured one."""
     estimator = build_estimator(config.model)
     return pose_problem.after(rows)(
@@ -114,16 +116,16 @@ def pose(config: SelectConfig, rows: Rows, seed: int | None = None) -> Posed:
     )
 
 
-def spearman_distances(posed: Posed, needs: Sequence[str]) -> Float | None:
+def spearman_distances(posed: PosedProblem, needs: Sequence[str]) -> Float | None:
     """Measure the Spearman distances (n_units, n_units) of the units, if they are needed."""
-    if not {"distance", "clusters"} & set(posed.known_before(needs)):
+    if not {"distance", "clusters"} & set(posed.hints_before_prefilter(needs)):
         return None
     return spearman_distance.after(posed)(posed.problem)
 
 
 def cluster(
     config: SelectConfig,
-    posed: Posed,
+    posed: PosedProblem,
     distance: Float | None,
     needs: Sequence[str],
     warm: Sequence[Sequence[str]] = (),
@@ -135,7 +137,7 @@ def cluster(
     saved = config.warm if isinstance(config.warm, list) else []
     hints = cluster_columns.after(posed if distance is None else distance)(
         posed.problem,
-        posed.known_before(needs),
+        posed.hints_before_prefilter(needs),
         n_clusters=config.prepare.n_clusters,
         warm=[*warm, *saved],
         distance=distance,
@@ -169,7 +171,7 @@ def prepare_as_configured(
     """Split the rows, build the problem on the training rows, and prepare the hints."""
     if needs is None:
         needs = strategy_needs(config)
-    rows = split(config, table) if hold_out else Rows(table)
+    rows = split(config, table) if hold_out else TrainTest(table)
     posed = pose(config, rows, seed)
     hints = cluster(config, posed, spearman_distances(posed, needs), needs)
     return PreparedData.of(config, rows, posed, hints)

@@ -40,7 +40,7 @@ _FEW = 4
 
 
 @dataclass(frozen=True)
-class _Timed:
+class _FitTime:
     """One fit of half of the units."""
 
     seconds: float
@@ -60,20 +60,20 @@ def timeout_of(problem: Problem) -> float | None:
     return None if problem.features.size <= _PROBED_CELLS else _PROBE_SECONDS
 
 
-def time_of_search(
+def describe_search_time(
     config: SelectConfig, problem: Problem, hints: Hints, groups: ArrayLike | None
 ) -> str:
     """Time one fit on half of the units, and multiply it by the fits of the search."""
-    full = _timed(problem)
+    full = _time_fit(problem)
     if full is None:
         return "search: scores are computed without fitting models"
 
     def expected_of(config: SelectConfig) -> _Expected:
         guide = proxy_problem(config, problem, groups)
         return _Expected(
-            search=_most_of_search(config, hints, guide),
-            confirmation=_most_of_confirmation(config, problem),
-            of_search=full if config.proxy is None else _timed(guide) or full,
+            search=_most_search_fits(config, hints, guide),
+            confirmation=_most_confirmation_fits(config, problem),
+            of_search=full if config.proxy is None else _time_fit(guide) or full,
             of_confirmation=full,
             n_workers=n_workers,
         )
@@ -108,8 +108,8 @@ class _Expected:
 
     search: int | None  # None if only its seconds are limited
     confirmation: int  # of the full model on all rows, also of the best subsets of a proxy
-    of_search: _Timed
-    of_confirmation: _Timed
+    of_search: _FitTime
+    of_confirmation: _FitTime
     n_workers: int
 
     @property
@@ -128,7 +128,7 @@ class _Expected:
         return f"{'more than ' if failed else ''}{self.time}"
 
 
-def _timed(problem: Problem) -> _Timed | None:
+def _time_fit(problem: Problem) -> _FitTime | None:
     """Time one fit of half of the units; None if costs need no fits."""
     space = problem.space
     mask = space.fixed | (np.cumsum(~space.forbidden) <= max(1, space.n_units // 2))
@@ -143,13 +143,13 @@ def _timed(problem: Problem) -> _Timed | None:
     return timed
 
 
-def _one_fit(evaluator: CrossValidation, mask: Bool) -> _Timed:
+def _one_fit(evaluator: CrossValidation, mask: Bool) -> _FitTime:
     failed = np.isinf(evaluator.fold_costs(mask[None, :], np.zeros(1, dtype=int))).any()
     seconds = evaluator.evaluations.lookup(mask[None, :])[0].seconds
-    return _Timed(_PROBE_SECONDS if failed else seconds, failed=bool(failed))
+    return _FitTime(_PROBE_SECONDS if failed else seconds, failed=bool(failed))
 
 
-def _most_of_search(config: SelectConfig, hints: Hints, problem: Problem) -> int | None:
+def _most_search_fits(config: SelectConfig, hints: Hints, problem: Problem) -> int | None:
     """Return the fits of the search without pruning; None if unlimited."""
     budget, n_folds = config.budget, problem.n_folds
     strategy = make(config.strategy.name, config.strategy.params)
@@ -166,7 +166,7 @@ def _most_of_search(config: SelectConfig, hints: Hints, problem: Problem) -> int
     return min(fits, default=None)
 
 
-def _most_of_confirmation(config: SelectConfig, problem: Problem) -> int:
+def _most_confirmation_fits(config: SelectConfig, problem: Problem) -> int:
     """Return the fits of the full model that follow the search."""
     n_folds, confirm, fits = problem.n_folds, config.confirm, 0
     if config.proxy is not None:
@@ -174,7 +174,7 @@ def _most_of_confirmation(config: SelectConfig, problem: Problem) -> int:
     if confirm is None:
         return fits
     plan = ConfirmationPlan(problem, n_best=confirm.best, rankings=confirm.rankings)
-    n_fresh, n_ranked = confirm.repeats * n_folds, confirm.best // 2 if plan.ranks else 0
+    n_fresh, n_ranked = confirm.repeats * n_folds, confirm.best // 2 if plan.uses_rankings else 0
     if n_ranked:
         fits += n_ranked * n_folds + most_prefix_fits(confirm.best, n_fresh)
     n_searched = confirm.best - n_ranked
@@ -198,7 +198,7 @@ def _shorter(config: SelectConfig, problem: Problem, expected: _Expected) -> Sel
 
     def confirming() -> float:
         shorter = config.model_copy(update={"proxy": proxy, "confirm": confirm})
-        return _most_of_confirmation(shorter, problem) * full_fit
+        return _most_confirmation_fits(shorter, problem) * full_fit
 
     if confirming() > most / 2:
         proxy = ProxySection(rows=0.5, best=_FEW, probes=0)

@@ -22,7 +22,7 @@ from flows.configured import (
     search_as_configured,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, cell_display, say, show_stage, tell, warnings_of
+from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage, warnings_of
 from flows.tracking import describe_run, start_repeated
 from swarm.errors import ConfigError
 from swarm.metric_names import display_name
@@ -31,7 +31,7 @@ from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.metrics import value_range
 from swarm.validation.nested import NestedEstimate, estimate
-from swarm.validation.sentences import number, with_interval
+from swarm.validation.sentences import format_score, format_signed_interval
 from swarm.validation.stability import CORE, NOISE
 from tasks.files import plain, records
 from tasks.nested import (
@@ -115,7 +115,7 @@ class NestedRun:
     def headline(self) -> str:
         """The verdict, and the scores of the ensemble and of all features."""
         verdict = {"better": "Gain", "worse": "Loss"}.get(self.estimate.verdict(), "No clear gain")
-        scores = [number(self.score(name)[0]) for name in ("ensemble", "all_features")]
+        scores = [format_score(self.score(name)[0]) for name in ("ensemble", "all_features")]
         metric = display_name(self.scoring.metric)
         return f"{verdict} in outer folds: {metric} {scores[0]}, all features {scores[1]}"
 
@@ -125,12 +125,15 @@ class NestedRun:
         outcome = {"better": "a gain", "worse": "a loss"}
         metric, everything = display_name(self.scoring.metric), self.score("all_features")[0]
         guess = self.estimate.guess
-        blind = "" if guess is None else f" A model that ignores the features: {number(guess)}."
+        blind = (
+            "" if guess is None else f" A model that ignores the features: {format_score(guess)}."
+        )
         return (
             f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores {metric} "
-            f"{number(ensemble)} [{number(low)}, {number(high)}] and {CONTENDERS['all_features']} "
-            f"{number(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
-            f"difference {with_interval(*self.difference('ensemble'))}.{blind}"
+            f"{format_score(ensemble)} [{format_score(low)}, {format_score(high)}] and "
+            f"{CONTENDERS['all_features']} "
+            f"{format_score(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
+            f"difference {format_signed_interval(*self.difference('ensemble'))}.{blind}"
         )
 
     def optimism(self) -> str:
@@ -139,7 +142,7 @@ class NestedRun:
         metric, confirmed = display_name(self.scoring.metric), self.estimate.optimism_confirmed
 
         def shift(test: CorrectedTTest) -> str:
-            return f"{number(abs(test.mean))} {worse if test.mean >= 0 else better}"
+            return f"{format_score(abs(test.mean))} {worse if test.mean >= 0 else better}"
 
         text = f"is {shift(self.estimate.optimism)} on the test rows than in the search"
         if confirmed is not None:
@@ -222,12 +225,12 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
             tags={"outer_folds": scheme},
         )
     with log:
-        tell(whole.findings, verbosity)
+        print_findings(whole.findings, verbosity)
         say(f"outer folds: {scheme}", verbosity)
         say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
         log.findings(whole.findings, config.mute)
         try:
-            with cell_display(len(parts), 0, verbosity) as shown:
+            with show_searches(len(parts), 0, verbosity) as shown:
                 results = [
                     _run_fold(config, number, part=part, table=table, log=log, shown=shown)
                     for number, part in enumerate(parts)

@@ -151,15 +151,15 @@ def starting_prefect(verbosity: int = 1) -> Iterator[None]:
     if os.environ.get("PREFECT_API_URL"):
         text = "connecting to Prefect"
     with show_stage(text, verbosity):
-        private = None if prefect_is_there() else _PrivateServer()
+        private = None if use_running_prefect() else _PrivateServer()
         yield
         if private is None:
-            _require_answer()
+            _require_response()
             return
         private.wait()
         # It serves no pages.
         os.environ.update({"PREFECT_API_URL": private.address, "PREFECT_UI_ENABLED": "0"})
-        _renew_settings()
+        _reload_settings()
 
 
 def has_started_prefect() -> bool:
@@ -173,7 +173,7 @@ def start_prefect() -> None:
         pass
 
 
-def prefect_is_there() -> bool:
+def use_running_prefect() -> bool:
     """Return whether a server is named, or was started here by `swarm up`, and use it if so."""
     _use_local_server()
     from prefect.settings import PREFECT_API_URL
@@ -192,10 +192,10 @@ def _use_local_server() -> None:
         if server.name == "Prefect" and server.answers():
             typer.echo(f"using the Prefect server at {server.address}", err=True)
             os.environ["PREFECT_API_URL"] = f"{server.address}/api"
-            _renew_settings()
+            _reload_settings()
 
 
-def _renew_settings() -> None:
+def _reload_settings() -> None:
     """Let Prefect read the environment again if it has."""
     if "prefect" in sys.modules:
         from prefect.context import refresh_global_settings_context
@@ -203,7 +203,7 @@ def _renew_settings() -> None:
         refresh_global_settings_context()
 
 
-def _require_answer() -> None:
+def _require_response() -> None:
     """Raise StoreError if the server in use does not answer."""
     from prefect.client.orchestration import get_client
 

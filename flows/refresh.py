@@ -76,7 +76,7 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
     StoreError
         If another refresh of this champion is running, or a store is unavailable.
     """
-    with _locked(config, verbosity) as champions:
+    with _lock_champion(config, verbosity) as champions:
         return _refresh(config, champions, force, verbosity)
 
 
@@ -86,16 +86,16 @@ def unchanged(config: RefreshConfig) -> RefreshRun | None:
     Needs no Prefect server. None as well if an interrupted change has to be completed: its event
     goes to Prefect.
     """
-    with _locked(config, 0) as champions:
+    with _lock_champion(config, 0) as champions:
         champion = champions.current(config.name)
         if champion is not None and champion.pending:
             return None
         challenge = _challenge(config, champions, 0)
-        return _look(challenge, fetch_as_configured(config, as_task=False)).earlier
+        return _check_snapshot(challenge, fetch_as_configured(config, as_task=False)).earlier
 
 
 @contextmanager
-def _locked(config: RefreshConfig, verbosity: int) -> Iterator[Champions]:
+def _lock_champion(config: RefreshConfig, verbosity: int) -> Iterator[Champions]:
     """Check the configuration, lock its champion, and open the registry."""
     check(config)
     url = archive_url(config.archive)
@@ -108,7 +108,7 @@ def _locked(config: RefreshConfig, verbosity: int) -> Iterator[Champions]:
 
 
 @dataclass(frozen=True)
-class _Look:
+class _Snapshot:
     """A new snapshot beside the champion, before any search."""
 
     answer: dict[str, Any] | None  # features.json of the champion, if there is one
@@ -132,16 +132,16 @@ def _challenge(config: RefreshConfig, champions: Champions, verbosity: int) -> C
     return Challenge(config, champions, champion, verbosity)
 
 
-def _look(challenge: Challenge, table: Table) -> _Look:
-    """Compare the snapshot with the champion's, and look for an earlier refresh of the same."""
+def _check_snapshot(challenge: Challenge, table: Table) -> _Snapshot:
+    """Check the table against the champion's columns, and look for the same refresh."""
     champions, answer = challenge.champions, None
     if challenge.champion is not None:
-        answer = champions.answer(challenge.champion)
+        answer = champions.features_json(challenge.champion)
         challenge.check_columns(answer, table)
     challenge.check_drift(table)
     config = with_warm_subsets(challenge.config, champions.tracking)
     digest = _digest(config, table)
-    return _Look(answer, config, digest, _earlier(challenge, digest))
+    return _Snapshot(answer, config, digest, _earlier(challenge, digest))
 
 
 def _earlier(challenge: Challenge, digest: str) -> RefreshRun | None:
@@ -174,13 +174,17 @@ def _refresh(
     with show_stage("reading the data", verbosity):
         challenge = _challenge(config, champions, verbosity)
         table = fetch_as_configured(config)
-        look = _look(challenge, table)
-    if look.earlier is not None and not force:
-        return look.earlier
-    config = look.config
+        snapshot = _check_snapshot(challenge, table)
+    if snapshot.earlier is not None and not force:
+        return snapshot.earlier
+    config = snapshot.config
     # The champion first, then the saved subsets of the configuration.
-    warm = [] if look.answer is None else [subset["features"] for subset in look.answer["subsets"]]
-    tags = {"kind": "refresh", "refresh": config.name, "refresh.digest": look.digest}
+    warm = (
+        []
+        if snapshot.answer is None
+        else [subset["features"] for subset in snapshot.answer["subsets"]]
+    )
+    tags = {"kind": "refresh", "refresh": config.name, "refresh.digest": snapshot.digest}
     with show_stage("preparing the search", verbosity):
         rows = split(config, table)
         # The training and test rows are copies.
@@ -192,7 +196,7 @@ def _refresh(
         data = PreparedData.of(config, rows, posed, hints)
         challenge.check_rows(data)
     tracking = champions.tracking
-    with open_run(config, data, tags=tags, registered=config.name, tracking=tracking) as run:
+    with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)
         with show_stage("comparing with the champion", verbosity):
             done = challenge.decide(run, outcome)

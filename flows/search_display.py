@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from flows.search_run import SearchRun
-from flows.terminal import display, say, show_stage
+from flows.terminal import say, show_epochs, show_stage
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.metric_names import display_name, natural_name
@@ -20,7 +20,7 @@ from swarm.search.prefilter import Prefilter, most_cut_fits
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.storage.records import Record
-from swarm.validation.sentences import number
+from swarm.validation.sentences import format_score
 from swarm.wording import counted
 from tasks.tracking.curves import fresh_score
 
@@ -36,14 +36,14 @@ class SearchDisplay:
     def remedy(self) -> str:
         """What follows Ctrl-C, and how to complete the search."""
         later = "all evaluations so far are in the archive"
-        if self.run.resume:
-            later = f"`{self.run.resume}` completes the search"
+        if self.run.resume_command:
+            later = f"`{self.run.resume_command}` completes the search"
         return f"continuing with the best subsets so far; {later}"
 
     def _score(self, cost: float) -> str:
         """Describe a cost in the user's metric."""
         scoring = self.run.search.problem.scoring
-        return f"{display_name(scoring.metric)} {number(scoring.natural(cost))}"
+        return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))}"
 
     def say(self, text: str) -> None:
         """Write one line."""
@@ -76,7 +76,7 @@ class SearchDisplay:
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
-        search, evaluation = stages.search, stages.searched.method
+        search, evaluation = stages.search, stages.search_evaluator.method
         if self.verbosity > 1:
             self.say(evaluation)
         least, most = search.strategy.evaluations_in(search.problem.space)
@@ -84,7 +84,7 @@ class SearchDisplay:
             self.say(f"evaluations in total: {most:,}")
         self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
         self.log.tag({"evaluation": evaluation})
-        with display(search.budget, self._score, self.verbosity) as bar:
+        with show_epochs(search.budget, self._score, self.verbosity) as bar:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:
@@ -96,13 +96,17 @@ class SearchDisplay:
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
         assert stages.search.confirmation is not None
-        searched = candidates(result, stages.full, stages.search.confirmation)
+        searched = candidates(result, stages.full_evaluator, stages.search.confirmation)
         ranked = ranked_candidates(result).masks
         # The baseline, the shared features and rankings may not have been searched.
-        n_fits = _missing_fits(stages.fresh, np.vstack([searched, ~result.space.forbidden]))
-        n_fits += _missing_fits(stages.full, np.vstack([searched, ranked]))
+        n_fits = _missing_fits(
+            stages.fresh_evaluator, np.vstack([searched, ~result.space.forbidden])
+        )
+        n_fits += _missing_fits(stages.full_evaluator, np.vstack([searched, ranked]))
         subsets = counted(len(searched) + len(ranked), "subset")
-        return self.stage(f"confirming {subsets} on {stages.fresh.n_folds} new folds", n_fits)
+        return self.stage(
+            f"confirming {subsets} on {stages.fresh_evaluator.n_folds} new folds", n_fits
+        )
 
     def log_proxy(self, result: SearchResult) -> None:
         """Print and log how well the proxy guided the search."""
@@ -131,7 +135,7 @@ class SearchDisplay:
         """Print and log the costs on fresh folds."""
         confirmation = result.confirmation
         if confirmation is None:
-            self.say(f"{result.cut_short} was interrupted: {self.remedy}")
+            self.say(f"{result.interrupted_step} was interrupted: {self.remedy}")
             return
         scoring = self.run.search.problem.scoring
         name = fresh_score(scoring.name)

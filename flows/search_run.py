@@ -33,7 +33,7 @@ from tasks.tracking.run_log import RunLog
 
 @dataclass(frozen=True)
 class SearchRun:
-    """An open MLflow run and its prepared search; `registered` is the name of the model, if any."""
+    """An open MLflow run and its prepared search."""
 
     config: SelectConfig
     search: Search
@@ -41,11 +41,11 @@ class SearchRun:
     test: Table
     archive: Archive
     log: RunLog
-    registered: str | None
+    registered_name: str | None  # of the model, if it is registered
     findings: tuple[Finding, ...]
 
     @property
-    def resume(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes the run; empty for a refresh, which starts anew."""
         if self.log.tags.get("kind") != "select":
             return ""
@@ -57,7 +57,7 @@ class SearchRun:
         return self.archive.open_problem(self.search.problem)
 
     @property
-    def members(self) -> tuple[int, int | float | None]:
+    def ensemble_limits(self) -> tuple[int, int | float | None]:
         """How many subsets the ensemble has, and how many columns they may use together."""
         return self.config.ensemble.n_models, self.config.ensemble.union_at_most
 
@@ -69,22 +69,22 @@ def open_run(
     run_id: str | None = None,  # a run to resume
     *,
     tags: Mapping[str, str] | None = None,  # further ones of the run
-    registered: str | None = None,  # name of the registered model; None: as configured
+    registered_name: str | None = None,  # name of the registered model; None: as configured
     tracking: Tracking | None = None,  # the store, if it is already open
 ) -> Iterator[SearchRun]:
     """Check what was prepared, and open its run, on which no other process works meanwhile."""
     assert data.test is not None
     search = search_as_configured(config, data)
     search.check()
-    name = registered or (config.name if config.tracking.register else None)
+    name = registered_name or (config.name if config.tracking.register else None)
     if name is not None:
-        _refuse_unstorable(config, data.problem.estimator, registered is not None)
+        _refuse_unstorable(config, data.problem.estimator, registered_name is not None)
     url, tracking = archive_url(config.archive), tracking or tracking_as_configured(config.tracking)
     with closing(Archive(url)) as archive, ExitStack() as locked:
         probe_as_configured(config, data, search, archive)
         if run_id is not None:
             locked.enter_context(run_lock(url, run_id))
-            _refuse_less(config, tracking, run_id)
+            _refuse_smaller_budget(config, tracking, run_id)
         with _open_log(config, run_id, tracking, data, tags or {}) as log:
             if run_id is None:
                 locked.enter_context(run_lock(url, log.run_id))
@@ -95,14 +95,14 @@ def open_run(
                 test=data.test,
                 archive=archive,
                 log=log,
-                registered=name,
+                registered_name=name,
                 findings=data.findings,
             )
             try:
                 yield run
             except KeyboardInterrupt as interrupt:
-                if run.resume:
-                    interrupt.add_note(f"`{run.resume}` continues the run")
+                if run.resume_command:
+                    interrupt.add_note(f"`{run.resume_command}` continues the run")
                 raise
 
 
@@ -122,7 +122,7 @@ def _refuse_unstorable(config: SelectConfig, estimator: Any, is_refresh: bool) -
     )
 
 
-def _refuse_less(config: SelectConfig, tracking: Tracking, run_id: str) -> None:
+def _refuse_smaller_budget(config: SelectConfig, tracking: Tracking, run_id: str) -> None:
     """Refuse to overwrite a run by the result of a smaller search than it has finished.
 
     A limit in seconds depends on the machine, so it is not compared.
@@ -152,11 +152,11 @@ def _open_log(
     run_id: str | None,
     tracking: Tracking,
     data: PreparedData,
-    more: Mapping[str, str],
+    extra_tags: Mapping[str, str],
 ) -> RunLog:
     train = data.train
     tags = describe_run(data.problem, train.source, config.strategy.name, config.seed)
-    tags |= {"kind": "select", "dataset": train.name, "config": config.name, **more}
+    tags |= {"kind": "select", "dataset": train.name, "config": config.name, **extra_tags}
     text = as_yaml(config)
     tags["config.digest"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     if run_id is not None:

@@ -9,7 +9,7 @@ from prefect import flow
 
 from conf.check import check
 from conf.schema import SelectConfig
-from flows.answer import Outcome, describe, evaluate, fit, register, report
+from flows.answer import SelectRun, describe, evaluate, fit, register, report
 from flows.configured import (
     PreparedData,
     cluster,
@@ -23,7 +23,7 @@ from flows.configured import (
 from flows.flow_runs import COMMAND_FLOW
 from flows.search_display import SearchDisplay
 from flows.search_run import SearchRun, open_run
-from flows.terminal import show_stage, tell
+from flows.terminal import print_findings, show_stage
 from swarm.search.fresh_folds import most_prefix_fits
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
@@ -41,7 +41,7 @@ from tasks.steps import (
 
 
 @flow(name="select", **COMMAND_FLOW)
-def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> Outcome:
+def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) -> SelectRun:
     """Search the features of a table, and evaluate the result on rows that no search has seen.
 
     Parameters
@@ -75,12 +75,12 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         return replace(outcome, unsent=run.log.close())
 
 
-def search_and_evaluate(run: SearchRun, verbosity: int) -> Outcome:
+def search_and_evaluate(run: SearchRun, verbosity: int) -> SelectRun:
     """Search, evaluate the answer, describe and register it; the run stays open."""
     # The answer at the end shows the most severe findings.
-    tell(run.findings, verbosity - 1)
+    print_findings(run.findings, verbosity - 1)
     result = _search(run, verbosity)
-    run.log.files(answer_files(result, run.evaluations, *run.members))
+    run.log.files(answer_files(result, run.evaluations, *run.ensemble_limits))
     ensemble = fit(run, result, verbosity)
     outcome = evaluate(run, result, ensemble, verbosity)
     with show_stage("writing the report", verbosity):
@@ -108,7 +108,7 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
         if run.search.confirmation is None or result.interrupted:
             return result
         plan = run.search.confirmation
-        if stages.ranks(result):
+        if stages.rankings_compete(result):
             most = most_prefix_fits(plan.n_best, plan.problem.n_folds)
             with shown.stage("ranking the columns", most):
                 result = rank_units.after(last_step(result))(stages, result)
@@ -130,7 +130,7 @@ def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
     records, reason = list[EpochRecord](), None
     with shown.epochs(stages) as on_epoch:
         try:
-            while (reason := driver.stop(state, time.monotonic() - started)) is None:
+            while (reason := driver.stop_reason(state, time.monotonic() - started)) is None:
                 epoch = run_epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
                 state, record = epoch.after(before)(driver, state)
                 records.append(record)

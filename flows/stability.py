@@ -22,7 +22,7 @@ from flows.configured import (
     search_as_configured,
 )
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, cell_display, say, show_stage, tell
+from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage
 from flows.tracking import start_repeated
 from swarm.errors import ConfigError
 from swarm.validation.stability import CORE, NOISE, classify
@@ -189,11 +189,11 @@ def stability(
             tags={"draws": scheme},
         )
     with log:
-        tell(whole.findings, verbosity)
+        print_findings(whole.findings, verbosity)
         say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
         log.findings(whole.findings, config.mute)
         try:
-            with cell_display(plan.seeds + plan.resamples, 0, verbosity) as shown:
+            with show_searches(plan.seeds + plan.resamples, 0, verbosity) as shown:
                 by_seed = [_search(config, whole, "all rows", i, shown) for i in range(plan.seeds)]
                 by_rows = []
                 for i in range(plan.resamples):

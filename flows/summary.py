@@ -17,14 +17,14 @@ from swarm.metric_names import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.search.result import listed_within
 from swarm.validation.records import judgement_record
-from swarm.validation.sentences import bounds, number, signed
+from swarm.validation.sentences import format_bounds, format_score, format_signed
 from swarm.wording import counted, listed
 from tasks.files import plain, records
 from tasks.tracking.client import SHORT_ID
 
 if TYPE_CHECKING:
     from conf.schema import CompareConfig, RefreshConfig, SelectConfig
-    from flows.answer import Outcome
+    from flows.answer import SelectRun
     from flows.challenge import RefreshRun
     from flows.compare import ComparisonRun
     from flows.nested import NestedRun
@@ -98,7 +98,7 @@ def _print_end(
     echo(f"look     {pages_of(config.tracking.uri)}, then open {what}", indent=9)
 
 
-def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
+def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
     """Return what :func:`print_summary` prints, for programs."""
     result = outcome.result
     confirmation = result.confirmation
@@ -122,7 +122,7 @@ def outcome_as_dict(outcome: Outcome, config: SelectConfig) -> dict[str, Any]:
     }
 
 
-def print_summary(outcome: Outcome, config: SelectConfig) -> None:
+def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
     console = result_console()
     result, head = outcome.result, outcome.headline
@@ -175,7 +175,7 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
         )
 
 
-def _describe_model(outcome: Outcome) -> str:
+def _describe_model(outcome: SelectRun) -> str:
     if not outcome.model_uri:
         return (
             "not stored: nothing is pickled, so an estimator of your own cannot be; fit it to the "
@@ -301,11 +301,13 @@ def print_nested(run: NestedRun, config: SelectConfig) -> None:
     for row in run.estimate.costs.to_dict("records"):
         name, difference = str(row["contender"]), ""
         value, low, high = run.score(name)
-        score = f"{number(value)}{below}[dim]\\[{number(low)}, {number(high)}][/dim]"
+        score = (
+            f"{format_score(value)}{below}[dim]\\[{format_score(low)}, {format_score(high)}][/dim]"
+        )
         if name in ("ensemble", "best_subset"):
             value, low, high = run.difference(name)
-            interval = ", ".join(bounds(low, high))
-            difference = f"{signed(value)}{below}[dim]\\[{interval}][/dim]"
+            interval = ", ".join(format_bounds(low, high))
+            difference = f"{format_signed(value)}{below}[dim]\\[{interval}][/dim]"
         table.add_row(_MEANING[name], score, difference, f"{row['n_features']:.1f}")
     console.print(table)
     console.print(run.sentence(), markup=False)

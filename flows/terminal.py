@@ -53,7 +53,7 @@ _LINE_SECONDS = 60.0
 _SPEED_SECONDS = 3600.0
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
-_plainly = warnings.showwarning
+_original_showwarning = warnings.showwarning
 
 
 def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
@@ -130,8 +130,8 @@ def show_warnings_once() -> None:
     os.environ.setdefault("PYTHONWARNINGS", "ignore")
     # A command says once that a server is lost, Prefect for every batch of lines that it logs.
     logging.raiseExceptions = False
-    global _plainly
-    _plainly = warnings.showwarning
+    global _original_showwarning
+    _original_showwarning = warnings.showwarning
     seen: set[tuple[type[Warning], str]] = set()
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -163,7 +163,7 @@ def enable_logs(count: int) -> int:
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO")
         if os.environ.get("PYTHONWARNINGS") == "ignore":
             del os.environ["PYTHONWARNINGS"]
-        warnings.showwarning = _plainly
+        warnings.showwarning = _original_showwarning
     return count
 
 
@@ -180,7 +180,7 @@ def say(text: str | Text, verbosity: int = 1) -> None:
         console.print(text, soft_wrap=True)
 
 
-def tell(findings: Iterable[Finding], verbosity: int = 1) -> None:
+def print_findings(findings: Iterable[Finding], verbosity: int = 1) -> None:
     """Print findings on standard error, a line each."""
     for each in findings:
         label = (f"{each.severity}:", _COLOURS[each.severity])
@@ -221,7 +221,7 @@ class Display:
             disable=not is_bar,
         )
         self.task = self.bar.add_task(text, total=total, completed=done, unit=unit)
-        self._line_due, self._is_first, self._unsaid = _LINE_SECONDS, True, ""
+        self._line_due, self._is_first, self._pending_line = _LINE_SECONDS, True, ""
 
     @property
     def elapsed(self) -> float:
@@ -234,19 +234,19 @@ class Display:
         self.bar.update(self.task, description=description, **changes)
         if not self.is_plain:
             return
-        is_asked = is_step and (self._is_first or self.verbosity > 1)
-        if is_asked or self.elapsed >= self._line_due:
+        is_due_step = is_step and (self._is_first or self.verbosity > 1)
+        if is_due_step or self.elapsed >= self._line_due:
             say(line)
             self._line_due = self.elapsed + _LINE_SECONDS
-            self._unsaid = ""
+            self._pending_line = ""
         elif is_step:
-            self._unsaid = line
+            self._pending_line = line
         self._is_first &= not is_step
 
     def end(self) -> None:
         """Write the line of the last step."""
-        if self._unsaid:
-            say(self._unsaid)
+        if self._pending_line:
+            say(self._pending_line)
 
     def count(self, done: int = 1) -> None:
         """Count what is done."""
@@ -340,7 +340,7 @@ class EpochDisplay(Display):
 
 
 @contextmanager
-def display(
+def show_epochs(
     budget: Budget, score: Callable[[float], str], verbosity: int = 1
 ) -> Iterator[EpochDisplay]:
     """Show the epochs of a search as they finish, see :class:`EpochDisplay`."""
@@ -364,14 +364,14 @@ class CellDisplay(Display):
     def fail(self, cell: Cell, error: str) -> None:
         """Show a failed search, above the bar, where it is not overwritten."""
         self.done += 1
-        self._unsaid = ""
+        self._pending_line = ""
         self.bar.update(self.task, completed=self.done)
         if self.verbosity > 0:
             say(f"{self.done}/{self.total} {cell.name} failed: {error}")
 
 
 @contextmanager
-def cell_display(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
+def show_searches(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
     """Show the searches as they finish; `total` and `done` are numbers of searches."""
     shown = CellDisplay(verbosity, "searching", total, "searches", done=done)
     with shown.bar:

@@ -21,7 +21,7 @@ from swarm.problem.problem import Problem
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.run_log import RunLog
-from tasks.tracking.writes import cut
+from tasks.tracking.writes import truncate
 
 # Logged even at their defaults, as runs are filtered and compared by them.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
@@ -118,7 +118,11 @@ def refuse_another_search(
 ) -> None:
     """Raise ConfigError if a run would be resumed with settings that change its search."""
     changed = [
-        (key, cut(earlier.get(key, "not set"), _SHOWN), cut(config.get(key, "not set"), _SHOWN))
+        (
+            key,
+            truncate(earlier.get(key, "not set"), _SHOWN),
+            truncate(config.get(key, "not set"), _SHOWN),
+        )
         for key in {**earlier, **config}
         # Sources of data have different keys.
         if earlier.get(key) != config.get(key)

@@ -25,7 +25,7 @@ from conf.sections import (
     SplitSection,
     StrategySection,
 )
-from flows.answer import Outcome
+from flows.answer import SelectRun
 from flows.configured import archive_url
 from flows.prefect_server import start_prefect
 from flows.select import select
@@ -113,10 +113,10 @@ def run_selects(
         _keep((split, mode, seed), config, select(config, None, verbosity), out)
 
 
-def _training_seconds(config: SelectConfig, outcome: Outcome) -> float:
+def _training_seconds(config: SelectConfig, outcome: SelectRun) -> float:
     """Sum the seconds of the models that the search needed."""
     with closing(Archive(archive_url(config.archive))) as archive:
-        trained = archive.open_problem(outcome.search.searched)
+        trained = archive.open_problem(outcome.search.search_problem)
         return training_seconds(outcome.result.state.requests, trained)
 
 
@@ -129,7 +129,7 @@ def _path(out: Path, name: str) -> Path:
     return out / "results" / f"musk-{name}.csv"
 
 
-def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: Outcome, out: Path) -> None:
+def _keep(key: tuple[str, str, int], config: SelectConfig, outcome: SelectRun, out: Path) -> None:
     """Add the tables of a run to those that are stored, in the place of its earlier ones."""
     result, judgement = outcome.result, outcome.judgement
     counts = result.state.counts

@@ -35,7 +35,7 @@ from flows.configured import (
     search_as_configured,
 )
 from flows.prefect_server import start_prefect
-from flows.terminal import cell_display
+from flows.terminal import show_searches
 from swarm import validation
 from swarm.ensemble import SubsetEnsemble
 from swarm.search.result import SearchResult
@@ -218,7 +218,7 @@ def _run(
     }
     # A row that another protocol left counts until its search is due.
     known = planned & {key[:-1] for key in done}
-    with cell_display(len(planned), len(known), verbosity) as shown:
+    with show_searches(len(planned), len(known), verbosity) as shown:
         for part in parts:
             table = fetch_as_configured(part.config)
             data = prepare_as_configured(

@@ -31,7 +31,7 @@ from tasks.table import Table
 
 
 @dataclass(frozen=True, eq=False)
-class Posed:
+class PosedProblem:
     """The problem of a search on the training rows."""
 
     problem: Problem
@@ -42,7 +42,7 @@ class Posed:
     # if there is no other. None without a prefilter.
     cut_folds: tuple[Fold, ...] | None
 
-    def known_before(self, needs: Sequence[str]) -> list[str]:
+    def hints_before_prefilter(self, needs: Sequence[str]) -> list[str]:
         """Return the hints of `needs` that are computed before a prefilter, if there is one."""
         if self.cut_folds is None:
             return list(needs)
@@ -93,7 +93,7 @@ def pose(
     seed: int,
     fresh_partitions: int = 0,
     prefilter: When | None = None,
-) -> Posed:
+) -> PosedProblem:
     """Build the problem on the training rows; `folds` are the parameters of `make_folds`."""
     target = train.target
 
@@ -125,7 +125,7 @@ def pose(
         cut_on = fresh(1, 0)
         cut_folds = problem.folds if cut_on is None else cut_on.folds
     findings = _findings(train, folds, problem, pos_label)
-    return Posed(problem, findings, fresh(fresh_partitions, 1), cut_folds)
+    return PosedProblem(problem, findings, fresh(fresh_partitions, 1), cut_folds)
 
 
 def _findings(

@@ -25,7 +25,7 @@ from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses, Unseen, feature_losses
 from swarm.validation.records import headline_record, judgement_record
-from swarm.validation.sentences import positive_class
+from swarm.validation.sentences import positive_class_sentence
 from swarm.validation.verdict import Headline
 from tasks.files import json_file, parquet
 from tasks.step import step
@@ -268,7 +268,7 @@ def report_data(
         cv_cost=judgement.cv_cost,
         test_cost=judgement.costs.get("best_subset"),
         level=judgement.bootstrap.level,
-        positive=positive_class(judgement),
+        positive=positive_class_sentence(judgement),
         **described,
     )
 

@@ -159,11 +159,13 @@ def search_cell(
     check_stop()
     with closing(Archive(archive)) as opened:
         # The result must not depend on hints that only other strategies need.
-        search = search.with_own_hints()
+        search = search.with_needed_hints()
         result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
             raise SearchInterrupted("the search was interrupted; repeat it to continue")
-        trained = training_seconds(result.state.requests, opened.open_problem(search.searched))
+        trained = training_seconds(
+            result.state.requests, opened.open_problem(search.search_problem)
+        )
     counts, problem = result.state.counts, search.problem
     features = result.features
     return CellResult(

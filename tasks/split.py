@@ -54,11 +54,11 @@ def split(
     if not 0 < test_size < 1:
         raise DataError(f"test_size must be between 0 and 1, got {test_size!r}; 0.3 is common")
     kinds = {
-        "random": _random,
+        "random": _split_at_random,
         "stratified": _split_stratified,
-        "group": _group,
-        "time": _time,
-        "column": _column,
+        "group": _split_by_group,
+        "time": _split_in_time,
+        "column": _split_by_column,
     }
     check_known("split", kind, kinds, DataError)
     test = np.zeros(len(table.features), dtype=bool)
@@ -66,16 +66,16 @@ def split(
     test[kinds[kind](table, classes, test_size, seed)] = True
     train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
     if kind == "time" and len(train_rows):
-        train_rows = _trained_before(table, len(train_rows), windows or TimeWindows())
+        train_rows = _training_rows_in_time(table, len(train_rows), windows or TimeWindows())
     for side, rows in (("train", train_rows), ("test", test_rows)):
         if not len(rows):
             raise DataError(
                 f"split {kind!r} of {len(test)} rows leaves no {side} rows; "
                 "use more rows or another test_size"
             )
-    findings = _leaks(table, test) if kind in ("random", "stratified") else []
+    findings = _shared_group_findings(table, test) if kind in ("random", "stratified") else []
     if classes is not None:
-        findings += _lost_classes(kind, classes, train_rows, test_rows)
+        findings += _lost_class_findings(kind, classes, train_rows, test_rows)
     return Split(train_rows, test_rows, tuple(findings))
 
 
@@ -122,7 +122,7 @@ def label_spans(table: Table, horizon: int) -> LabelSpans | None:
     return LabelSpans.of(table.time.to_numpy(), horizon, ends)
 
 
-def _trained_before(table: Table, n_earlier: int, windows: TimeWindows) -> Rows:
+def _training_rows_in_time(table: Table, n_earlier: int, windows: TimeWindows) -> Rows:
     """Return the training rows of a split in time, ascending."""
     spans = label_spans(table, windows.horizon)
     assert spans is not None
@@ -143,7 +143,7 @@ def classes_of(table: Table, estimator: Any) -> Classes:
     return None
 
 
-def _random(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
+def _split_at_random(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     n_rows = len(table.features)
     return np.random.default_rng(seed).permutation(n_rows)[: round(test_size * n_rows)]
 
@@ -174,7 +174,7 @@ def _split_stratified(table: Table, classes: Classes, test_size: float, seed: in
     return np.asarray(test)
 
 
-def _group(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
+def _split_by_group(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     from sklearn.model_selection import GroupShuffleSplit
 
     if table.groups is None:
@@ -218,7 +218,7 @@ def _stratified_group(classes: Rows, groups: Rows, test_size: float, seed: int) 
     return best[1] if best else np.empty(0, dtype=np.intp)
 
 
-def _time(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
+def _split_in_time(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     if table.time is None:
         raise DataError("split 'time' needs a time column; set 'time' in the data")
     moments = pd.factorize(table.time, sort=True)[0]
@@ -230,13 +230,13 @@ def _time(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     return order[starts[np.abs(starts - wanted).argmin()] :]
 
 
-def _column(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
+def _split_by_column(table: Table, classes: Classes, test_size: float, seed: int) -> Rows:
     if table.part is None:
         raise DataError("split 'column' needs a part column; set 'part' in the data")
     return np.flatnonzero((table.part == "test").to_numpy())
 
 
-def _leaks(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
+def _shared_group_findings(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
     if table.groups is None:
         return []
     groups = pd.factorize(table.groups)[0]
@@ -251,7 +251,7 @@ def _leaks(table: Table, test: NDArray[np.bool_]) -> list[Finding]:
     return [make_finding("SWM101", text)]
 
 
-def _lost_classes(kind: str, classes: pd.Series, train: Rows, test: Rows) -> list[Finding]:
+def _lost_class_findings(kind: str, classes: pd.Series, train: Rows, test: Rows) -> list[Finding]:
     findings = []
     for side, rows in (("training", train), ("test", test)):
         lost = set(classes.unique().tolist()) - set(classes.iloc[rows].unique().tolist())

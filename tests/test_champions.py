@@ -299,24 +299,24 @@ def test_the_registered_model_answers_as_a_consumer_would_load_it(registry: Regi
     log_ensemble(champions.tracking, run_id, fitted, X, name)
     champion = registry.promote("4", None, None)
     assert champion is not None
-    both = champions.answers(champion, X, fitted.classes_)
+    both = champions.predict(champion, X, fitted.classes_)
     assert np.array_equal(both.predicted, fitted.predict(X))
     np.testing.assert_allclose(both.proba, fitted.mean_proba(X))
     assert both.classes is fitted.classes_
     for classes in (None, np.array(["no", "yes", "?"]), np.array(["?", "yes"])):
-        assert champions.answers(champion, X, classes).proba is None
+        assert champions.predict(champion, X, classes).proba is None
     # Whole numbers and truth values are the same classes as floats.
     counted = SubsetEnsemble(GaussianNB(), [["a", "b"]]).fit(X, (X["a"] > 0).astype(int))
     log_ensemble(champions.tracking, run_id, counted, X, name)
     numbered = registry.promote("5", "4", None)
     assert numbered is not None
     for classes in ([0.0, 1.0], [False, True], [0, 1]):
-        given = champions.answers(numbered, X, np.array(classes)).proba
+        given = champions.predict(numbered, X, np.array(classes)).proba
         np.testing.assert_allclose(given, counted.mean_proba(X))
     # One array per label is no list of classes.
-    assert champions.answers(champion, X, [np.array([0, 1])] * 2).proba is None
+    assert champions.predict(champion, X, [np.array([0, 1])] * 2).proba is None
     with pytest.raises(DataError, match=rf"{champion.uri} .*'?a'?"):
-        champions.answers(champion, X.drop(columns="a"))
+        champions.predict(champion, X.drop(columns="a"))
 
 
 def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
@@ -354,7 +354,7 @@ def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> N
 def test_the_files_of_the_run_of_a_champion_are_read(registry: Registry) -> None:
     champions, (run_id, _) = registry.champions, registry.models[0]
     champion = Champion("any", "1", run_id)
-    assert champions.answer(champion)["features"] == ["x1"]
+    assert champions.features_json(champion)["features"] == ["x1"]
     with pytest.raises(InputError, match=r"reference\.json"):
         champions.reference(champion)
     assert champions.trained_rows(champion) is None
@@ -379,7 +379,7 @@ CALLS: dict[str, tuple[Callable[[Champions], object], str]] = {
     "finish_run": (lambda c: c.finish_run(CHAMPION), "a1b2"),
     "complete": (lambda c: c.complete(CHAMPION), "models:/churn/7"),
     "roll_back": (lambda c: c.roll_back("churn", to="7", when=""), "'churn'"),
-    "answers": (lambda c: c.answers(CHAMPION, pd.DataFrame()), "models:/churn/7"),
+    "answers": (lambda c: c.predict(CHAMPION, pd.DataFrame()), "models:/churn/7"),
     "runs_of": (lambda c: c.runs_of("churn", "RUNNING"), "'churn'"),
 }
 

@@ -246,12 +246,12 @@ def proposed(told: str) -> dict[str, Any]:
 
 def set_times(monkeypatch: pytest.MonkeyPatch, a_fit: float, a_row: float, most: float) -> None:
     """Let fits take so many seconds, and what takes any time be shortened to `most` seconds."""
-    timed = expected_time._timed
+    timed = expected_time._time_fit
 
     def as_told(problem: Problem) -> Any:
         return replace(timed(problem), seconds=a_fit + a_row * len(problem.features))
 
-    monkeypatch.setattr(expected_time, "_timed", as_told)
+    monkeypatch.setattr(expected_time, "_time_fit", as_told)
     monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
     monkeypatch.setattr(expected_time, "_SHORTER", timedelta(seconds=most))
     monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 20)

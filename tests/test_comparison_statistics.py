@@ -231,7 +231,7 @@ def test_strategies_that_are_always_or_never_apart_are_told_so():
     same = {name: {"a": [0.1], "b": [0.1], "c": [0.1]} for name in "xy"}
     tied = compare(cells_of(same), dict.fromkeys(same, (1.0, 9)))
     assert (tied.friedman, tied.critical_difference) == (None, None)
-    assert "same mean cost on every data set" in tied.silent["friedman"]
+    assert "same mean cost on every data set" in tied.test_notes["friedman"]
 
 
 def test_strategies_are_tested_across_data_sets_by_their_mean_costs():
@@ -246,14 +246,14 @@ def test_strategies_are_tested_across_data_sets_by_their_mean_costs():
     assert row["p"] == row["p_holm"] == pytest.approx(2 / 2**8)
     assert row["significant"]
     assert (found.datasets, found.strategies) == ([f"d{i}" for i in range(8)], ["a", "b"])
-    assert "across" not in found.silent
+    assert "across" not in found.test_notes
 
 
 def test_what_cannot_become_significant_is_said_with_its_reason():
     def silent(n_datasets, names, n_seeds=1, alpha=0.05):
         own = {name: [0.1 * i + 0.01 * s for s in range(n_seeds)] for i, name in enumerate(names)}
         costs = {f"d{i}": own for i in range(n_datasets)}
-        return compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=alpha).silent
+        return compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=alpha).test_notes
 
     assert "0.25:" in silent(3, "ab")["across"]
     # 2 / C(8, 4) is 1/35 for one pair, and too much for three.

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from flows.cli.options import with_mute
-from flows.terminal import say, tell
+from flows.terminal import print_findings, say
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
@@ -276,7 +276,7 @@ def test_every_code_keeps_its_meaning_and_has_its_entry() -> None:
 def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
     bench: Bench, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell([make_finding("SWM112", "'[/red]' has a single value")])
+    print_findings([make_finding("SWM112", "'[/red]' has a single value")])
     assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
     say("in /data/[old]/[/bold] :smile:")
     assert "in /data/[old]/[/bold] :smile:" in capsys.readouterr().err

@@ -14,7 +14,7 @@ from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.validation.sentences import evidence as sentence
-from swarm.validation.sentences import number, signed
+from swarm.validation.sentences import format_score, format_signed
 from swarm.validation.verdict import Headline, Verdict, headline
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
@@ -87,7 +87,7 @@ def test_an_interval_without_0_is_shown_without_it(low: float, high: float, show
     ],
 )
 def test_errors_in_small_units_are_not_shown_as_0(value: float, shown: str, change: str) -> None:
-    assert (number(value), signed(value)) == (shown, change)
+    assert (format_score(value), format_signed(value)) == (shown, change)
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,9 @@ from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
     answer,
+    combine_members,
     committee_rows,
     make_contenders,
-    voted,
 )
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
@@ -403,7 +403,7 @@ def test_models_that_answer_by_themselves_vote_like_their_ensemble(
     options = {"pos_label": None, "fitted": None, "cost_of": None}
     whole, _ = answer(model, several, train, train, **options)
     alone = [answer(model, one, train, train, **options)[0] for one in several.members()]
-    assert voted(model, several, alone, train.target, None).equals(whole)
+    assert combine_members(model, several, alone, train.target, None).equals(whole)
 
 
 def test_random_subsets_have_the_sizes_of_the_chosen_and_obey_the_space() -> None:

@@ -22,11 +22,11 @@ from flows.prefect_server import (
     RECORD,
     Server,
     answers,
-    prefect_is_there,
     record,
     running_servers,
     server_settings,
     starting_prefect,
+    use_running_prefect,
 )
 from swarm.errors import InputError, StoreError
 from tests.servers import free_port, happens, is_gone
@@ -160,11 +160,11 @@ def test_the_server_of_this_folder_is_used_and_no_other_one(
     # Set and removed again, so that what is set here is removed at the end.
     monkeypatch.setenv("PREFECT_API_URL", "")
     monkeypatch.delenv("PREFECT_API_URL")
-    monkeypatch.setattr("flows.prefect_server._renew_settings", lambda: None)
+    monkeypatch.setattr("flows.prefect_server._reload_settings", lambda: None)
     monkeypatch.chdir(tmp_path)
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         # One answers, but may be that of another project.
-        assert not prefect_is_there()
+        assert not use_running_prefect()
     record([this_process("Prefect", prefect_server.removesuffix("/api"))])
     before = servers_of(os.getpid())
     with starting_prefect():

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from flows.terminal import (
-    cell_display,
-    display,
     enable_logs,
     hide_warnings,
+    show_epochs,
+    show_searches,
     show_stage,
     show_warnings_once,
 )
@@ -86,7 +86,7 @@ def score(cost: float) -> str:
 def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
     capsys, now, budget, n, verbosity, every, epochs
 ):
-    with display(budget, score, verbosity) as shown:
+    with show_epochs(budget, score, verbosity) as shown:
         for epoch in range(1, n + 1):
             now[0] += every
             shown.epoch(record(epoch))
@@ -104,7 +104,7 @@ def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
 
 
 def test_a_long_epoch_is_not_silent(capsys, now):
-    with display(Budget(epochs=2), score, 1) as shown:
+    with show_epochs(Budget(epochs=2), score, 1) as shown:
         for _ in range(15):
             now[0] += 10.0
             shown.fit(HALF, trained(5))
@@ -129,7 +129,7 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, now, verbosi
 
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
     for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
-        with cell_display(4, 1, verbosity) as shown:
+        with show_searches(4, 1, verbosity) as shown:
             shown.finish(result(0))
             shown.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
             shown.finish(result(2))
@@ -144,15 +144,15 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    with display(Budget(epochs=5), score) as shown:
+    with show_epochs(Budget(epochs=5), score) as shown:
         shown.epoch(record(4))
     # Nearer to the limit of fits.
-    with display(Budget(epochs=5, fits=130), score) as shown:
+    with show_epochs(Budget(epochs=5, fits=130), score) as shown:
         shown.epoch(record(4))
         shown.fit(HALF, trained(3))
     with show_stage("judging on the test rows", total=4, unit="models") as shown:
         shown.count(3)
-    with cell_display(3, 0) as shown:
+    with show_searches(3, 0) as shown:
         shown.finish(result(1))
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     assert max(len(line.rstrip()) for line in lines) <= 80

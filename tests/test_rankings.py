@@ -21,7 +21,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.fresh_folds import fresh_seed
 from swarm.search.packing import unpack_masks
-from swarm.search.rankings import MOST_PREFIXES, compete, prefixes
+from swarm.search.rankings import MOST_PREFIXES, allows_rankings, prefixes
 from swarm.statistics.lowest import first_of
 
 # Two of forty columns decide.
@@ -130,8 +130,10 @@ def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPa
 
 def test_without_a_target_no_ranking_competes() -> None:
     few = TABLE.head(30)
-    assert compete(Problem.build(few, CLASSES.head(30), GaussianNB(), folds=3))
-    assert not compete(Problem.build(few, None, KMeans(2, n_init=1, random_state=0), folds=3))
+    assert allows_rankings(Problem.build(few, CLASSES.head(30), GaussianNB(), folds=3))
+    assert not allows_rankings(
+        Problem.build(few, None, KMeans(2, n_init=1, random_state=0), folds=3)
+    )
 
 
 def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_ones_last() -> None:

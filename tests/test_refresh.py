@@ -189,10 +189,10 @@ def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None
     inputs = swarm.load_model_inputs(str(desk.published))
     assert set(features) < set(inputs)
     rows = desk.rows()
-    assert desk.champions.answers(done.champion, rows[inputs]).predicted.shape == (len(rows),)
+    assert desk.champions.predict(done.champion, rows[inputs]).predicted.shape == (len(rows),)
     for lost in inputs:
         with pytest.raises(DataError, match=lost):
-            desk.champions.answers(done.champion, rows[inputs].drop(columns=lost))
+            desk.champions.predict(done.champion, rows[inputs].drop(columns=lost))
     record = desk.record(done.run_id)
     # The name of the file that was read, not the pattern that found it.
     assert record["data"].endswith("rows_2026-01-05.parquet")
@@ -225,7 +225,7 @@ def test_the_same_data_and_configuration_are_not_searched_again(first: First) ->
     audited(desk, forced.run_id, won=False, n_rows=54)
     assert desk.published.read_bytes() == published
     start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
-    assert start["cost"].min() <= desk.champions.answer(done.champion)["cost"] + 1e-12
+    assert start["cost"].min() <= desk.champions.features_json(done.champion)["cost"] + 1e-12
 
 
 def test_a_command_that_finds_nothing_new_starts_no_server(
@@ -234,7 +234,7 @@ def test_a_command_that_finds_nothing_new_starts_no_server(
     desk, _ = first
     last = desk.refresh().run_id
     (tmp_path / "again.yaml").write_text(as_yaml(desk.config()))
-    monkeypatch.setattr("flows.cli.flows.prefect_is_there", lambda: False)
+    monkeypatch.setattr("flows.cli.flows.use_running_prefect", lambda: False)
     monkeypatch.setattr("flows.cli.flows.starting_prefect", None)
     said = swarm("refresh", str(tmp_path / "again.yaml"))
     assert (said.status, last in said.out) == (0, True)
@@ -446,7 +446,7 @@ def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warni
     desk: Desk,
 ) -> None:
     champion = desk.champions.require(desk.name)
-    inputs = desk.champions.answer(champion)["model_inputs"]
+    inputs = desk.champions.features_json(champion)["model_inputs"]
     frame = desk.rows()
     gone = next(name for name in frame if name.startswith("x") and name not in inputs)
     frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")

@@ -9,7 +9,7 @@ import pytest
 
 from conf.load import from_yaml
 from conf.schema import SelectConfig
-from flows.answer import Outcome, _digest
+from flows.answer import SelectRun, _digest
 from flows.configured import archive_url
 from flows.select import select as flow
 from swarm.ensemble import SubsetEnsemble
@@ -21,10 +21,10 @@ from tests.small_run import Bench, leave_report_out, table
 
 pytestmark = pytest.mark.usefixtures("plain")
 
-First = tuple[Bench, SelectConfig, Outcome]
+First = tuple[Bench, SelectConfig, SelectRun]
 
 
-def select(config: SelectConfig, run_id: str | None = None) -> Outcome:
+def select(config: SelectConfig, run_id: str | None = None) -> SelectRun:
     """Search without Prefect, which only the retries are of."""
     return flow.fn(config, run_id, 0)
 

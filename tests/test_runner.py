@@ -92,7 +92,7 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
         assert best.costs.tolist() == truth[ranked[:n_best]].tolist()
         # Without probes nothing is compared, which is no reason for doubt.
         assert result.correlation is None
-        assert not result.doubt
+        assert not result.proxy_warning
     few = measured(1, 3).measured
     assert few is not None
     # The first, the middle and the last one, ordered by their costs, beside the best.
@@ -132,8 +132,8 @@ def test_a_proxy_that_ranks_subsets_in_another_way_is_doubted() -> None:
     nothing: Any = None
     for correlation, told in ((0.79, "0.79, below 0.8"), (np.nan, "nan"), (0.8, ""), (None, "")):
         result = SearchResult(nothing, (), "epochs", nothing, object(), correlation)  # type: ignore[arg-type]
-        assert told in result.doubt
-        assert bool(result.doubt) == bool(told)
+        assert told in result.proxy_warning
+        assert bool(result.proxy_warning) == bool(told)
 
 
 def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
@@ -180,7 +180,7 @@ def test_evaluators_of_a_search_share_their_processes_and_no_threads(
     asked = plan(full, proxy=Proxy(full.with_estimator(LogisticRegression()), 1, 0))
     for evaluation in ({}, {"backend": "threading"}):
         with Stages(dataclasses.replace(asked, evaluation=evaluation), Archive()) as stages:
-            assert stages.searched is not stages.full
+            assert stages.search_evaluator is not stages.full_evaluator
     assert hosts[0] is hosts[1] is not None
     assert hosts[2] is hosts[3] is None
 

@@ -155,10 +155,10 @@ def test_impossible_budgets_are_refused(limits: dict[str, Any], name: str) -> No
 def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
     counts = Counts(evaluations=5, distinct=5, fits=5, stalled=5)
     for name in ("epochs", "evaluations", "distinct", "fits", "seconds", "patience"):
-        assert Budget(**{name: 6}).reached(5, counts, 5.0) is None
-        assert Budget(**{name: 5}).reached(5, counts, 5.0) == name
-    assert Budget(evaluations=5, epochs=5).reached(5, counts, 5.0) == "epochs"
-    assert Budget(fits=10**9).reached(5, counts, 5.0) is None
+        assert Budget(**{name: 6}).reached_limit(5, counts, 5.0) is None
+        assert Budget(**{name: 5}).reached_limit(5, counts, 5.0) == name
+    assert Budget(evaluations=5, epochs=5).reached_limit(5, counts, 5.0) == "epochs"
+    assert Budget(fits=10**9).reached_limit(5, counts, 5.0) is None
 
 
 @pytest.mark.parametrize("name", SOME)

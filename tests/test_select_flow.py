@@ -17,7 +17,7 @@ from sklearn.datasets import make_classification
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
-from flows.answer import Outcome
+from flows.answer import SelectRun
 from flows.flow_runs import mark_run
 from flows.select import select
 from flows.summary import print_summary
@@ -34,7 +34,7 @@ from tests.small_run import BAYES, N_ROWS, OTHERS, TAKEN, Bench, prepared_by_han
 CONFIRM = {"best": 4, "repeats": 3}
 
 
-def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> Outcome:
+def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> SelectRun:
     """Select without Prefect, which only `first` and what is asked of it are about."""
     return select.fn(config, run_id, verbosity)
 
@@ -42,7 +42,7 @@ def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0
 @pytest.fixture(scope="module")
 def first(
     prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Bench, SelectConfig, Outcome]:
+) -> tuple[Bench, SelectConfig, SelectRun]:
     """One undisturbed run of four epochs, with nothing left out."""
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
     # What is off by default: a version in the registry.

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conf.schema import SelectConfig
-from flows.answer import Outcome
+from flows.answer import SelectRun
 from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from flows.select import select as flow
 from swarm.errors import ConfigError
@@ -21,7 +21,7 @@ from tests.small_run import BAYES, OTHERS, Bench, prepared_by_hand
 pytestmark = pytest.mark.usefixtures("plain")
 
 
-def select(config: SelectConfig, run_id: str | None = None) -> Outcome:
+def select(config: SelectConfig, run_id: str | None = None) -> SelectRun:
     """Search without Prefect, and without the report."""
     return flow.fn(config, run_id, 0)
 

@@ -26,7 +26,7 @@ from flows.cli.options import (
     start_command,
     with_mute,
 )
-from flows.prefect_server import prefect_is_there, starting_prefect
+from flows.prefect_server import starting_prefect, use_running_prefect
 from flows.terminal import show_stage
 from swarm.errors import ConfigError
 from tasks.tracking.store import load_mlflow
@@ -173,7 +173,7 @@ def refresh(
 
         done = None
         # On a server this is a flow run as well; a private one would only delay the answer.
-        if not (force or prefect_is_there()):
+        if not (force or use_running_prefect()):
             with show_stage("looking for changes", verbosity):
                 done = unchanged(checked)
         if done is None:

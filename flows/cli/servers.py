@@ -22,11 +22,11 @@ from flows.cli.options import Set, Uri, tracking_of
 from flows.prefect_server import (
     Server,
     last_lines,
-    prefect_is_there,
     record,
     running_servers,
     server_settings,
     start_prefect,
+    use_running_prefect,
 )
 from swarm.errors import ConfigError, StoreError
 
@@ -178,7 +178,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
         if name in loaded:
             raise ConfigError(f"{origin} is a second {name!r}; rename one, or serve one of them")
         loaded[name] = config
-    if not prefect_is_there():
+    if not use_running_prefect():
         raise StoreError(
             "schedules need a permanent Prefect server, and PREFECT_API_URL is not set; run"
             " `swarm up`, or set PREFECT_API_URL to the address of a running server"

@@ -23,7 +23,7 @@ from flows.cli.options import (
     searched_run,
     tracking_of,
 )
-from flows.prefect_server import prefect_is_there
+from flows.prefect_server import use_running_prefect
 from flows.terminal import echo
 from swarm.errors import InputError
 
@@ -279,7 +279,7 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
 
     champions = Champions(tracking_of(tracking_uri))
     current = champions.require(name)
-    answer = champions.answer(current)
+    answer = champions.features_json(current)
     if as_json:
         rest = asdict(current)
         identity = {"name": rest.pop("name"), "version": rest.pop("version"), "model": current.uri}
@@ -324,6 +324,6 @@ def rollback(
     else:
         old = f"version {before.version}" if before else "no champion"
         typer.echo(f"{name}: {old} -> version {now.version}")
-    complete_change(champions, now, events=prefect_is_there())
+    complete_change(champions, now, events=use_running_prefect())
     if now.published:
         typer.echo(f"features published to {now.published}")

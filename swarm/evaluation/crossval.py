@@ -14,7 +14,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
 from swarm.evaluation.limit import limits_of, needed_folds, next_fold
-from swarm.evaluation.types import Evaluations, Work, failed_evaluations, stacked
+from swarm.evaluation.types import Evaluations, Work, concatenate_evaluations, failed_evaluations
 from swarm.evaluation.workers import Workers
 from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
 from swarm.problem.problem import Problem
@@ -158,7 +158,7 @@ class CrossValidation:
                 which = f"{n_failed} of the first {n_first} evaluations failed"
                 raise failed_evaluations(which, answers.first_error)
             rest = self._evaluate(masks[n_first:], incumbents[n_first:], fold_order)
-            answers = stacked([answers, rest])
+            answers = concatenate_evaluations([answers, rest])
         self._has_evaluated = True
         return answers
 

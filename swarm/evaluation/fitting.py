@@ -17,7 +17,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.limit import next_fold
-from swarm.evaluation.transient import attempted
+from swarm.evaluation.transient import retry_transient
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import (
     fit_params_of,
@@ -110,7 +110,7 @@ def _watched(watch: Watch, fold: int, fit: Callable[[], T]) -> T:
         with watch(fold):
             return fit()
 
-    return attempted(once)
+    return retry_transient(once)
 
 
 def _failure(error: Exception) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from swarm.errors import ConfigError, describe
 from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import train_fold
-from swarm.evaluation.transient import attempted, is_transient
+from swarm.evaluation.transient import is_transient, retry_transient
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.model_inputs import with_accepted_names
 from swarm.problem.models import last_step, model_importances
@@ -64,7 +64,7 @@ def _trouble(problem: Problem) -> str | None:
 
 def _attempted(problem: Problem) -> str | None:
     """Return the error message or None; fit again after a transient error."""
-    return attempted(lambda: _fit_and_score(problem))
+    return retry_transient(lambda: _fit_and_score(problem))
 
 
 def _fit_and_score(problem: Problem) -> str | None:

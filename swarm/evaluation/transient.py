@@ -39,7 +39,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def attempted(fit: Callable[[], T]) -> T:
+def retry_transient(fit: Callable[[], T]) -> T:
     """Call `fit` up to three times, then raise its TransientError; MemoryError at once."""
     for attempt in range(_ATTEMPTS):
         try:

@@ -68,7 +68,7 @@ class Evaluations:
         read_only(self.costs, self.fold_costs, self.importances, self.used, self.censored)
 
 
-def censored(masks: Bool, n_folds: int) -> Evaluations:
+def censored_evaluations(masks: Bool, n_folds: int) -> Evaluations:
     """Return evaluations of masks (n, n_units) without a cost, for which no fold was needed."""
     n = len(masks)
     return Evaluations(
@@ -84,7 +84,7 @@ def censored(masks: Bool, n_folds: int) -> Evaluations:
     )
 
 
-def stacked(parts: Sequence[Evaluations]) -> Evaluations:
+def concatenate_evaluations(parts: Sequence[Evaluations]) -> Evaluations:
     """Join the rows of at least one evaluation of other masks of the same problem."""
     joined: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ROW_ARRAYS

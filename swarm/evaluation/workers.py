@@ -163,7 +163,7 @@ class Workers:
         deaths = Counter[Key]()
         while left:
             error = yield from self._round(left, deadline)
-            reports = deadline.late().items() if deadline else ()
+            reports = deadline.timed_out_folds().items() if deadline else ()
             late = {key: fold for key, fold in reports if key in left}
             for key, fold in late.items():
                 job = left.pop(key)
@@ -280,7 +280,7 @@ class Deadline:
                 faulthandler.cancel_dump_traceback_later()
         path.unlink(missing_ok=True)
 
-    def late(self) -> dict[Key, int]:
+    def timed_out_folds(self) -> dict[Key, int]:
         """Return the fold that timed out, by number and part of the job, and delete the reports."""
         folds: dict[Key, int] = {}
         for path in self.folder.glob("late_*"):

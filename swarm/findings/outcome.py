@@ -14,7 +14,7 @@ from swarm.metric_names import display_name
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.validation.judgement import Judgement
-from swarm.validation.sentences import number
+from swarm.validation.sentences import format_score
 from swarm.validation.stability import interpret_index, nogueira
 
 # See the reason of SWM205.
@@ -31,7 +31,7 @@ def search_findings(
     # A significant gain on the test rows refutes the doubt that there were too few rows.
     proven = judgement is not None and judgement.verdict.outcome == "better"
     return [
-        *([make_finding("SWM201", result.doubt)] if result.doubt else []),
+        *([make_finding("SWM201", result.proxy_warning)] if result.proxy_warning else []),
         *_confirmation(result),
         *([] if proven else _too_few_rows(result, target, task)),
         *_agreement(result),
@@ -148,9 +148,9 @@ def _guessing(judgement: Judgement) -> Iterator[Finding]:
     yield make_finding(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
-        f"{display_name(judgement.metrics[0])} {number(guess)}, {_selection(judgement)} "
-        f"{number(rows['ensemble']['value'])} and one model of all features "
-        f"{number(rows['all_features']['value'])}; neither is significantly better",
+        f"{display_name(judgement.metrics[0])} {format_score(guess)}, {_selection(judgement)} "
+        f"{format_score(rows['ensemble']['value'])} and one model of all features "
+        f"{format_score(rows['all_features']['value'])}; neither is significantly better",
     )
 
 

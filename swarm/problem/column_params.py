@@ -125,7 +125,7 @@ def for_columns(
     return model
 
 
-def narrowed(
+def restrict_columns(
     value: Any,  # names or positions among all columns, or a mask of them
     columns: Sequence[str],
     subset: Sequence[str],

@@ -48,9 +48,9 @@ def make_folds(
     # Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
     check_known("kind of folds", kind, _FOLD_KINDS)
     windows = windows or TimeWindows()
-    misfit = windows.misfit(kind)
-    if misfit is not None:
-        raise ConfigError(misfit)
+    conflict = windows.window_conflict(kind)
+    if conflict is not None:
+        raise ConfigError(conflict)
     if kind == "column":
         return _from_column(column)
     n_rows = len(target)

@@ -11,7 +11,7 @@ import pandas as pd
 
 from swarm.arrays import Int
 from swarm.errors import ConfigError
-from swarm.problem.column_params import COLUMN_LISTS, listed_columns, narrowed
+from swarm.problem.column_params import COLUMN_LISTS, listed_columns, restrict_columns
 from swarm.problem.dtypes import has_odd_categories, with_model_dtype
 from swarm.problem.nested import preprocesses, readers
 
@@ -102,7 +102,7 @@ def fit_params_of(
     options = {}
     for name, value in params.items():
         if names_columns(name, value):
-            value = narrowed(value, columns, [columns[position] for position in positions])
+            value = restrict_columns(value, columns, [columns[position] for position in positions])
         elif _is_by_row(value, n_rows):
             value = _taken(value, rows)
         options[name] = value

@@ -372,18 +372,18 @@ class Problem:
         """
         return self._digests[0]
 
-    def mark(self) -> tuple[bytes, str]:
-        """Return what :meth:`has_data_of` takes; the fingerprint has hashed the data for it."""
+    def model_and_data_digests(self) -> tuple[bytes, str]:
+        """Return what :meth:`matches_data` takes; the fingerprint has hashed the data for it."""
         try:
             return recipe(self), self._digests[1]
         except ConfigError:  # no stable name, and so no fingerprint
             return b"", data_hash(self, b"").hexdigest()
 
-    def has_data_of(self, mark: tuple[bytes, str]) -> bool:
+    def matches_data(self, mark: tuple[bytes, str]) -> bool:
         """Whether features, target and weights are those of the problem with this mark."""
         return bool(data_hash(self, mark[0]).hexdigest() == mark[1])
 
-    def has_models_of(self, mark: tuple[bytes, str]) -> bool:
+    def matches_models(self, mark: tuple[bytes, str]) -> bool:
         """Whether the models are those of the problem with this mark, if they have a name."""
         return not mark[0] or recipe(self) == mark[0]
 

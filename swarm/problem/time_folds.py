@@ -47,7 +47,7 @@ class TimeWindows:
             if getattr(self, name) is not None:
                 require(name, getattr(self, name), at_least=1, whole=True)
 
-    def misfit(self, kind: str) -> str | None:
+    def window_conflict(self, kind: str) -> str | None:
         """Return why folds of a kind cannot have these windows, or None; any kind has a horizon."""
         for name, wanted in _FOR.items():
             value = getattr(self, name)

@@ -96,8 +96,8 @@ def sentences(comparison: Comparison) -> list[str]:
         _best_rank(comparison),
         *_on_test_rows(comparison),
         _friedman(comparison),
-        _pairwise(across, comparison.across, comparison.silent.get("across"), comparison.alpha),
-        _pairwise(within, comparison.within, comparison.silent.get("within"), comparison.alpha),
+        _pairwise(across, comparison.across, comparison.test_notes.get("across"), comparison.alpha),
+        _pairwise(within, comparison.within, comparison.test_notes.get("within"), comparison.alpha),
     ]
 
 
@@ -145,7 +145,7 @@ def _on_test_rows(comparison: Comparison) -> list[str]:
 def _friedman(comparison: Comparison) -> str:
     test, alpha = comparison.friedman, comparison.alpha
     if test is None:
-        return f"No test over all strategies: {comparison.silent['friedman']}."
+        return f"No test over all strategies: {comparison.test_notes['friedman']}."
     verdict = "the strategies differ" if test.p <= alpha else f"not significant at {alpha:g}"
     return (
         f"Friedman's test on the mean {judged_score(comparison)}s, with the data sets as blocks: "

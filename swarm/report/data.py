@@ -68,8 +68,8 @@ class ReportData:
         See :func:`confirmed_scores`.
     config_yaml : str
     positive : str
-        Sentence that names the positive class, see
-        :func:`swarm.validation.sentences.positive_class`; empty unless there are two classes.
+        Sentence that names the positive class; empty unless there are two classes, see
+        :func:`swarm.validation.sentences.positive_class_sentence`.
     facts : mapping
         Further facts, shown by their key: data source, rows, strategy, seed, a mapping of
         package versions. ``seconds_training``, ``seconds_elsewhere``, ``archive_hits`` and

@@ -6,8 +6,7 @@ import math
 import re
 
 from swarm.metric_names import display_name
-from swarm.validation.sentences import interval_digits
-from swarm.validation.sentences import number as plain_number
+from swarm.validation.sentences import format_score, interval_digits
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
@@ -39,7 +38,7 @@ def number(value: float, digits: int | None = None) -> str:
     """Format a metric as in the verdict."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else signed(value)
-    return plain_number(value, digits).replace("-", "−")
+    return format_score(value, digits).replace("-", "−")
 
 
 def signed(value: float) -> str:

@@ -89,7 +89,7 @@ class Budget:
         values = {name: getattr(self, name) for name in names}
         return {name: limit for name, limit in values.items() if limit is not None}
 
-    def reached(self, epoch: int, counts: Counts, seconds: float) -> str | None:
+    def reached_limit(self, epoch: int, counts: Counts, seconds: float) -> str | None:
         """Return the name of the limit that is reached, or None.
 
         Parameters
@@ -114,7 +114,7 @@ class Budget:
         return None
 
 
-def charged(
+def add_requests(
     requests: Mapping[bytes, int],
     counts: Counts,
     masks: Bool,

@@ -14,7 +14,7 @@ from swarm.errors import check_known
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
 from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
-from swarm.search.rankings import compete
+from swarm.search.rankings import allows_rankings
 from swarm.statistics.resampled import (
     CONFIDENCE,
     CorrectedTTest,
@@ -66,9 +66,9 @@ class ConfirmationPlan:
         check_known("goal", self.goal, GOALS)
 
     @property
-    def ranks(self) -> bool:
+    def uses_rankings(self) -> bool:
         """Whether rankings compete with the search."""
-        return self.rankings and self.n_best > 1 and compete(self.problem)
+        return self.rankings and self.n_best > 1 and allows_rankings(self.problem)
 
 
 @dataclass(frozen=True, eq=False)

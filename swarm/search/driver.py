@@ -18,13 +18,13 @@ from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.types import (
     Evaluations,
     Evaluator,
-    censored,
+    censored_evaluations,
+    concatenate_evaluations,
     failed_evaluations,
-    stacked,
 )
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.search.budget import Budget, Counts, charged
+from swarm.search.budget import Budget, Counts, add_requests
 from swarm.search.history import EpochRecord, record_epoch
 from swarm.search.packing import pack_masks
 from swarm.search.result import SearchResult
@@ -117,9 +117,11 @@ class Driver:
         requested, rest = np.split(proposal.masks, [affordable])
         if len(rest):
             # Masks beyond the budget are observed as if worse than their incumbents.
-            evaluations = stacked([evaluations, censored(rest, self.evaluator.n_folds)])
+            evaluations = concatenate_evaluations(
+                [evaluations, censored_evaluations(rest, self.evaluator.n_folds)]
+            )
         observed = self.strategy.observe(moved, proposal, evaluations)
-        requests, counts = charged(state.requests, state.counts, requested, evaluations)
+        requests, counts = add_requests(state.requests, state.counts, requested, evaluations)
         error = state.first_error or evaluations.first_error
         _refuse_too_many_failures(counts, error)
         best_mask, best_cost = self._best(state, proposal, evaluations)
@@ -154,7 +156,7 @@ class Driver:
         _, proposal = self.strategy.propose(state.strategy, self._generator(1))
         return proposal.masks[: self._affordable(state, proposal)]
 
-    def stop(self, state: SearchState, seconds: float) -> str | None:
+    def stop_reason(self, state: SearchState, seconds: float) -> str | None:
         """Return the reason to stop, or None.
 
         The name of a limit of the budget; ``"finished"`` if the strategy has finished;
@@ -166,7 +168,7 @@ class Driver:
         counts_new = self.budget.distinct is not None or self.budget.fits is not None
         if counts_new and state.counts.idle >= _IDLE_EPOCHS:
             return "exhausted"
-        return self.budget.reached(state.epoch, state.counts, seconds)
+        return self.budget.reached_limit(state.epoch, state.counts, seconds)
 
     def run(self, on_epoch: OnEpoch | None = None, step: Step | None = None) -> SearchResult:
         """Run the search to its end.
@@ -185,7 +187,7 @@ class Driver:
         started = time.monotonic()
         state, records, reason = self.start(), list[EpochRecord](), None
         try:
-            while (reason := self.stop(state, time.monotonic() - started)) is None:
+            while (reason := self.stop_reason(state, time.monotonic() - started)) is None:
                 state, record = self.step(state) if step is None else step(self, state)
                 records.append(record)
                 if on_epoch is not None:

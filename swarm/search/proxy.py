@@ -113,14 +113,17 @@ def measure_best(
     require("n_probes", n_probes, at_least=0, whole=True)
     best, best_cheap = best_subsets(result, guide, n_best)
     if not len(best):
-        raise result.without_subset()
+        raise result.no_subset_error()
     probes = probe_masks(result, n_probes)
     probe_costs = _costs(guide, probes)
     masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, probe_costs])
     try:
-        costs, cut_short = _costs(evaluator, masks), ""
+        costs, interrupted_step = _costs(evaluator, masks), ""
     except KeyboardInterrupt:
-        costs, cut_short = _measured_costs(evaluator, masks), "the measurement on the full model"
+        costs, interrupted_step = (
+            _measured_costs(evaluator, masks),
+            "the measurement on the full model",
+        )
         if not np.isfinite(costs).any():
             raise
     if not np.isfinite(costs).any():
@@ -132,10 +135,12 @@ def measure_best(
     rows = rank[first_of_equal(masks[rank])]
     rows = rows[~np.isnan(costs[rows])]
     correlation = None
-    if n_probes and not cut_short:
+    if n_probes and not interrupted_step:
         correlation = rank_correlation(probe_costs, costs[len(best) :])
     measured = Candidates.build(masks[rows], costs[rows], searched=cheap[rows])
-    return replace(result, measured=measured, correlation=correlation, cut_short=cut_short)
+    return replace(
+        result, measured=measured, correlation=correlation, interrupted_step=interrupted_step
+    )
 
 
 def _measured_costs(evaluator: CrossValidation, masks: Bool) -> Float:

@@ -39,7 +39,7 @@ _MOST_ROWS = 2_000
 MOST_PREFIXES = len(_RANKINGS) * _N_SIZES
 
 
-def compete(problem: Problem) -> bool:
+def allows_rankings(problem: Problem) -> bool:
     """Whether rankings compete with a search: there is a target, and units outnumber rows."""
     n_units = int((~problem.space.forbidden).sum())
     return problem.task != "unsupervised" and n_units > len(problem.features)

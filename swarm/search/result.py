@@ -49,7 +49,7 @@ class SearchResult:
         Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
         The units that a prefilter kept for the search; masks cover all units.
-    cut_short : str
+    interrupted_step : str
         The step after the search that Ctrl-C ended, without its outcome; empty if none.
     """
 
@@ -62,7 +62,7 @@ class SearchResult:
     prefixes: Candidates | None = None
     confirmation: Confirmation | None = None
     cut: Cut | None = None
-    cut_short: str = ""
+    interrupted_step: str = ""
 
     def __str__(self) -> str:
         """Summarise the result in a few lines; ``repr`` shows all fields."""
@@ -84,7 +84,7 @@ class SearchResult:
         """Name and outcome of each option that the search ran with beside its epochs."""
         return [] if self.cut is None else [("prefilter", self.cut.outcome())]
 
-    def without_subset(self) -> EvaluationError:
+    def no_subset_error(self) -> EvaluationError:
         """Return the error of a search in which no mask had a finite cost."""
         remedy = " or check the failed fits" if self.state.counts.failed else ""
         return EvaluationError(
@@ -102,7 +102,7 @@ class SearchResult:
             If no mask had a finite cost.
         """
         if not len(self.candidates):
-            raise self.without_subset()
+            raise self.no_subset_error()
         mask: Bool = self.candidates.masks[0]
         return mask
 
@@ -151,7 +151,7 @@ class SearchResult:
         return Candidates.build(masks, np.full(len(masks), self.state.best_cost))
 
     @property
-    def doubt(self) -> str:
+    def proxy_warning(self) -> str:
         """A warning if the proxy ranks subsets poorly, else an empty string."""
         if self.correlation is None or self.correlation >= _LOW_CORRELATION:
             return ""
@@ -163,7 +163,7 @@ class SearchResult:
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C ended the search, or a step after it."""
-        return self.reason == "interrupted" or bool(self.cut_short)
+        return self.reason == "interrupted" or bool(self.interrupted_step)
 
     @property
     def history(self) -> pd.DataFrame:

@@ -69,17 +69,21 @@ class Stages:
         return self._opened.enter_context(self.search.evaluator(problem, **self._options))
 
     @cached_property
-    def searched(self) -> CrossValidation:
+    def search_evaluator(self) -> CrossValidation:
         """The evaluator of the epochs: on the proxy, if any."""
-        return self._evaluator(self.search.searched)
+        return self._evaluator(self.search.search_problem)
 
     @cached_property
-    def full(self) -> CrossValidation:
+    def full_evaluator(self) -> CrossValidation:
         """The evaluator of the problem itself."""
-        return self.searched if self.search.proxy is None else self._evaluator(self.search.problem)
+        return (
+            self.search_evaluator
+            if self.search.proxy is None
+            else self._evaluator(self.search.problem)
+        )
 
     @cached_property
-    def fresh(self) -> CrossValidation:
+    def fresh_evaluator(self) -> CrossValidation:
         """The evaluator of the problem on fresh folds."""
         assert self.search.confirmation is not None
         return self._evaluator(self.search.confirmation.problem)
@@ -94,40 +98,44 @@ class Stages:
 
     def driver(self) -> Driver:
         """Create what runs the epochs."""
-        return self.search.driver(self.searched)
+        return self.search.driver(self.search_evaluator)
 
     def measure(self, result: SearchResult) -> SearchResult:
         """Measure the best subsets of a proxy on the full model and all rows."""
         if self.search.proxy is None:
             return result
-        return measure_best(result, self.searched, self.full, **self.search.proxy.sizes)
+        return measure_best(
+            result, self.search_evaluator, self.full_evaluator, **self.search.proxy.sizes
+        )
 
-    def ranks(self, result: SearchResult) -> bool:
+    def rankings_compete(self, result: SearchResult) -> bool:
         """Whether rankings compete: a strategy with a rule of its own has no other candidate."""
         plan, own = self.search.confirmation, result.state.strategy.members.answer
-        return plan is not None and plan.ranks and own is None and not result.interrupted
+        return plan is not None and plan.uses_rankings and own is None and not result.interrupted
 
     def rank(self, result: SearchResult) -> SearchResult:
         """Measure the first units of rankings on the fresh folds, if they are to compete."""
         plan, cut = self.search.confirmation, result.cut
-        if plan is None or not self.ranks(result):
+        if plan is None or not self.rankings_compete(result):
             return result
         # A prefilter has seen the test rows of all folds; to rank the others too takes time.
         is_large = plan.problem.features.size > _MOST_RANKED_CELLS
         mask = cut.kept if cut is not None and is_large else ~result.space.forbidden
         try:
-            return measure_prefixes(result, self.fresh, plan, mask, self.search.seed)
+            return measure_prefixes(result, self.fresh_evaluator, plan, mask, self.search.seed)
         except KeyboardInterrupt:
-            return replace(result, cut_short="the confirmation")
+            return replace(result, interrupted_step="the confirmation")
 
     def confirm(self, result: SearchResult) -> SearchResult:
         """Evaluate the best subsets on fresh folds; Ctrl-C leaves them unconfirmed."""
         if self.search.confirmation is None or result.interrupted:
             return result
         try:
-            return confirm_on_fresh_folds(result, self.full, self.fresh, self.search.confirmation)
+            return confirm_on_fresh_folds(
+                result, self.full_evaluator, self.fresh_evaluator, self.search.confirmation
+            )
         except KeyboardInterrupt:
-            return replace(result, cut_short="the confirmation")
+            return replace(result, interrupted_step="the confirmation")
 
 
 def run(
@@ -169,7 +177,7 @@ def run(
         try:
             result = driver.run(on_epoch, step)
         except KeyboardInterrupt:
-            salvaged = _salvaged(driver, stages.searched) if salvage else None
+            salvaged = _best_of_first_epoch(driver, stages.search_evaluator) if salvage else None
             if salvaged is None:
                 raise
             result = salvaged
@@ -177,7 +185,7 @@ def run(
         return stages.confirm(stages.rank(measured))
 
 
-def _salvaged(driver: Driver, evaluator: CrossValidation) -> SearchResult | None:
+def _best_of_first_epoch(driver: Driver, evaluator: CrossValidation) -> SearchResult | None:
     """Return the best evaluated subset of an unfinished first epoch, if any.
 
     Other evaluations in the archive are not read: there may be millions.

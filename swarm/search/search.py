@@ -80,7 +80,7 @@ class Search:
                 "is available; reduce the population of the strategy"
             ) from None
 
-    def with_own_hints(self) -> Search:
+    def with_needed_hints(self) -> Search:
         """Drop the hints that the strategy does not need."""
         hints = {name: getattr(self.hints, name) for name in self.strategy.needs}
         return replace(self, hints=Hints(**hints))
@@ -105,7 +105,7 @@ class Search:
         return mask
 
     @property
-    def searched(self) -> Problem:
+    def search_problem(self) -> Problem:
         """The problem that the epochs run on: that of the proxy, if any."""
         return self.problem if self.proxy is None else self.proxy.problem
 

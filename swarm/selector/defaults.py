@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 # ---------------------------------------------------------------- size
 
 
-def sized(selector: Any) -> tuple[Strategy, int, int | None]:
+def strategy_and_bounds(selector: Any) -> tuple[Strategy, int, int | None]:
     """Return the strategy for the requested number of units, and the bounds of the space."""
     strategy, params = selector.strategy, selector.strategy_params
     size = _plain(selector.size)

@@ -20,14 +20,14 @@ from swarm.search.result import SearchResult, listed_within
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
+    add_interval_columns,
     best_by_size,
     headline_of_pick,
-    misfit,
-    with_interval,
+    reason_not_comparable,
 )
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
-from swarm.validation.sentences import number
+from swarm.validation.sentences import format_score
 from swarm.validation.verdict import Headline
 from swarm.wording import counted, listed
 
@@ -102,7 +102,7 @@ class SelectionDisplay:
         """
         check_is_fitted(self, "subset_")
         n_folds = self._evaluated.n_folds
-        return best_by_size(with_interval(self.results_, n_folds, confidence))
+        return best_by_size(add_interval_columns(self.results_, n_folds, confidence))
 
     def report(
         self,
@@ -285,7 +285,7 @@ def _lines(selector: Any) -> Iterator[str]:
     if len(names) < head.n_available:
         best = "" if head.names_features else f"The best {len(names)}: "
         yield listed_within(_WIDTH, f"  {best}", [shortened(name) for name in names])
-    yield f"  Score in the search: {metric} {number(scoring.natural(selector.cost_))}."
+    yield f"  Score in the search: {metric} {format_score(scoring.natural(selector.cost_))}."
     if not selector.confirm and isinstance(selector.cv, int) and selector.cv > 1:
         # Other folds may not be drawn again.
         yield "  confirm=True scores the best subsets again, on new folds of the same rows."
@@ -294,7 +294,7 @@ def _lines(selector: Any) -> Iterator[str]:
     smaller = _smaller_pick(selector)
     if smaller is not None:
         columns = counted(smaller[0], "column")
-        score = f"{metric} {number(scoring.natural(smaller[1]))} in the search"
+        score = f"{metric} {format_score(scoring.natural(smaller[1]))} in the search"
         yield from _wrapped(f"Smaller  repick('parsimonious') keeps {columns}: {score}")
     yield from _wrapped(f"Search   {_search(selector, result)}")
     grave = [each for each in selector.findings_ if each.severity != "note"]
@@ -302,7 +302,7 @@ def _lines(selector: Any) -> Iterator[str]:
         titles = [f"{each.code} {each.title}" for each in grave]
         yield from _wrapped(f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_")
     steps = "plot(), report('report.html')"
-    if misfit(selector.estimator, selector._evaluated.task) is None:
+    if reason_not_comparable(selector.estimator, selector._evaluated.task) is None:
         steps = f"judge(X, y, test=(X_test, y_test)), {steps}"
     yield f"Next     {steps}"
 

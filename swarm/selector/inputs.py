@@ -129,7 +129,7 @@ def _refuse_larger_than_memory(values: Any) -> None:
 # ---------------------------------------------------------------- metadata
 
 
-def sent(selector: Any, arguments: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
+def route_fit_metadata(selector: Any, arguments: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Return sample weights, groups for the splitter, and other arguments of the estimator's fit.
 
     With scikit-learn's metadata routing each goes where it was requested; without it `groups` go to

@@ -21,8 +21,8 @@ from swarm.search.proxy import Proxy, on_part_of_rows
 from swarm.search.search import Search
 from swarm.search.warm import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import prefilter_options, proxy_options
-from swarm.selector.defaults import folds_and_scorer, n_jobs_of, sized, task_for
-from swarm.selector.inputs import as_table, as_target, sent
+from swarm.selector.defaults import folds_and_scorer, n_jobs_of, strategy_and_bounds, task_for
+from swarm.selector.inputs import as_table, as_target, route_fit_metadata
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 
@@ -46,10 +46,10 @@ class PosedProblem:
 
 def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
     """Build the problem from the arguments of ``fit``, and set `n_features_in_` and names."""
-    weight, groups, fit_params = sent(selector, params)
+    weight, groups, fit_params = route_fit_metadata(selector, params)
     table, as_array = as_table(selector, X)
     y = as_target(y)
-    strategy, min_size, max_size = sized(selector)
+    strategy, min_size, max_size = strategy_and_bounds(selector)
     if y is None:
         strategy = strategy.without_target()
         if strategy.needs_target:

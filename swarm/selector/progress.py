@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from swarm.search.history import EpochRecord
 from swarm.search.state import SearchState
 
-Tell = Callable[[EpochRecord, SearchState], None]
+OnEpoch = Callable[[EpochRecord, SearchState], None]
 
 
-def tell(line: str, verbose: int) -> None:
+def print_line(line: str, verbose: int) -> None:
     """Print a line on standard error, above a progress bar, unless `verbose` is 0."""
     if verbose > 0:
         from tqdm import tqdm
@@ -21,7 +21,7 @@ def tell(line: str, verbose: int) -> None:
 
 
 @contextmanager
-def progress(verbose: int, epochs: int | None) -> Iterator[Tell]:
+def progress(verbose: int, epochs: int | None) -> Iterator[OnEpoch]:
     """Show epochs as they finish: 0 nothing, 1 a progress bar of tqdm, 2 a line for each."""
     if verbose <= 0:
         yield lambda record, state: None
@@ -47,4 +47,4 @@ def _print_epoch(record: EpochRecord, state: SearchState) -> None:
         f"{metrics['best_size']:.0f} features, {metrics['evaluations']:.0f} evaluations, "
         f"{metrics['fits']:.0f} fits"
     )
-    tell(line, verbose=1)
+    print_line(line, verbose=1)

@@ -24,11 +24,11 @@ from swarm.report.data import by_column, confirmed_scores, work_of
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.inputs import as_table, as_target
 from swarm.selector.plan import PosedProblem, pose
-from swarm.selector.results import headline_of_pick, misfit
+from swarm.selector.results import headline_of_pick, reason_not_comparable
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import Unseen, feature_losses
-from swarm.validation.sentences import positive_class as positive_sentence
+from swarm.validation.sentences import positive_class_sentence
 from swarm.validation.verdict import ALL, Headline, headline
 
 # Share of test rows that may equal rows of the fit: tables have copies of rows.
@@ -138,11 +138,11 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
         raise DataError(
             "X has other columns than the table of the fit; pass the rows that fit was called with"
         )
-    if not problem.has_data_of(selector._mark):
+    if not problem.matches_data(selector._digests):
         raise DataError(
             "X, y or sample_weight differ from those of the fit; pass what fit was called with"
         )
-    if not problem.has_models_of(selector._mark):
+    if not problem.matches_models(selector._digests):
         raise InputError(
             "the estimator, the scorer or another parameter of the models was changed after the "
             "fit; fit the selector again"
@@ -153,7 +153,7 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
 def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Rows:
     """Return test rows as a table with the columns of the problem, with what belongs to them."""
     problem = posed.problem
-    reason = misfit(problem.estimator, problem.task)
+    reason = reason_not_comparable(problem.estimator, problem.task)
     if reason is not None:
         raise InputError(reason)
     # Several columns of groups are times.
@@ -246,7 +246,7 @@ def _judged(
         figures=_without_copies(judgement.table),
         test_cost=judgement.costs.get("best_subset"),
         level=judgement.bootstrap.level,
-        positive=positive_sentence(judgement),
+        positive=positive_class_sentence(judgement),
         facts={
             **data.facts,
             "rows": f"{len(problem.target):,} of the fit, {judgement.n_rows:,} to test",

@@ -148,7 +148,9 @@ class EvaluatedSubsets:
         return shrunk
 
 
-def selected(space: SearchSpace, order: Sequence[int], mask: Bool) -> tuple[list[str], Bool]:
+def selected_columns(
+    space: SearchSpace, order: Sequence[int], mask: Bool
+) -> tuple[list[str], Bool]:
     """Return the columns of a mask as names, in the order of X, and as a mask (n_features,)."""
     name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
     support = np.isin(np.arange(space.n_columns), list(name_at))
@@ -163,7 +165,7 @@ def headline_of_pick(selector: Any) -> Headline:
     return Headline("no clear difference", len(selector.subset_), n_allowed)
 
 
-def misfit(estimator: Any, task: str) -> str | None:
+def reason_not_comparable(estimator: Any, task: str) -> str | None:
     """Return why models of a task cannot be compared on test rows; None if they can."""
     if task == "unsupervised":
         return "models without a target cannot be compared on test rows; leave the rows out"
@@ -181,7 +183,7 @@ def misfit(estimator: Any, task: str) -> str | None:
     return None
 
 
-def with_interval(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
+def add_interval_columns(table: pd.DataFrame, n_folds: int, confidence: float) -> pd.DataFrame:
     """Return the table with `ci_low` and `ci_high` for a level of confidence."""
     is_number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
     if not is_number or not 0 < confidence < 1:
@@ -213,7 +215,9 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
     if n_folds > 1:
         errors[whole] = [standard_error(row) for row in fold_costs[whole]]
     columns: dict[str, object] = {
-        "features": [tuple(selected(problem.space, problem.order, mask)[0]) for mask in masks],
+        "features": [
+            tuple(selected_columns(problem.space, problem.order, mask)[0]) for mask in masks
+        ],
         "size": masks.sum(axis=1),
         "cost": costs,
         "sd": errors * np.sqrt(n_folds),
@@ -222,4 +226,4 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
         "ci_high": np.nan,
     }
     columns |= {f"fold_{fold}": fold_costs[:, fold] for fold in range(n_folds)}
-    return with_interval(pd.DataFrame(columns), n_folds, CONFIDENCE)
+    return add_interval_columns(pd.DataFrame(columns), n_folds, CONFIDENCE)

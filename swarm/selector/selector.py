@@ -48,8 +48,8 @@ from swarm.selector.inputs import (
     warn_of_categories,
 )
 from swarm.selector.plan import pose, search_of
-from swarm.selector.progress import progress, tell
-from swarm.selector.results import EvaluatedSubsets, selected
+from swarm.selector.progress import print_line, progress
+from swarm.selector.results import EvaluatedSubsets, selected_columns
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
@@ -303,7 +303,9 @@ class SubsetSelector(
             epochs = min(epochs or until_finished, until_finished)
         least, most = strategy.evaluations_in(space)
         if least == most and epochs is not None and search.prefilter is None:
-            tell(f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose)
+            print_line(
+                f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose
+            )
         with progress(self.verbose, epochs) as shown:
             labels = label_findings(X, {"y": y, **params})
             evaluated = self._evaluate(search, shown, labels)
@@ -311,7 +313,7 @@ class SubsetSelector(
             raise KeyboardInterrupt
         for each in (evaluated.result.cut, evaluated.result.confirmation):
             if each is not None:
-                tell(each.sentence(), self.verbose)
+                print_line(each.sentence(), self.verbose)
         self._select(evaluated, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
@@ -431,11 +433,12 @@ class SubsetSelector(
 
         with closing(archive):
             result = run(search, archive, on_epoch=on_epoch, salvage=True)
-            self._mark = problem.mark()
+            self._digests = problem.model_and_data_digests()
             self.findings_ = self._findings_of(problem, result, findings)
-            if result.doubt:
+            if result.proxy_warning:
                 warnings.warn(
-                    f"{result.doubt}; use a proxy closer to the estimator, or none", stacklevel=4
+                    f"{result.proxy_warning}; use a proxy closer to the estimator, or none",
+                    stacklevel=4,
                 )
             space, cut = problem.space, result.cut
             searched = space if cut is None else space.restricted(cut.kept)
@@ -464,7 +467,7 @@ class SubsetSelector(
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
-        self.subset_, self.support_ = selected(space, evaluated.order, mask)
+        self.subset_, self.support_ = selected_columns(space, evaluated.order, mask)
         self.cost_ = result.cost if row is None or pick == "best" else evaluated.cost(row)
         self.importances_ = evaluated.importance_of(mask, row)
 
@@ -481,7 +484,7 @@ class SubsetSelector(
         if not (self.interrupted_ or missed):
             return
         ended = "was interrupted" if self.interrupted_ else f"ended ({self.result_.reason})"
-        what = self.result_.cut_short or "the search"
+        what = self.result_.interrupted_step or "the search"
         warnings.warn(
             f"{what} {ended} after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "

@@ -61,7 +61,7 @@ class Comparison:
     within: pd.DataFrame
     # Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
     # significant.
-    silent: Mapping[str, str]
+    test_notes: Mapping[str, str]
     # significance level of the tests; intervals have the confidence level ``1 - alpha``
     alpha: float
     judged_by: str = "cost"  # "cost" (cross-validated) or "test_cost"
@@ -108,8 +108,8 @@ def compare(
     pairs = list(itertools.combinations(strategies, 2))
     if reference is not None:
         pairs = [(reference, other) for other in strategies if other != reference]
-    silent: dict[str, str] = {}
-    friedman = friedman_of_blocks(means, silent)
+    test_notes: dict[str, str] = {}
+    friedman = friedman_of_blocks(means, test_notes)
     n_seeds = cells["seed"].nunique()
     return Comparison(
         summary=summary,
@@ -118,17 +118,17 @@ def compare(
         critical_difference=(
             None if friedman is None else critical_difference(len(strategies), len(datasets), alpha)
         ),
-        across=_across(means, pairs, alpha, silent),
+        across=_across(means, pairs, alpha, test_notes),
         within=_within(
             cells,
             pairs,
             n_seeds=n_seeds,
             alpha=alpha,
-            silent=silent,
+            test_notes=test_notes,
             judged_by=judged_by,
             resampled=resampled,
         ),
-        silent=silent,
+        test_notes=test_notes,
         alpha=alpha,
         judged_by=judged_by,
         is_resampled=resampled is not None,
@@ -208,18 +208,18 @@ def _stability(group: pd.DataFrame, n_features: int, fixed: Collection[str]) -> 
     return nogueira(masks).index
 
 
-def friedman_of_blocks(means: pd.DataFrame, silent: dict[str, str]) -> Friedman | None:
-    """Run Friedman's test on costs (n_blocks, n_strategies); `silent` gets the reason if not."""
+def friedman_of_blocks(means: pd.DataFrame, test_notes: dict[str, str]) -> Friedman | None:
+    """Run Friedman's test on costs (n_blocks, n_strategies), or note why not."""
     from scipy.stats import f, friedmanchisquare
 
     n, k = means.shape
     if k < 3 or n < 2:
-        silent["friedman"] = (
+        test_notes["friedman"] = (
             f"Friedman's test needs at least 3 strategies and 2 data sets, got {k} and {n}"
         )
         return None
     if (means.nunique(axis=1) == 1).all():
-        silent["friedman"] = "all strategies have the same mean cost on every data set"
+        test_notes["friedman"] = "all strategies have the same mean cost on every data set"
         return None
     chi2, p = friedmanchisquare(*(means[name].to_numpy() for name in means.columns))
     left = n * (k - 1) - chi2
@@ -232,12 +232,12 @@ def _across(
     means: pd.DataFrame,
     pairs: Sequence[tuple[str, str]],
     alpha: float,
-    silent: dict[str, str],
+    test_notes: dict[str, str],
 ) -> pd.DataFrame:
     n = len(means)
     if n < 2:
-        silent["across"] = "a signed-rank test over data sets needs at least 2 data sets, got 1"
-        return _tested([], alpha)
+        test_notes["across"] = "a signed-rank test over data sets needs at least 2 data sets, got 1"
+        return _with_holm([], alpha)
     rows = []
     for first, second in pairs:
         differences = difference(means[first], means[second])
@@ -249,9 +249,9 @@ def _across(
         smallest=smallest,
         n_pairs=len(pairs),
         alpha=alpha,
-        silent=silent,
+        test_notes=test_notes,
     )
-    return _tested(rows, alpha)
+    return _with_holm(rows, alpha)
 
 
 def _within(
@@ -259,13 +259,13 @@ def _within(
     pairs: Sequence[tuple[str, str]],
     n_seeds: int,
     alpha: float,
-    silent: dict[str, str],
+    test_notes: dict[str, str],
     judged_by: str,
     resampled: Mapping[str, tuple[float, float]] | None,
 ) -> pd.DataFrame:
     if n_seeds < 2:
-        silent["within"] = "a rank-sum test over seeds needs at least 2 seeds, got 1"
-        return _tested([], alpha)
+        test_notes["within"] = "a rank-sum test over seeds needs at least 2 seeds, got 1"
+        return _with_holm([], alpha)
     tables = []
     for dataset, group in cells.groupby("dataset", sort=False):
         costs = {
@@ -283,7 +283,7 @@ def _within(
                 shift = Shift(test.p, test.mean, test.low, test.high)
             rows.append(_row({"dataset": dataset}, (a, b), shift))
         # Each data set is a separate family of tests.
-        tables.append(_tested(rows, alpha))
+        tables.append(_with_holm(rows, alpha))
     # A t-test has no smallest possible p-value.
     smallest = 0.0 if resampled else min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
     _note_if_powerless(
@@ -292,20 +292,20 @@ def _within(
         smallest=smallest,
         n_pairs=len(pairs),
         alpha=alpha,
-        silent=silent,
+        test_notes=test_notes,
     )
     return pd.concat(tables, ignore_index=True)
 
 
 def _note_if_powerless(
-    test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, silent: dict[str, str]
+    test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, test_notes: dict[str, str]
 ) -> None:
     """Note that no test can be significant if Holm's threshold is below the smallest p."""
     if n_pairs == 0:
-        silent[test] = "there is only one strategy, so there is nothing to test"
+        test_notes[test] = "there is only one strategy, so there is nothing to test"
     elif smallest * n_pairs > alpha:
         after = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
-        silent[test] = (
+        test_notes[test] = (
             f"with {sizes} the smallest possible p is {smallest:.2g}"
             f"{after if n_pairs > 1 else ''}: "
             f"no difference, however clear, can be significant at {alpha:g}"
@@ -333,7 +333,7 @@ def holm(p: pd.Series[float], alpha: float = 0.05) -> tuple[pd.Series[float], pd
     return pd.Series(adjusted, p.index), pd.Series(significant, p.index)
 
 
-def _tested(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
+def _with_holm(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
     """Add Holm-adjusted p-values of one family of tests, and their significance."""
     if not rows:
         return pd.DataFrame(columns=["first", "second", "shift", "low", "high", "p", "p_holm"])

@@ -162,7 +162,7 @@ def answer(
         return answers, float(cost_of(ensemble, test.features, test.target))
 
 
-def voted(
+def combine_members(
     estimator: BaseEstimator,
     contender: Contender,
     members: Sequence[Answers],  # of each model by itself

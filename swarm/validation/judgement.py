@@ -36,10 +36,10 @@ from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
     answer,
+    combine_members,
     committee_rows,
     make_contenders,
     mean_by_contender,
-    voted,
 )
 from swarm.validation.metrics import LOWER_IS_BETTER, judged_metrics
 from swarm.validation.scorer_metrics import (
@@ -322,7 +322,7 @@ def _answered(
         one, cost = told[0]
         if len(told) > 1:
             members = [each for each, _ in told]
-            one = voted(estimator, contender, members, train.target, truth.pos_label)
+            one = combine_members(estimator, contender, members, train.target, truth.pos_label)
         answers.append(one)
         if cost is not None:
             costs.append(cost)

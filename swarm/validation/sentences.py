@@ -23,7 +23,7 @@ _MOST_NAMED_IN_SENTENCE = 4
 _SMALLER = 0.75
 
 
-def number(value: float, digits: int | None = None) -> str:
+def format_score(value: float, digits: int | None = None) -> str:
     """Format a metric; near 0, as the errors of a target in small units, by significant digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
@@ -32,7 +32,7 @@ def number(value: float, digits: int | None = None) -> str:
     return f"{value:z.{3 if digits is None else digits}f}"
 
 
-def signed(value: float, digits: int | None = None) -> str:
+def format_signed(value: float, digits: int | None = None) -> str:
     """Format a difference with its sign."""
     if abs(value) >= 100:
         return f"{value:+,.0f}"
@@ -55,17 +55,17 @@ def interval_digits(low: float, high: float) -> int:
     return 3 if is_nothing else next(filter(tells, range(3, 6)), 6)
 
 
-def bounds(low: float, high: float) -> tuple[str, str]:
+def format_bounds(low: float, high: float) -> tuple[str, str]:
     """Format the bounds of an interval."""
     digits = interval_digits(low, high)
-    return signed(low, digits), signed(high, digits)
+    return format_signed(low, digits), format_signed(high, digits)
 
 
-def with_interval(difference: float, low: float, high: float) -> str:
+def format_signed_interval(difference: float, low: float, high: float) -> str:
     """Format a difference with its sign, and with its interval if it has one."""
     if math.isnan(low):
-        return signed(difference)
-    return f"{signed(difference)} [{', '.join(bounds(low, high))}]"
+        return format_signed(difference)
+    return f"{format_signed(difference)} [{', '.join(format_bounds(low, high))}]"
 
 
 def unseen_rows(n_rows: int, n_groups: int | None) -> str:
@@ -100,14 +100,14 @@ def title(head: Headline) -> str:
 
 def evidence(verdict: Verdict, n_features: int) -> str:
     """State both values of a verdict and their difference; of all features, their value alone."""
-    text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {number(verdict.chosen)}"
+    text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {format_score(verdict.chosen)}"
     if verdict.subset == "all features":
         return f"{text} with all."
-    text = f"{text} with {n_features:,}, {number(verdict.everything)} with all"
+    text = f"{text} with {n_features:,}, {format_score(verdict.everything)} with all"
     if math.isnan(verdict.low):
         return f"{text}."
-    interval = " to ".join(bounds(verdict.low, verdict.high))
-    return f"{text}; {signed(verdict.difference)} ({interval})."
+    interval = " to ".join(format_bounds(verdict.low, verdict.high))
+    return f"{text}; {format_signed(verdict.difference)} ({interval})."
 
 
 def alternative(result: SearchResult, scoring: Scoring) -> str:
@@ -129,7 +129,7 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
     if goal == "size" and len(names) > _SMALLER * n_chosen:
         return ""
     score, chosen_score = (
-        number(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
+        format_score(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
     )
     return (
         f"Goal {goal!r} keeps {counted(len(names), 'column')}, "
@@ -148,17 +148,17 @@ def origin(result: SearchResult) -> str:
 
 def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     """State the score of the result in the search, and the winner's curse."""
-    score = number(scoring.natural(result.cost))
+    score = format_score(scoring.natural(result.cost))
     subset = "all features" if len(result.features) == result.space.n_allowed else "this subset"
     text = f"{_metric_first(scoring.metric)} of {subset}: {score} in the search"
     confirmation = result.confirmation
     if confirmation is None:
         return f"{text}."
-    fresh = number(scoring.natural(confirmation.cost))
+    fresh = format_score(scoring.natural(confirmation.cost))
     if confirmation.origin != SEARCH:
         return f"{text}, {fresh} on fresh folds, each with the ranking of its own training rows."
     # Positive if the search promised too much, whatever the sign of the metric.
-    curse = signed(confirmation.cost - confirmation.searched_cost)
+    curse = format_signed(confirmation.cost - confirmation.searched_cost)
     text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."
     if not tested or result.space.n_columns > confirmation.n_train + confirmation.n_test:
         text += " Fresh folds have the rows of the search, so they may show little of its optimism."
@@ -189,14 +189,15 @@ def against_baseline(judgement: Judgement) -> str:
     return (
         f"On {unseen_rows(judgement.n_rows, judgement.n_groups)} the ensemble of "
         f"{counted(models, 'subset')} ({counted(columns, 'column')} together) scores "
-        f"{display_name(judgement.metrics[0])} {number(ensemble['value'])}"
-        f"{_interval(ensemble['low'], ensemble['high'])} against {number(rival['value'])} for "
-        f"{CONTENDERS[baseline]}: a difference of {number(rival['difference'])}"
+        f"{display_name(judgement.metrics[0])} {format_score(ensemble['value'])}"
+        f"{_interval(ensemble['low'], ensemble['high'])} against "
+        f"{format_score(rival['value'])} for {CONTENDERS[baseline]}: a difference of "
+        f"{format_score(rival['difference'])}"
         f"{_interval(low, high)}, {conclusion}."
     )
 
 
-def positive_class(judgement: Judgement) -> str:
+def positive_class_sentence(judgement: Judgement) -> str:
     """Name the positive class with its share of the training rows; empty without one."""
     if judgement.pos_label is None:
         return ""
@@ -204,7 +205,7 @@ def positive_class(judgement: Judgement) -> str:
 
 
 def _interval(low: Any, high: Any) -> str:
-    return "" if math.isnan(low) else f" [{number(low)}, {number(high)}]"
+    return "" if math.isnan(low) else f" [{format_score(low)}, {format_score(high)}]"
 
 
 def _without_interval(judgement: Judgement) -> str:

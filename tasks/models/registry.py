@@ -26,7 +26,7 @@ from swarm.errors import StoreError
 from tasks.models.files import write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
-from tasks.tracking.writes import PARAM_LENGTH, accepted_key, cut
+from tasks.tracking.writes import PARAM_LENGTH, accepted_key, truncate
 
 EXAMPLE_ROWS = 5
 # Tags of a run that are tags of its version too: its configuration and its data.
@@ -68,7 +68,7 @@ def log_ensemble(
                 name="ensemble",
                 source_run_id=run_id,
                 params={
-                    accepted_key(key): cut(value, PARAM_LENGTH)
+                    accepted_key(key): truncate(value, PARAM_LENGTH)
                     for key, value in (params or {}).items()
                     if value is not None
                 },

@@ -171,7 +171,7 @@ class Champions:
                 f"version {back.version} of {name!r} is already the champion; name another one"
             )
         # Without both nothing can be published.
-        self.answer(back)
+        self.features_json(back)
         require_publishable(back.published)
         replaced = "" if now is None else now.version
         tags = {"restored": when, "instead_of": replaced, "pending": ROLLED_BACK}
@@ -187,7 +187,7 @@ class Champions:
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
             return now, self._move(name, back.version, tags)
 
-    def answer(self, champion: Champion) -> dict[str, Any]:
+    def features_json(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
         return self._json(champion, "features.json")
 
@@ -201,7 +201,7 @@ class Champions:
             return None
         return self.tracking.download(champion.run_id, "trained_rows.npz").read_bytes()
 
-    def answers(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
+    def predict(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
         """Predict with the registered model, loaded as a consumer would load it.
 
         Without `classes`, or if the model has others, there are no probabilities. StoreError if it
@@ -328,7 +328,7 @@ def publish_features(champions: Champions, champion: Champion) -> None:
         # A new store numbers its versions from 1 again.
         if all(published.get(key) == content[key] for key in ("name", "version", "run")):
             return
-    publish(location, {**content, **champions.answer(champion)})
+    publish(location, {**content, **champions.features_json(champion)})
 
 
 def require_publishable(location: str | None) -> None:

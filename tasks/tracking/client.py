@@ -29,7 +29,7 @@ from tasks.tracking.store import (
     store_errors,
     within,
 )
-from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, cut, end_run
+from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, end_run, truncate
 
 # Creating the tables of a database server takes seconds; other processes wait meanwhile.
 _MAKING_SECONDS = 120.0
@@ -237,7 +237,7 @@ class Tracking:
         with suppress(OSError, KeyError):
             user = getpass.getuser()
         system = {"mlflow.user": user, "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
-        labels = {accepted_key(key): cut(value, TAG_LENGTH) for key, value in tags.items()}
+        labels = {accepted_key(key): truncate(value, TAG_LENGTH) for key, value in tags.items()}
         with store_errors(self.uri, f"start the run {name!r}"):
             if "scoring" in tags and PARENT not in tags:
                 self._add_to_view(tags["scoring"], tags.get("task", ""))

@@ -24,7 +24,7 @@ def accepted_key(name: str) -> str:
     return re.sub(r"[^\w.\- :/]", "_", name)[:_KEY_LENGTH]
 
 
-def cut(value: object, length: int) -> str:
+def truncate(value: object, length: int) -> str:
     """Return a value as text, strings unchanged and others as JSON, truncated to `length`."""
     text = value if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= length else text[: length - 3] + "..."
@@ -39,8 +39,8 @@ def log_texts(
     values = {key: value for key, value in params.items() if value is not None}
     client.log_batch(
         run_id,
-        params=[Param(accepted_key(key), cut(values[key], PARAM_LENGTH)) for key in values],
-        tags=[RunTag(accepted_key(key), cut(tags[key], TAG_LENGTH)) for key in tags],
+        params=[Param(accepted_key(key), truncate(values[key], PARAM_LENGTH)) for key in values],
+        tags=[RunTag(accepted_key(key), truncate(tags[key], TAG_LENGTH)) for key in tags],
     )
 
 
