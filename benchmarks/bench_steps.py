@@ -32,7 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from tables import DATA, RESULTS, show
 
 from swarm import Budget, CrossValidation, Evaluations, Problem, Search, make, prepare_hints
-from swarm.evaluation.limit import limits_of, needed_folds
+from swarm.evaluation.pruning import limits_of, needed_folds
 from swarm.evaluation.types import Work
 from swarm.problem.space import canonical_order
 from swarm.strategies.base import Strategy

@@ -106,12 +106,13 @@ def compare(config: CompareConfig, new: bool = False) -> State:
     from swarm.report.comparison import sentences
     from tasks.prefect_artifacts import show_table
 
-    # In the first attempt only: a retry continues it.
-    afresh = iter([new])
+    is_retry = False
 
     def attempt() -> str:
+        nonlocal is_retry
         read = read_parameter(config, CompareConfig)
-        done = run(read, next(afresh, False), 1)
+        start_new, is_retry = new and not is_retry, True  # a retry continues the comparison
+        done = run(read, start_new, 1)
         summary = " ".join(sentences(done.comparison))
         show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), summary)
         return summary

@@ -15,10 +15,9 @@ from rich.text import Text
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.metric_names import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
-from swarm.search.result import listed_within
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import format_bounds, format_score, format_signed
-from swarm.wording import counted, listed
+from swarm.wording import counted, listed, listed_within
 from tasks.files import plain, records
 from tasks.tracking.client import SHORT_ID
 

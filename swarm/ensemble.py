@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, check_known, suggestion
 from swarm.problem.column_params import for_columns
+from swarm.problem.inner_estimators import has_method
 from swarm.problem.model_inputs import rows_for_model, with_accepted_names
 from swarm.problem.models import is_lightgbm, last_step, takes_weights, weight_name
-from swarm.problem.nested import has_method
 from swarm.problem.scoring import default_positive
 
 VOTES = ("auto", "hard", "soft", "any", "mean")

@@ -22,10 +22,11 @@ from swarm.problem.target import task_of
 from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import When, is_wide
-from swarm.search.warm import warm_masks
+from swarm.search.warm_start import warm_masks
 from swarm.validation.answers import EvaluationTarget
 from swarm.validation.metrics import judged_metrics
 from swarm.validation.scorer_metrics import check_scorable
+from swarm.wording import quoted
 from tasks.split import label_spans
 from tasks.table import Table
 
@@ -144,12 +145,12 @@ def _findings(
         )
     missing = missing_classes(problem.folds, problem.target, problem.task)
     if missing:
-        few = ", ".join(repr(label) for label in missing[:3]) + ("..." if len(missing) > 3 else "")
         findings.append(
             make_finding(
                 "SWM104",
-                f"{len(missing)} of {len(np.unique(problem.target))} classes ({few}) "
-                f"{'is' if len(missing) == 1 else 'are'} missing from the training rows of a fold "
+                f"{len(missing)} of {len(np.unique(problem.target))} classes "
+                f"({quoted(missing, 3)}) {'is' if len(missing) == 1 else 'are'} missing from the "
+                "training rows of a fold "
                 "whose test rows have them, which are always misclassified",
                 remedy=_remedy_of_missing(problem, folds),
             )

@@ -25,16 +25,16 @@ from swarm.findings.outcome import judgement_findings
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
-from swarm.validation import Judgement, Rows, answers
+from swarm.validation import Judgement, Rows
 from swarm.validation import judge as judge_rows
 from swarm.validation.answers import Answers, EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
-    answer,
     combine_members,
     committee_rows,
     make_contenders,
+    train_and_predict,
 )
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
@@ -337,7 +337,7 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(
     forest = RandomForestClassifier(5)
     one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
     # Workers do not wait for what takes long.
-    monkeypatch.setattr(answers, "SERIAL_SECONDS", 0.0)
+    monkeypatch.setattr("swarm.validation.serial_first.SERIAL_SECONDS", 0.0)
     two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
     assert json.dumps(judgement_record(one)) == json.dumps(judgement_record(two))
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
@@ -401,8 +401,8 @@ def test_models_that_answer_by_themselves_vote_like_their_ensemble(
     parts = tuple(np.flatnonzero(np.arange(40) % 4 != part) for part in (0, 2, 3))
     several = Contender("all_features_ensemble", (list("abc"), ["b"], ["a", "c"]), vote, parts)
     options = {"pos_label": None, "fitted": None, "cost_of": None}
-    whole, _ = answer(model, several, train, train, **options)
-    alone = [answer(model, one, train, train, **options)[0] for one in several.members()]
+    whole, _ = train_and_predict(model, several, train, train, **options)
+    alone = [train_and_predict(model, one, train, train, **options)[0] for one in several.members()]
     assert combine_members(model, several, alone, train.target, None).equals(whole)
 
 

@@ -19,7 +19,6 @@ from swarm.search.budget import Budget, Counts
 from swarm.search.candidates import Candidates
 from swarm.search.history import record_epoch
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
-from swarm.search.result import listed_within
 from swarm.strategies.base import Members, Proposal
 from swarm.strategies.bpso import BinaryPso
 from swarm.strategies.catalogue import make, registry
@@ -27,6 +26,7 @@ from swarm.strategies.full import FullSet
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.random import RandomSearch
 from swarm.testing.planted import Planted, constant, everything, make_driver, plain_space, planted
+from swarm.wording import listed_within
 
 # The full set is no search, and exhaustive search refuses spaces as wide as those here.
 NAMES = sorted(set(registry()) - {"full", "exhaustive"})
@@ -326,7 +326,7 @@ def test_costs_that_are_all_infinite_leave_no_answer_and_say_so() -> None:
 
 
 def test_a_nan_cost_is_an_error_that_names_the_subset() -> None:
-    for n_units, listed in ((5, "x0, x1, x2, x3, x4"), (6, "x0, x1, x2, x3, x4, ...")):
+    for n_units, listed in ((5, "x0, x1, x2, x3, x4"), (6, "x0, x1, x2, x3, x4 and 1 more")):
         search = make_driver(FullSet(), constant(plain_space(n_units)), epochs=1)
         with pytest.raises(EvaluationError, match="check the evaluator") as caught:
             dataclasses.replace(search, evaluator=Raw(np.nan)).run()

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from swarm.evaluation.limit import limits_of, needed_folds, next_fold
+from swarm.evaluation.pruning import limits_of, needed_folds, next_fold
 from swarm.storage.records import Record, costs_of
 from tests.fakes import calm
 

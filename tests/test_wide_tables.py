@@ -16,7 +16,7 @@ from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import MOST_COLUMNS, prepare_hints
 from swarm.problem.space import SearchSpace
-from swarm.search.warm import warm_masks
+from swarm.search.warm_start import warm_masks
 from swarm.strategies.catalogue import make
 
 

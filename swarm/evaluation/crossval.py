@@ -13,13 +13,14 @@ import numpy as np
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.fitting import InvalidCost, Job, lowest_cost
-from swarm.evaluation.limit import limits_of, needed_folds, next_fold
+from swarm.evaluation.pruning import limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work, concatenate_evaluations, failed_evaluations
 from swarm.evaluation.workers import Workers
 from swarm.fastpaths import ExactPath, evaluate_masks, exact_path
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record, blank_record, costs_of
+from swarm.wording import listed
 
 # Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
@@ -309,10 +310,9 @@ class CrossValidation:
             return
         bad = "NaN" if np.isnan(failure.cost) else f"{failure.cost:.6g}, below its bound of 0"
         names = self.problem.space.subset(job.mask)
-        listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
         raise EvaluationError(
-            f"the cost of the subset of {len(names)} features ({listed}) is {bad} on fold "
-            f"{failure.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+            f"the cost of the subset of {len(names)} features ({listed(names, 5)}) is {bad} on "
+            f"fold {failure.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
         )
 
     def _answer(

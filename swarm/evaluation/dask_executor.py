@@ -31,10 +31,12 @@ _CLOSE_SECONDS = 60.0
 
 @contextmanager
 def dask_pool(problem: Problem, n_jobs: int, address: str | None) -> Iterator[Pool]:
-    """Yield the Dask cluster at an address, or a local one of processes with one thread each."""
-    # An existing cluster retries a mask whose worker died distributed.scheduler.allowed-failures
-    # times, before it counts as one death here; ConfigError if it has no workers or does not
-    # answer.
+    """Yield the Dask cluster at an address, or a local one of processes with one thread each.
+
+    An existing cluster retries a mask whose worker died distributed.scheduler.allowed-failures
+    times, before it counts as one death here; ConfigError if it has no workers or does not
+    answer.
+    """
     distributed: Any = importlib.import_module("distributed")
     with quiet_dask(), _connected(address) if address else _started(n_jobs) as client:
         executor = _DaskExecutor(client)

@@ -16,7 +16,7 @@ from sklearn import config_context
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
-from swarm.evaluation.limit import next_fold
+from swarm.evaluation.pruning import next_fold
 from swarm.evaluation.transient import retry_transient
 from swarm.problem.column_params import for_columns
 from swarm.problem.model_inputs import (
@@ -75,9 +75,11 @@ def _unwatched(fold: int) -> AbstractContextManager[None]:
 
 
 def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
-    """Train the folds of `job` in order until its cost is known, invalid or above the limit."""
-    # A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
-    # propagate, as they depend on the machine. Each fit runs in `watch(fold)`.
+    """Train the folds of `job` in order until its cost is known, invalid or above the limit.
+
+    A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
+    propagate, as they depend on the machine. Each fit runs in `watch(fold)`.
+    """
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
     columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)

@@ -37,11 +37,13 @@ _START_SECONDS = 120.0
 
 
 def probe(problem: Problem, archive: Archive | None = None, timeout: float | None = None) -> None:
-    """Fit all features on the fold with the fewest training rows; ConfigError if it fails twice."""
-    # The run would fail on them after the search; TransientError if for a reason outside the model.
-    # Trees and iterations are limited to ten, nothing is archived, and a problem with a fit in
-    # `archive` is skipped. With a `timeout` in seconds the fit is in another process, whose timeout
-    # or crash is ignored.
+    """Fit all features on the fold with the fewest training rows; ConfigError if it fails twice.
+
+    The run would fail on them after the search; TransientError if for a reason outside the model.
+    Trees and iterations are limited to ten, nothing is archived, and a problem with a fit in
+    `archive` is skipped. With a `timeout` in seconds the fit is in another process, whose timeout
+    or crash is ignored.
+    """
     if archive is not None and archive.has_evaluations(problem):
         return
     trouble = _trouble(problem) if timeout is None else _watched(problem, timeout)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -92,7 +92,9 @@ def concatenate_evaluations(parts: Sequence[Evaluations]) -> Evaluations:
     return replace(
         parts[0],
         **joined,
-        work=Work(*(sum(each) for each in zip(*(astuple(one.work) for one in parts), strict=True))),
+        work=Work(
+            **{f.name: sum(getattr(part.work, f.name) for part in parts) for f in fields(Work)}
+        ),
         first_error=next((part.first_error for part in parts if part.first_error), None),
     )
 

@@ -22,7 +22,7 @@ from swarm.errors import ConfigError, TransientError
 from swarm.evaluation.dask_executor import dask_pool
 from swarm.evaluation.executors import Pool, process_pool, thread_pool
 from swarm.evaluation.fitting import InvalidCost, Job, fit_mask
-from swarm.evaluation.limit import next_fold
+from swarm.evaluation.pruning import next_fold
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
 from swarm.problem.problem import Problem
 from swarm.storage.records import Record
@@ -87,10 +87,12 @@ class Workers:
             self._open()
 
     def run(self, jobs: Sequence[Job]) -> Iterator[Fit]:
-        """Train every job and yield it with its result, in any order."""
-        # A mask whose worker died, also of memory, is trained again; TransientError after three
-        # deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
-        # machine.
+        """Train every job and yield it with its result, in any order.
+
+        A mask whose worker died, also of memory, is trained again; TransientError after three
+        deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
+        machine.
+        """
         try:
             if self.backend == "sequential":
                 yield from self._in_process(jobs)

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from swarm.errors import ConfigError
-from swarm.problem.nested import (
+from swarm.problem.inner_estimators import (
     estimators_in,
     input_of,
     is_estimator,
@@ -100,8 +100,10 @@ _KEYWORDS = ("metric_params", "kernel_params", "kw_args", "inv_kw_args")
 
 
 def column_params(estimator: Any, columns: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of the parameters that are by column, such as ``model__monotonic_cst``."""
-    # One that is, or may be, by column and cannot be restricted to a subset is a ConfigError.
+    """Return the names of the parameters that are by column, such as ``model__monotonic_cst``.
+
+    One that is, or may be, by column and cannot be restricted to a subset is a ConfigError.
+    """
     return tuple(path for path, _, _ in _Changes(columns, columns, columns).of(estimator))
 
 

@@ -37,10 +37,12 @@ def is_polars(table: Any) -> bool:
 
 
 def with_model_dtypes(table: Any, unchanged: Collection[str | None] = ()) -> Any:
-    """Return a pandas or polars table with columns that models support, except for `unchanged`."""
-    # Booleans with missing values become pandas `boolean`, decimals floats, durations seconds,
-    # numbers as objects or in Arrow's memory those of NumPy or pandas, and categories such as
-    # intervals text.
+    """Return a pandas or polars table with columns that models support, except for `unchanged`.
+
+    Booleans with missing values become pandas `boolean`, decimals floats, durations seconds,
+    numbers as objects or in Arrow's memory those of NumPy or pandas, and categories such as
+    intervals text.
+    """
     if is_polars(table):
         from polars import Float64, Object, Series, selectors
 

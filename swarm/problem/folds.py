@@ -44,8 +44,10 @@ def make_folds(
     # (n_rows,), time at which each label is known; in place of a horizon
     label_end: NDArray[Any] | None = None,
 ) -> list[Fold]:
-    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``."""
-    # Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
+    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``.
+
+    Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
+    """
     check_known("kind of folds", kind, _FOLD_KINDS)
     windows = windows or TimeWindows()
     conflict = windows.window_conflict(kind)

@@ -18,6 +18,7 @@ from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError, InputError, as_clause
 from swarm.problem.dtypes import has_several_values
 from swarm.problem.folds import Fold, complete_groups, make_folds
+from swarm.problem.inner_estimators import has_method, preprocesses
 from swarm.problem.models import (
     allows_missing,
     is_a,
@@ -27,7 +28,6 @@ from swarm.problem.models import (
     takes_categorical,
     takes_weights,
 )
-from swarm.problem.nested import has_method, preprocesses
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 from swarm.problem.space import SearchSpace
 from swarm.problem.time_splitters import TimeSplitter

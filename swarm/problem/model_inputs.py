@@ -13,7 +13,7 @@ from swarm.arrays import Int
 from swarm.errors import ConfigError
 from swarm.problem.column_params import COLUMN_LISTS, listed_columns, restrict_columns
 from swarm.problem.dtypes import has_odd_categories, with_model_dtype
-from swarm.problem.nested import preprocesses, readers
+from swarm.problem.inner_estimators import preprocesses, readers
 
 # Characters that packages do not allow in the names of columns.
 _REFUSED = {"lightgbm": '",:[]{}\n\r\0', "xgboost": "[]<"}
@@ -22,10 +22,12 @@ _SUSPICIOUS = re.compile(f"[ {re.escape(''.join(_REFUSED.values()))}]")
 
 
 def with_accepted_names(columns: pd.DataFrame, estimator: Any) -> pd.DataFrame:
-    """Return the columns of a subset by names that `fit` and `predict` accept."""
-    # Unless steps before a model make arrays, characters that LightGBM or XGBoost do not allow
-    # become underscores, unique names stay unique, and categories that they cannot store become
-    # text.
+    """Return the columns of a subset by names that `fit` and `predict` accept.
+
+    Unless steps before a model make arrays, characters that LightGBM or XGBoost do not allow
+    become underscores, unique names stay unique, and categories that they cannot store become
+    text.
+    """
     names = [str(name) for name in columns.columns]
     is_plain = not _odd_categories(columns)
     if is_plain and not any(map(_SUSPICIOUS.search, names)) and "" not in names:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import has_fit_parameter
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
 from swarm.problem.column_params import BY_COLUMN
-from swarm.problem.nested import preprocesses, readers
+from swarm.problem.inner_estimators import preprocesses, readers
 
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
 # other features, so that dropping an unused feature could change a model.
@@ -44,9 +44,11 @@ _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
 def make_deterministic(estimator: Any, seed: int) -> Any:
-    """Clone an estimator so that equal data give equal models; ConfigError for a generator."""
-    # A `random_state` of None becomes `seed`. LightGBM models get `deterministic=True`,
-    # `force_col_wise=True`, one thread and no output, unless set.
+    """Clone an estimator so that equal data give equal models; ConfigError for a generator.
+
+    A `random_state` of None becomes `seed`. LightGBM models get `deterministic=True`,
+    `force_col_wise=True`, one thread and no output, unless set.
+    """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
 

@@ -124,8 +124,10 @@ def resolve_scoring(
     task: str,
     pos_label: str | int | None = None,
 ) -> Scoring:
-    """Turn `scoring` and `pos_label` of :meth:`Problem.build` into a :class:`Scoring`."""
-    # An unknown name, or a scorer that does not support the target, is a ConfigError.
+    """Turn `scoring` and `pos_label` of :meth:`Problem.build` into a :class:`Scoring`.
+
+    An unknown name, or a scorer that does not support the target, is a ConfigError.
+    """
     if isinstance(scoring, Scoring):
         return scoring
     if task == "unsupervised":

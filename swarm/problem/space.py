@@ -87,8 +87,9 @@ class SearchSpace:
             _unit_mask(role, _as_names(role, features, columns), columns, units)
             for role, features in (("fixed", fixed), ("forbidden", forbidden))
         )
-        for both in np.flatnonzero(fixed_mask & forbidden_mask):
-            raise SpaceError(f"{names[both]!r} is both fixed and forbidden; choose one")
+        both = np.flatnonzero(fixed_mask & forbidden_mask)
+        if len(both):
+            raise SpaceError(f"{names[both[0]]!r} is both fixed and forbidden; choose one")
         allowed = len(names) - int(forbidden_mask.sum())
         if allowed == 0:
             raise SpaceError("every feature is forbidden; allow at least one")

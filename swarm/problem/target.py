@@ -18,13 +18,17 @@ Task = Literal["binary", "multiclass", "regression", "multilabel"]
 
 
 def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: Any = None) -> Task:
-    """Infer the task from the values of the target and, for integers, from the estimator."""
-    # Several 0/1 columns are multilabel; floats with fractions are regression; integers with more
-    # than 20 distinct values, and more distinct values than 20 % of the rows, are regression unless
-    # the estimator is a classifier, as are more than two distinct values for a regressor; anything
-    # else (text, booleans, categories, other integers) is
-    # binary up to two distinct values and multiclass above. Missing values, dates and mixed types
-    # are a DataError.
+    """Infer the task from the values of the target and, for whole numbers, from the estimator.
+
+    - several columns of 0 and 1: multilabel
+    - fractions: regression
+    - whole numbers with more than 20 distinct values that are also more than 20 % of the rows:
+      regression, or multiclass if the estimator is a classifier
+    - other numbers with more than two distinct values: regression if the estimator is a regressor
+    - anything else: binary up to two distinct values, else multiclass
+
+    Missing values, dates and mixed types are a DataError.
+    """
     if bool(np.any(pd.isna(target))):
         raise DataError("the target has missing values; drop or fill them first")
     values = target.to_numpy() if isinstance(target, pd.Series | pd.DataFrame) else target

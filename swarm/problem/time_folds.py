@@ -72,8 +72,10 @@ class LabelSpans:
     def of(
         cls, time: NDArray[Any], horizon: int = 0, label_end: NDArray[Any] | None = None
     ) -> Self:
-        """Rank rows by their time; a label that ends before its row is a DataError."""
-        # Labels look `horizon` rows ahead, or are known at the times `label_end` (n_rows,).
+        """Rank rows by their time; a label that ends before its row is a DataError.
+
+        Labels look `horizon` rows ahead, or are known at the times `label_end` (n_rows,).
+        """
         n_rows = len(time)
         order = np.argsort(time, kind="stable")
         if label_end is None:

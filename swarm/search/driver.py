@@ -32,6 +32,7 @@ from swarm.search.state import SearchState
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.operators.memory import shrink
+from swarm.wording import listed
 
 OnEpoch = Callable[[EpochRecord, SearchState], None]
 Step = Callable[["Driver", SearchState], tuple[SearchState, EpochRecord]]
@@ -253,9 +254,9 @@ def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:
     if not np.isnan(costs).any():
         return
     names = space.subset(masks[np.flatnonzero(np.isnan(costs))[0]])
-    listed = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     raise EvaluationError(
-        f"the cost of the subset of {len(names)} features ({listed}) is NaN; check the evaluator"
+        f"the cost of the subset of {len(names)} features ({listed(names, 5)}) is NaN; check the "
+        "evaluator"
     )
 
 

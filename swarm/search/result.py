@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +18,7 @@ from swarm.search.confirmation import Confirmation
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Cut
 from swarm.search.state import SearchState
-from swarm.wording import listed
+from swarm.wording import aligned, listed
 
 # Below this rank correlation the proxy is a poor guide.
 _LOW_CORRELATION = 0.8
@@ -193,10 +192,12 @@ class SearchResult:
         ------
         ValueError
             If `union_at_most` is neither a whole number of at least 1 nor a share below 1.
-
+        EvaluationError
+            If no mask had a finite cost.
         """
-        self.best_mask  # noqa: B018
         table = self.candidates
+        if not len(table):
+            raise self.no_subset_error()
         if union_at_most is not None:
             table = table.take(_within(self.space, table.masks, union_at_most, n))
         return table.take(np.arange(len(table))[:n])
@@ -224,17 +225,6 @@ def _within(
     return np.array(rows, dtype=np.intp)
 
 
-def listed_within(width: int, start: str, names: Sequence[str], most: int | None = None) -> str:
-    """List after `start` the first names that `width` characters have room for, at least one."""
-    # A name and its comma take three characters or more.
-    room = min(width // 3 + 1, len(names) if most is None else most)
-    for count in range(room, 1, -1):
-        text = f"{start}{listed(names, count)}"
-        if len(text) <= width:
-            return text
-    return f"{start}{listed(names, 1)}"
-
-
 def counts_of(result: SearchResult) -> str:
     """Return how many epochs, subsets and models a search took."""
     counts = result.state.counts
@@ -242,9 +232,3 @@ def counts_of(result: SearchResult) -> str:
         f"{result.state.epoch:,} epochs, {counts.distinct:,} distinct subsets, "
         f"{counts.fits:,} models trained on a fold"
     )
-
-
-def aligned(rows: Sequence[tuple[str, str]]) -> str:
-    """Return names and texts as lines of two columns."""
-    width = max(len(name) for name, _ in rows)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in rows)

@@ -16,7 +16,7 @@ from swarm.checks import require_package
 from swarm.errors import InputError, check_known
 from swarm.metric_names import display_name
 from swarm.report.formatting import shortened
-from swarm.search.result import SearchResult, listed_within
+from swarm.search.result import SearchResult
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
@@ -29,7 +29,7 @@ from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
 from swarm.validation.sentences import format_score
 from swarm.validation.verdict import Headline
-from swarm.wording import counted, listed
+from swarm.wording import counted, listed, listed_within
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,7 +19,7 @@ from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.proxy import Proxy, on_part_of_rows
 from swarm.search.search import Search
-from swarm.search.warm import check_warm_start, read_warm, warm_masks
+from swarm.search.warm_start import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import prefilter_options, proxy_options
 from swarm.selector.defaults import folds_and_scorer, n_jobs_of, strategy_and_bounds, task_for
 from swarm.selector.inputs import as_table, as_target, route_fit_metadata

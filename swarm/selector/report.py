@@ -261,7 +261,8 @@ def _judgement(
     n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
-    for name in problem.fit_params:
+    if problem.fit_params:
+        name = next(iter(problem.fit_params))
         raise InputError(
             f"models are compared on test rows without {name!r}, which fit passed to its models; "
             "set it on the estimator, or score the test rows by hand"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
 from swarm.errors import EvaluationError
-from swarm.evaluation.limit import limits_of, needed_folds, next_fold
+from swarm.evaluation.pruning import limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace

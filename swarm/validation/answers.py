@@ -6,14 +6,11 @@ an estimator that looks its answers up by the position of a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from joblib import Parallel
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -23,8 +20,6 @@ from swarm.ensemble import SubsetEnsemble, has_probabilities, plain_target
 from swarm.errors import DataError, InputError
 from swarm.problem.scoring import default_positive
 
-# Models are trained serially for this long, as starting a worker takes about as long.
-SERIAL_SECONDS = 3.0
 # Classes of which each is a guess, the most frequent ones.
 _MOST_CONSTANTS = 10
 
@@ -202,18 +197,6 @@ def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
         ((model, features),) = ensemble.members(rows)
         decision = model.decision_function(features)
     return Answers(predicted, proba, decision, classes)
-
-
-def serial_first(calls: Sequence[Any], n_jobs: int) -> Iterator[Any]:
-    """Yield the results of delayed calls in order; workers take over what takes longer."""
-    until, left, ahead = perf_counter() + SERIAL_SECONDS, list(calls), 0.0
-    # What is left takes about as long as the last call each.
-    while left and (perf_counter() < until or ahead < SERIAL_SECONDS):
-        (function, arguments, options), started = left.pop(0), perf_counter()
-        result = function(*arguments, **options)
-        ahead = (perf_counter() - started) * len(left)
-        yield result
-    yield from Parallel(n_jobs=n_jobs, return_as="generator")(left)
 
 
 def blind_models(task: str, target: AnyArray) -> list[BaseEstimator]:

@@ -132,7 +132,7 @@ def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) ->
     }
 
 
-def answer(
+def train_and_predict(
     estimator: BaseEstimator,
     contender: Contender,
     train: Rows,

@@ -29,7 +29,8 @@ from swarm.evaluation.fitting import fit_for
 from swarm.problem.problem import Problem
 from swarm.statistics.resampled import corrected_t
 from swarm.statistics.spearman import spread_rows
-from swarm.validation.answers import Answers, serial_first
+from swarm.validation.answers import Answers
+from swarm.validation.serial_first import serial_first
 
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000

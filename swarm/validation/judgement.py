@@ -30,16 +30,15 @@ from swarm.validation.answers import (
     Rows,
     blind_answers,
     blind_models,
-    serial_first,
 )
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
-    answer,
     combine_members,
     committee_rows,
     make_contenders,
     mean_by_contender,
+    train_and_predict,
 )
 from swarm.validation.metrics import LOWER_IS_BETTER, judged_metrics
 from swarm.validation.scorer_metrics import (
@@ -48,6 +47,7 @@ from swarm.validation.scorer_metrics import (
     check_scorable,
     measure_metrics,
 )
+from swarm.validation.serial_first import serial_first
 from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import Verdict, outcome_in
 
@@ -309,25 +309,25 @@ def _answered(
             "cost_of": cost_of,
             "as_array": ensemble.as_array,
         }
-        calls.append(delayed(answer)(*inputs, pos_label=truth.pos_label, **options))
+        calls.append(delayed(train_and_predict)(*inputs, pos_label=truth.pos_label, **options))
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
     positions = np.arange(len(test.features))[:, None]
     for contender, whole in zip(contenders, parts, strict=True):
-        told = []
+        results = []
         for part in whole:
-            told.append(next(done))
+            results.append(next(done))
             on_models(len(part.subsets))
-        one, cost = told[0]
-        if len(told) > 1:
-            members = [each for each, _ in told]
-            one = combine_members(estimator, contender, members, train.target, truth.pos_label)
-        answers.append(one)
+        answer, cost = results[0]
+        if len(results) > 1:
+            members = [member for member, _ in results]
+            answer = combine_members(estimator, contender, members, train.target, truth.pos_label)
+        answers.append(answer)
         if cost is not None:
             costs.append(cost)
         elif scoring is not None:
-            costs.append(scoring.cost(one.estimator(), positions, truth.test, truth.weight))
+            costs.append(scoring.cost(answer.estimator(), positions, truth.test, truth.weight))
     return answers, costs
 
 

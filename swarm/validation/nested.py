@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -24,7 +25,7 @@ from swarm.rounding import difference
 from swarm.statistics.resampled import CorrectedTTest, Outcome, corrected_t, outcome_of
 from swarm.validation.metrics import value_range
 
-# The contender whose selection is under test, and the baselines of its gain.
+# Contenders whose gain is tested, and the baselines of the gain.
 _SELECTED = ("ensemble", "best_subset")
 _BASELINES = ("all_features", "all_features_ensemble", "random_subsets")
 
@@ -96,10 +97,14 @@ def estimate(
         return _tested(values, n_train, n_test, level)
 
     contenders = list(folds[0].costs)
-    of = {name: [fold.costs[name] for fold in folds] for name in contenders}
+    costs_of = {name: [fold.costs[name] for fold in folds] for name in contenders}
+    gains = []
+    for name, rival in product(_SELECTED, _BASELINES):
+        gain = test(difference(costs_of[rival], costs_of[name]).tolist())
+        gains.append({"contender": name, "baseline": rival, **_interval("gain", gain), "p": gain.p})
     everything = pd.concat([fold.table for fold in folds], ignore_index=True)
     sizes = everything.groupby("contender")["n_features"].mean()
-    best = of["best_subset"]
+    best = costs_of["best_subset"]
     confirmed = [fold.confirmed_cost for fold in folds if fold.confirmed_cost is not None]
     guesses = [fold.guess for fold in folds if fold.guess is not None]
     return NestedEstimate(
@@ -111,21 +116,14 @@ def estimate(
             [
                 {
                     "contender": name,
-                    **_interval("cost", test(of[name]), costs),
-                    "sd": float(np.std(of[name], ddof=1)),
+                    **_interval("cost", test(costs_of[name]), costs),
+                    "sd": float(np.std(costs_of[name], ddof=1)),
                     "n_features": float(sizes[name]),
                 }
                 for name in contenders
             ]
         ),
-        gains=pd.DataFrame(
-            [
-                {"contender": name, "baseline": rival, **_interval("gain", gain), "p": gain.p}
-                for name in _SELECTED
-                for rival in _BASELINES
-                for gain in [test(difference(of[rival], of[name]).tolist())]
-            ]
-        ),
+        gains=pd.DataFrame(gains),
         metrics=pd.DataFrame(
             [
                 {

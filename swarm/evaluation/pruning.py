@@ -25,9 +25,11 @@ def limits_of(incumbents: Float) -> Float:
 
 
 def needed_folds(fold_costs: Float, fold_order: Int, limits: Float) -> tuple[Bool, Int]:
-    """Return the needed folds of masks (n, n_folds), and the fold to train next (n,) or -1."""
-    # Folds (m,) are examined in `fold_order`, regardless of which are known (not NaN), so that
-    # neither decisions nor the budget of a search depend on the contents of an archive.
+    """Return the needed folds of masks (n, n_folds), and the fold to train next (n,) or -1.
+
+    Folds (m,) are examined in `fold_order`, regardless of which are known (not NaN), so that
+    neither decisions nor the budget of a search depend on the contents of an archive.
+    """
     n, n_folds = fold_costs.shape
     needed, following = np.zeros((n, n_folds), dtype=bool), np.full(n, -1)
     if n == 0 or len(fold_order) == 0:
