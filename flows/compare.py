@@ -67,12 +67,12 @@ class ComparisonRun:
     comparison: Comparison
     cells: pd.DataFrame  # one row per search
     # cost (mean over the resamples) and number of all features, by data set
-    everything: Mapping[str, tuple[float, int]]
+    all_features: Mapping[str, tuple[float, int]]
     read_back: int  # searches that were already finished
     findings: Findings  # by data set
     scorings: Mapping[str, Scoring]  # scorers of the searches, by data set
     # Cost of all features on the test rows, by data set; empty if nothing is judged on them.
-    test_everything: Mapping[str, float] = field(default_factory=dict)
+    all_features_test: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             for each in findings:
                 print_findings([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
-            everything = prepared.everything()
+            all_features = prepared.all_features()
         runs, cells = SearchRuns(log), _cells(config)
         finished = _read_back(prepared, cells, runs) if resumed else {}
         if resumed:
@@ -158,7 +158,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
                 run = _conclude(
                     prepared,
                     results,
-                    everything=everything,
+                    all_features=all_features,
                     log=log,
                     read_back=len(finished),
                     partial=bool(failures),
@@ -302,7 +302,7 @@ def _submitter(
 def _conclude(
     prepared: ComparedData,
     results: Sequence[CellResult],
-    everything: Mapping[str, tuple[float, int]],
+    all_features: Mapping[str, tuple[float, int]],
     log: RunLog,
     read_back: int,
     partial: bool,
@@ -311,9 +311,9 @@ def _conclude(
     config, findings = prepared.config, prepared.findings
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
-    test_everything = prepared.test_everything()
-    judged = test_everything if config.resample else {}
-    baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in everything.items()}
+    all_features_test = prepared.all_features_test()
+    judged = all_features_test if config.resample else {}
+    baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in all_features.items()}
     comparison = compare_cells(
         cells,
         baseline,
@@ -328,11 +328,11 @@ def _conclude(
         description=config.description,
         facts=_facts(config, compared),
         comparison=comparison,
-        everything=everything,
+        all_features=all_features,
         scorings=scorings,
         histories=by_strategy(results, lambda result: result.history),
         versions=package_versions(),
-        test_everything=test_everything,
+        all_features_test=all_features_test,
         chosen=by_strategy(results, lambda result: result.features),
         positive=prepared.positive(),
     )
@@ -356,11 +356,11 @@ def _conclude(
         run_id=log.run_id,
         comparison=comparison,
         cells=cells,
-        everything=everything,
+        all_features=all_features,
         read_back=read_back,
         findings=findings,
         scorings=scorings,
-        test_everything=test_everything,
+        all_features_test=all_features_test,
     )
 
 

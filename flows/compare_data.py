@@ -78,7 +78,7 @@ class ComparedData:
                     select = self.config.as_select(name, first)
                     probe_as_configured(select, data, search_as_configured(select, data), archive)
 
-    def everything(self) -> dict[str, tuple[float, int]]:
+    def all_features(self) -> dict[str, tuple[float, int]]:
         """Return the mean cost of all features of each data set, and their number."""
         return {
             name: (
@@ -93,7 +93,7 @@ class ComparedData:
         spaces = {name: parts[0].problem.space for name, parts in self.by_dataset.items()}
         return {name: space.subset(space.fixed) for name, space in spaces.items()}
 
-    def test_everything(self) -> dict[str, float]:
+    def all_features_test(self) -> dict[str, float]:
         """Return the mean cost of all features on the test rows of each data set that has some."""
         costs: dict[str, list[float]] = {}
         for (name, _), data in self.data.items():

@@ -116,7 +116,7 @@ class SearchDisplay:
         scoring = self.run.search.problem.scoring
         name = natural_name(scoring.name)
         metrics = {
-            f"proxy/best_{name}": scoring.natural(float(measured.searched.min())),
+            f"proxy/best_{name}": scoring.natural(float(measured.search_costs.min())),
             f"proxy/full_{name}": scoring.natural(best),
         }
         compared = ""

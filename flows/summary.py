@@ -196,8 +196,8 @@ def comparison_as_dict(compared: ComparisonRun, config: CompareConfig) -> dict[s
         "run_id": compared.run_id,
         "experiment": config.tracking.experiment,
         "all_features": {
-            name: {"cost": cost, "size": size, "test_cost": compared.test_everything.get(name)}
-            for name, (cost, size) in compared.everything.items()
+            name: {"cost": cost, "size": size, "test_cost": compared.all_features_test.get(name)}
+            for name, (cost, size) in compared.all_features.items()
         },
         "summary": records(comparison.summary),
         "ranks": {
@@ -218,8 +218,8 @@ def print_comparison(compared: ComparisonRun, config: CompareConfig) -> None:
     columns = _columns_that_fit(columns, summary, console.width)
     for dataset in comparison.datasets:
         rows, scoring = summary[summary["dataset"] == dataset], compared.scorings[dataset]
-        cost, size = compared.everything[dataset]
-        test = compared.test_everything.get(dataset)
+        cost, size = compared.all_features[dataset]
+        test = compared.all_features_test.get(dataset)
         on_test = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
         scores = f"{scoring.natural(cost):.4f} with all {size} features{on_test}"
         table = Table(

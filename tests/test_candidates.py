@@ -23,7 +23,9 @@ measured = st.lists(
 
 def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> None:
     masks = np.eye(3, dtype=bool)
-    confirmed = Candidates.build(masks[:2], np.array([0.2, 0.1]), fresh=np.array([[1, 3], [2, 4]]))
+    confirmed = Candidates.build(
+        masks[:2], np.array([0.2, 0.1]), fresh_fold_costs=np.array([[1, 3], [2, 4]])
+    )
     others = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin=np.array(["ranking"] * 2))
     table = others.take([0]).append(confirmed).append(others)
     assert table.origin.tolist() == ["ranking", "search", "search", "ranking", "ranking"]
@@ -31,7 +33,7 @@ def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> N
     assert table.fresh_costs[1:3].tolist() == [2.0, 3.0]
     distinct = table.distinct()
     assert distinct.masks.tolist() == masks[[1, 0]].tolist()
-    assert distinct.costs.tolist() == distinct.searched.tolist() == [0.3, 0.2]
+    assert distinct.costs.tolist() == distinct.search_costs.tolist() == [0.3, 0.2]
     assert np.isnan(others.fresh_costs).all()
 
 

@@ -108,7 +108,7 @@ def test_every_search_has_the_same_budget_and_measures_against_all_features(firs
     spent = compared.cells.set_index("strategy")["distinct"]
     assert set(spent[["multiswarm", "random"]]) == {16}
     assert set(spent["full"]) == {1}
-    cost, size = compared.everything["wine"]
+    cost, size = compared.all_features["wine"]
     summary = compared.comparison.summary.set_index("strategy")
     assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == (cost, size)
     assert summary.loc["full", "improvement"] == 0
@@ -121,7 +121,7 @@ def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, b
     rows = narrow()
     assert all(name in " ".join(rows) for name in STRATEGIES)
     said = " ".join(" ".join(rows).split())
-    cost, size = compared.everything["wine"]
+    cost, size = compared.all_features["wine"]
     assert f"wine: accuracy {1 - cost:.4f} with all {size} features" in said
     means = compared.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
     assert f"random {1 - means['wine', 'random']:.4f}" in said
@@ -259,7 +259,7 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     expected = 1 - model.score(features.iloc[rows.test], target.iloc[rows.test])
     assert compared.cells["test_cost"].tolist() == [pytest.approx(expected)]
     assert "mean_test_cost" in compared.comparison.summary
-    assert compared.test_everything == {"wine": pytest.approx(expected)}
+    assert compared.all_features_test == {"wine": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def confirmation(
     """Return a confirmation of subsets with these sizes, of 10 units."""
     masks = np.array([np.arange(10) < size for size in sizes])
     costs = np.array(fold_costs, dtype=np.float64)
-    table = Candidates.build(masks, costs.mean(axis=1) - 0.02, fresh=costs)
+    table = Candidates.build(masks, costs.mean(axis=1) - 0.02, fresh_fold_costs=costs)
     return Confirmation(
         replace(table, origin=np.broadcast_to(origin, len(masks))),
         np.array(baseline, dtype=np.float64),
@@ -79,7 +79,7 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
         for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
         for fold in make_folds(kind, target, "binary", n_folds=4, seed=seed)
     ]
-    for mask, costs in zip(found.candidates.masks, found.candidates.fresh, strict=True):
+    for mask, costs in zip(found.candidates.masks, found.candidates.fresh_fold_costs, strict=True):
         scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
         assert costs == pytest.approx(1 - scores)
     assert found.baseline == pytest.approx(1 - cross_val_score(GaussianNB(), X, y, cv=folds))

@@ -44,7 +44,10 @@ def told(
         masks = np.array([np.arange(6) < size for size in sizes])
         confirmation = Confirmation(
             Candidates.build(
-                masks, np.full(len(sizes), 0.15), fresh=costs, origin=np.full(len(sizes), origin)
+                masks,
+                np.full(len(sizes), 0.15),
+                fresh_fold_costs=costs,
+                origin=np.full(len(sizes), origin),
             ),
             0.2 + gain + wave,
             0.9 * n_rows,

@@ -104,7 +104,7 @@ def test_the_answer_is_measured_on_all_rows_and_the_full_model() -> None:
     scores = cross_val_score(tree, X[sorted(selector.subset_)], y, cv=list(folds))
     assert selector.cost_ == pytest.approx(1 - scores.mean())
     assert selector.cost_ == found.costs.min()
-    assert not np.array_equal(found.costs, found.searched)
+    assert not np.array_equal(found.costs, found.search_costs)
 
 
 class Pressed(DecisionTreeClassifier):

@@ -192,8 +192,8 @@ def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_
 
 def test_the_best_prefixes_on_a_few_fresh_folds_are_measured_on_all(short: SubsetSelector) -> None:
     table = short.result_.prefixes
-    few = table.fresh[:, :5].mean(axis=1)
-    complete = ~np.isnan(table.fresh).any(axis=1)
+    few = table.fresh_fold_costs[:, :5].mean(axis=1)
+    complete = ~np.isnan(table.fresh_fold_costs).any(axis=1)
     assert complete.sum() == FEW["best"] // 2
     assert few[complete].max() <= few[~complete].min()
     confirmed = short.confirmation_.candidates
@@ -216,7 +216,7 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
     ]
     model = ExtraTreesClassifier(50, random_state=0)
     for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():
-        for (train, test), cost in zip(folds, table.fresh[row], strict=True):
+        for (train, test), cost in zip(folds, table.fresh_fold_costs[row], strict=True):
             if np.isnan(cost):
                 continue
             order = np.argsort(-model.fit(X[train], y[train]).feature_importances_, kind="stable")

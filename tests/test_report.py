@@ -256,7 +256,9 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     task = "binary" if scorer == "roc_auc" else "regression"
     scoring = resolve_scoring(scorer, None, np.array([0, 1] * 5), task)
     masks = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [1, 1, 1, 0]], dtype=bool)
-    table = Candidates.build(masks, np.full(3, 0.2), fresh=np.array([[0.2], [0.3], [INF]]) + WAVE)
+    table = Candidates.build(
+        masks, np.full(3, 0.2), fresh_fold_costs=np.array([[0.2], [0.3], [INF]]) + WAVE
+    )
     table = replace(table, origin=np.array(["search", "extra-trees ranking", "search"]))
     # A group counts as its columns.
     space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]}, forbidden=["d"])

@@ -109,13 +109,13 @@ def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_ar
     confirmed: Any = result.measured
     with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
         assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
-        assert np.array_equal(confirmed.searched, evaluate_fully(guide, confirmed.masks).costs)
+        assert np.array_equal(confirmed.search_costs, evaluate_fully(guide, confirmed.masks).costs)
         best = result.best_members(4)
         costs = best.costs
         assert np.array_equal(costs, evaluate_fully(costly, best.masks).costs)
     assert result.cost == confirmed.costs.min() == costs[0]
     assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
-    assert (np.diff(confirmed.searched) >= 0).all()
+    assert (np.diff(confirmed.search_costs) >= 0).all()
     assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
     shared = Archive()
     run(plan(cheap, seed=5, budget=Budget(epochs=3)), shared)
@@ -331,7 +331,7 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
     # The prefix that was measured on all folds has the place of the second.
     fresh = np.array([[0.4, 0.3], [0.5, np.nan]])
     prefixes = Candidates.build(
-        masks[[4, 3]], np.full(2, np.nan), fresh=fresh, origin=np.full(2, "ranking")
+        masks[[4, 3]], np.full(2, np.nan), fresh_fold_costs=fresh, origin=np.full(2, "ranking")
     )
     ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=prefixes)
     found = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))

@@ -107,7 +107,7 @@ def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
     assert costs.min() in outcome.result.confirmation.candidates.costs
     run = bench.tracking.run(outcome.run_id)
     assert run.data.metrics["proxy/full_accuracy"] == 1 - costs.min()
-    assert run.data.metrics["proxy/best_accuracy"] == 1 - confirmed.searched.min()
+    assert run.data.metrics["proxy/best_accuracy"] == 1 - confirmed.search_costs.min()
     low = [text for text in outcome.warnings if "the proxy ranks subsets" in text]
     assert bool(low) == (not outcome.result.correlation >= 0.8)
     again = select(config, outcome.run_id).result

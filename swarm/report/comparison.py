@@ -62,13 +62,15 @@ class ComparisonData:
     description: str | None
     facts: Mapping[str, object]  # settings of the comparison, one line each
     comparison: Comparison
-    everything: Mapping[str, tuple[float, int]]  # cost and number of all features of each data set
+    all_features: Mapping[
+        str, tuple[float, int]
+    ]  # cost and number of all features of each data set
     scorings: Mapping[str, Scoring]  # by data set
     # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
     versions: Mapping[str, str] = field(default_factory=dict)  # of packages
     # cost of all features on the test rows of a data set, where there are any
-    test_everything: Mapping[str, float] = field(default_factory=dict)
+    all_features_test: Mapping[str, float] = field(default_factory=dict)
     # by data set and strategy, the best subset of each seed
     chosen: Mapping[str, Mapping[str, Sequence[Sequence[str]]]] = field(default_factory=dict)
     # positive class of the data sets with two classes
@@ -76,9 +78,9 @@ class ComparisonData:
 
     def score_of_all(self, dataset: str) -> str:
         """Return the scores of all features in words."""
-        scoring, test = self.scorings[dataset], self.test_everything.get(dataset)
+        scoring, test = self.scorings[dataset], self.all_features_test.get(dataset)
         more = "" if test is None else f", {scoring.natural(test):.5f} on the test rows"
-        score = scoring.natural(self.everything[dataset][0])
+        score = scoring.natural(self.all_features[dataset][0])
         return f"{metric_name(scoring.metric)} {score:.5f}{more}"
 
 
@@ -333,7 +335,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
 
 
 def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dict[str, Any]:
-    size = data.everything[name][1]
+    size = data.all_features[name][1]
     return {
         "name": name,
         "all": f"With all {counted(size, 'feature')}: {data.score_of_all(name)}."

@@ -49,7 +49,7 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
             histories = {str(name): data.histories[dataset][str(name)] for name in order}
             name, scoring = f"convergence_{dataset}", data.scorings[dataset]
-            figure = convergence_bands(histories, data.everything[dataset][0], scoring)
+            figure = convergence_bands(histories, data.all_features[dataset][0], scoring)
             label = f"Best score against distinct evaluations on {dataset}."
             drawings[name] = draw(name, label, figure)
     return drawings
@@ -145,7 +145,7 @@ def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
 
 
 def convergence_bands(
-    histories: Mapping[str, Sequence[pd.DataFrame]], everything: float, scoring: Scoring
+    histories: Mapping[str, Sequence[pd.DataFrame]], all_features: float, scoring: Scoring
 ) -> Figure:
     """Draw mean and range over the seeds, a panel per strategy, and the score of all features."""
     budget = max(
@@ -156,7 +156,7 @@ def convergence_bands(
     rows = -(-len(bands) // columns)
     figure = empty_figure(156 * rows + 56, _COMPARISON_WIDTH)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    grid[0, 0].set(xlim=(0, budget), ylim=_cost_limits(bands.values(), everything))
+    grid[0, 0].set(xlim=(0, budget), ylim=_cost_limits(bands.values(), all_features))
     plain_ticks(grid[0, 0].yaxis, count=4)
     scores_for_costs(grid[0, 0], scoring)
     plain_ticks(grid[0, 0].xaxis, whole=True, count=3)
@@ -168,17 +168,17 @@ def convergence_bands(
     for axes, (name, current) in zip(grid.flat, bands.items(), strict=False):
         axes.set_title(shortened(name, 24), color=LIGHT["ink"])
         others = [each for each in bands.values() if each is not current]
-        _panel(axes, current, others, everything)
+        _panel(axes, current, others, all_features)
     figure.supxlabel("distinct evaluations", color=LIGHT["muted"], fontsize=12)
     figure.supylabel(shortened(metric_name(scoring.metric), 24), color=LIGHT["muted"], fontsize=12)
     _legend(figure)
     return figure
 
 
-def _panel(axes: Axes, band: Band, others: Sequence[Band], everything: float) -> None:
+def _panel(axes: Axes, band: Band, others: Sequence[Band], all_features: float) -> None:
     axes.grid(axis="y")
-    if np.isfinite(everything):
-        axes.axhline(everything, color=LIGHT["muted"], linewidth=1.0, linestyle=DASHED)
+    if np.isfinite(all_features):
+        axes.axhline(all_features, color=LIGHT["muted"], linewidth=1.0, linestyle=DASHED)
     for other in others:
         axes.step(other.x, other.mean, where="post", color=LIGHT["faint"], linewidth=0.7)
     if np.isnan(band.mean).all():
@@ -192,8 +192,8 @@ def _panel(axes: Axes, band: Band, others: Sequence[Band], everything: float) ->
     axes.plot(band.x[at], band.mean[at], "o", color=LIGHT["accent"], markersize=4, clip_on=False)
 
 
-def _cost_limits(bands: Iterable[Band], everything: float) -> tuple[float, float]:
-    values = [np.array([everything])]
+def _cost_limits(bands: Iterable[Band], all_features: float) -> tuple[float, float]:
+    values = [np.array([all_features])]
     for one in bands:
         late = one.x >= _SKIPPED * one.x[-1]
         values += [one.low[late], one.high[late]]

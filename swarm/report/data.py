@@ -193,7 +193,7 @@ def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | N
     if confirmation is None:
         return None
     table, space = confirmation.candidates, result.space
-    fresh = np.vstack([table.fresh, confirmation.baseline])
+    fresh = np.vstack([table.fresh_fold_costs, confirmation.baseline])
     masks = np.vstack([table.masks, ~space.forbidden])
     rows = []
     for row, (mask, costs) in enumerate(zip(masks, fresh, strict=True)):

@@ -34,9 +34,9 @@ class Candidates:
     masks : bool (m, n_units)
     costs : float64 (m,)
         Costs of the model itself on all rows and the folds of the search; inf where it failed.
-    searched : float64 (m,)
+    search_costs : float64 (m,)
         Costs on what the search ran on, the same unless that was a proxy; NaN if unknown.
-    fresh : float64 (m, n_fresh)
+    fresh_fold_costs : float64 (m, n_fresh)
         Costs on each fresh fold, inf where the model failed and NaN where it was not trained;
         without columns if nothing was confirmed.
     origin : str (m,)
@@ -45,12 +45,12 @@ class Candidates:
 
     masks: Bool
     costs: Float
-    searched: Float
-    fresh: Float
+    search_costs: Float
+    fresh_fold_costs: Float
     origin: NDArray[np.str_]
 
     def __post_init__(self) -> None:
-        read_only(self.masks, self.costs, self.searched, self.fresh, self.origin)
+        read_only(self.masks, self.costs, self.search_costs, self.fresh_fold_costs, self.origin)
 
     @classmethod
     def build(
@@ -58,16 +58,16 @@ class Candidates:
         masks: Bool,
         costs: Float,
         *,
-        searched: Float | None = None,
-        fresh: Float | None = None,
+        search_costs: Float | None = None,
+        fresh_fold_costs: Float | None = None,
         origin: NDArray[np.str_] | None = None,
     ) -> Self:
         """Return a table of subsets, which the search has proposed unless there is an `origin`."""
         return cls(
             masks,
             costs,
-            costs if searched is None else searched,
-            np.empty((len(masks), 0)) if fresh is None else fresh,
+            costs if search_costs is None else search_costs,
+            np.empty((len(masks), 0)) if fresh_fold_costs is None else fresh_fold_costs,
             np.full(len(masks), SEARCH) if origin is None else origin,
         )
 
@@ -83,15 +83,17 @@ class Candidates:
     @cached_property
     def fresh_costs(self) -> Float:
         """Mean cost (m,) of each subset on the fresh folds; NaN where there are none."""
-        return costs_of(self.fresh) if self.fresh.shape[1] else np.full(len(self), np.nan)
+        if not self.fresh_fold_costs.shape[1]:
+            return np.full(len(self), np.nan)
+        return costs_of(self.fresh_fold_costs)
 
     def take(self, rows: Sequence[int] | Int | Bool) -> Self:
         """Return some of the rows, given by position or by a mask."""
         return type(self)(
             self.masks[rows],
             self.costs[rows],
-            self.searched[rows],
-            self.fresh[rows],
+            self.search_costs[rows],
+            self.fresh_fold_costs[rows],
             self.origin[rows],
         )
 
@@ -102,12 +104,13 @@ class Candidates:
 
     def append(self, other: Self) -> Self:
         """Return the rows of both tables."""
-        n_fresh = max(self.fresh.shape[1], other.fresh.shape[1])
+        fresh = self.fresh_fold_costs, other.fresh_fold_costs
+        n_fresh = max(costs.shape[1] for costs in fresh)
         return type(self)(
             np.vstack([self.masks, other.masks]),
             np.append(self.costs, other.costs),
-            np.append(self.searched, other.searched),
-            np.vstack([_padded(self.fresh, n_fresh), _padded(other.fresh, n_fresh)]),
+            np.append(self.search_costs, other.search_costs),
+            np.vstack([_padded(costs, n_fresh) for costs in fresh]),
             np.append(self.origin, other.origin),
         )
 

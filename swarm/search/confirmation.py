@@ -102,8 +102,10 @@ class Confirmation:
         searched, ranked = self._by_origin
         if not len(searched):
             return int(ranked[0])
-        chosen = self._picked(searched, self.candidates.fresh[searched[0]])
-        if len(ranked) and self._is_close(self.candidates.fresh[chosen], ranked[0], _DOUBT):
+        chosen = self._picked(searched, self.candidates.fresh_fold_costs[searched[0]])
+        if len(ranked) and self._is_close(
+            self.candidates.fresh_fold_costs[chosen], ranked[0], _DOUBT
+        ):
             return int(ranked[0])
         return chosen
 
@@ -147,7 +149,7 @@ class Confirmation:
 
         The margin is a number of standard errors of the mean difference of their fold costs.
         """
-        differences = difference(self.candidates.fresh[row], reference)
+        differences = difference(self.candidates.fresh_fold_costs[row], reference)
         if not np.isfinite(differences).all():
             return False
         test = corrected_t(differences, self.n_train, self.n_test)
@@ -183,7 +185,7 @@ class Confirmation:
     @cached_property
     def gain(self) -> CorrectedTTest | None:
         """Cost of all features minus that of the result; None if all features cannot be fitted."""
-        differences = difference(self.baseline, self.candidates.fresh[self.chosen])
+        differences = difference(self.baseline, self.candidates.fresh_fold_costs[self.chosen])
         if not np.isfinite(differences).all():
             return None
         return corrected_t(differences, self.n_train, self.n_test)

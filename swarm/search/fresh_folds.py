@@ -81,14 +81,14 @@ def confirm_on_fresh_folds(
     fold_costs = evaluate_fully(fresh, np.vstack([masks, everything])).fold_costs
     # A failed subset has no fold costs.
     fold_costs = np.where(np.isnan(fold_costs), np.inf, fold_costs)
-    table = Candidates.build(masks, np.full(len(masks), np.nan), fresh=fold_costs[:-1])
+    table = Candidates.build(masks, np.full(len(masks), np.nan), fresh_fold_costs=fold_costs[:-1])
     # Of equal subsets that of the ranking is kept: its fresh folds did not choose it.
     table = ranked_candidates(result).append(table)
     table = table.take(first_of_equal(table.masks))
     n_fits = len(first_of_equal(np.vstack([masks, everything]))) * fresh.n_folds
     n_fits += _unrequested(result, table.masks, searched.n_folds)
     costs = evaluate_fully(searched, table.masks).costs
-    table = replace(table, costs=costs, searched=costs)
+    table = replace(table, costs=costs, search_costs=costs)
     table = table.take(result.space.rank(table.masks, table.fresh_costs))
     table = table.take(np.isfinite(table.fresh_costs))
     if not len(table):
@@ -125,9 +125,9 @@ def measure_prefixes(
     if not len(table):
         return result
     n_first = min(_FIRST_FOLDS, problem.n_folds)
-    table = replace(table, fresh=np.full((len(table), problem.n_folds), np.nan))
+    table = replace(table, fresh_fold_costs=np.full((len(table), problem.n_folds), np.nan))
     table = _on_folds(range(n_first), table, fresh, mask, seed=seed)
-    order = result.space.rank(table.masks, table.fresh[:, :n_first].mean(axis=1))
+    order = result.space.rank(table.masks, table.fresh_fold_costs[:, :n_first].mean(axis=1))
     best, others = table.take(order[:n_kept]), table.take(order[n_kept:])
     best = _on_folds(range(n_first, problem.n_folds), best, fresh, mask, seed=seed)
     return replace(result, prefixes=best.append(others))
@@ -141,9 +141,9 @@ def _on_folds(
         return table
     masks = [prefixes_of_fold(fresh.problem, mask, table, fold, seed) for fold in folds]
     costs = fresh.fold_costs(np.vstack(masks), np.repeat(folds, len(table)))
-    filled = table.fresh.copy()
+    filled = table.fresh_fold_costs.copy()
     filled[:, folds] = costs.reshape(len(folds), len(table)).T
-    return replace(table, fresh=filled)
+    return replace(table, fresh_fold_costs=filled)
 
 
 def most_prefix_fits(n_best: int, n_folds: int) -> int:
@@ -186,5 +186,5 @@ def ranked_candidates(result: SearchResult) -> Candidates:
     """Return the first units of rankings that were measured on all fresh folds."""
     if result.prefixes is None:
         return Candidates.build(np.zeros((0, result.space.n_units), dtype=bool), np.empty(0))
-    rows = np.flatnonzero(~np.isnan(result.prefixes.fresh).any(axis=1))
+    rows = np.flatnonzero(~np.isnan(result.prefixes.fresh_fold_costs).any(axis=1))
     return result.prefixes.take(rows)

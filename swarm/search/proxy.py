@@ -137,7 +137,7 @@ def measure_best(
     correlation = None
     if n_probes and not interrupted_step:
         correlation = rank_correlation(probe_costs, costs[len(best) :])
-    measured = Candidates.build(masks[rows], costs[rows], searched=cheap[rows])
+    measured = Candidates.build(masks[rows], costs[rows], search_costs=cheap[rows])
     return replace(
         result, measured=measured, correlation=correlation, interrupted_step=interrupted_step
     )

@@ -409,7 +409,7 @@ class SubsetSelector(
         if self.confirmation_ is not None:
             n_fits += self.confirmation_.n_fits
         if self.result_.prefixes is not None:
-            n_fits += int((~np.isnan(self.result_.prefixes.fresh)).sum())
+            n_fits += int((~np.isnan(self.result_.prefixes.fresh_fold_costs)).sum())
         return n_fits
 
     def get_metadata_routing(self) -> MetadataRouter:

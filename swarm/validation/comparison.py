@@ -84,7 +84,7 @@ def compare(
     # as JSON), which adds the stability to a comparison by the test cost.
     cells: pd.DataFrame,
     # cost (that of `judged_by`) and number of all features of each data set
-    everything: Mapping[str, tuple[float, int]],
+    all_features: Mapping[str, tuple[float, int]],
     *,
     reference: str | None = None,  # test the other strategies against this one; None: all pairs
     alpha: float = 0.05,
@@ -100,7 +100,7 @@ def compare(
     costs = [name for name in ("cost", "test_cost") if name in cells]
     cells = cells.assign(**{name: cells[name].map(round_cost) for name in costs})
     datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
-    summary = _summary(cells, everything, judged_by, fixed)
+    summary = _summary(cells, all_features, judged_by, fixed)
     means = summary.pivot(index="dataset", columns="strategy", values=f"mean_{judged_by}")
     means = means.loc[datasets, strategies]
     ranks = means.rank(axis=1).T
@@ -163,13 +163,13 @@ def _mean(values: Any) -> float:
 
 def _summary(
     cells: pd.DataFrame,
-    everything: Mapping[str, tuple[float, int]],
+    all_features: Mapping[str, tuple[float, int]],
     judged_by: str,
     fixed: Mapping[str, Collection[str]],
 ) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for (dataset, strategy), group in cells.groupby(["dataset", "strategy"], sort=False):
-        full_cost, full_size = everything[str(dataset)]
+        full_cost, full_size = all_features[str(dataset)]
         cost, size = _mean(group["cost"]), _mean(group["size"])
         judged = _mean(group[judged_by])
         row = {
