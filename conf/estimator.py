@@ -173,7 +173,10 @@ def _import(path: str, allow: Sequence[str]) -> type[Any]:
     remedy = "correct the path or install its package"
     if _within(module, allowed):
         search_in(Path.cwd())
-        remedy = "run the command in its folder, move it beside the configuration, or install it"
+        remedy = (
+            "run the command in its folder, add that to PYTHONPATH, move it beside the "
+            "configuration (which a resumed run does not know), or install it"
+        )
     try:
         content = import_module(module)
         kind = getattr(content, name, None)

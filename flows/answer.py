@@ -29,6 +29,7 @@ from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import as_code, show_answer
+from tasks.refresh.decision import record_of_rows
 from tasks.refresh.drift import summarise
 from tasks.report import (
     ensemble_metrics,
@@ -128,7 +129,9 @@ def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     masks = result.best_members(*run.ensemble_limits).masks
     subsets = [result.space.subset(mask) for mask in masks]
     used = train.features[_columns(train.features, subsets)]
-    run.log.files({"reference.json": json.dumps(summarise(used)).encode()})
+    # What a refresh needs if this model becomes the champion.
+    reference = json.dumps(summarise(used)).encode()
+    run.log.files({"reference.json": reference, "trained_rows.npz": record_of_rows(train)})
     several = counted(len(subsets), "model")
     with show_stage(f"training an ensemble of {several}", verbosity):
         trained = fit_ensemble.after(last_step(result))

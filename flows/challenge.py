@@ -26,7 +26,7 @@ from conf.schema import RefreshConfig
 from flows.answer import SelectRun
 from flows.configured import PreparedData
 from flows.search_run import SearchRun
-from flows.terminal import print_findings
+from flows.terminal import print_findings, show_stage
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
@@ -43,10 +43,9 @@ from tasks.refresh.decision import (
     decision_files,
     find_trained_rows,
     measure,
-    record_of_rows,
     show_decision,
 )
-from tasks.refresh.drift import drift_table
+from tasks.refresh.drift import changed_type, drift_table
 from tasks.refresh.paired_comparison import PairedComparison
 from tasks.report import predictions_of
 from tasks.table import Table
@@ -114,6 +113,19 @@ class Challenge:
         if gone:
             uri = self.champion.uri
             self._replace(f"the table lacks {quoted(gone)}, which champion {uri} needs")
+            return
+        reference = self.champions.reference(self.champion)
+        changed = [
+            name
+            for name in needed
+            if name in reference and changed_type(reference[name], table.features[name])
+        ]
+        if changed:
+            have = "has values" if len(changed) == 1 else "have values"
+            self._replace(
+                f"{quoted(changed)} {have} of another type than champion {self.champion.uri} was "
+                "trained on"
+            )
 
     def check_drift(self, table: Table) -> None:
         """Compare the champion's columns with those of its training rows."""
@@ -171,16 +183,15 @@ class Challenge:
 
     def decide(self, run: SearchRun, outcome: SelectRun) -> RefreshRun:
         """Compare challenger and champion on the test rows, and promote or keep."""
-        # Before a promotion, as every later refresh needs it.
-        run.log.files({"trained_rows.npz": record_of_rows(run.train)})
         config, champion = self.config, self.champion
         name, version = config.name, outcome.model_uri.rpartition("/")[2]
-        decision, why, duel = self._comparison(run, outcome)
+        with show_stage("comparing with the champion", self.verbosity):
+            decision, why, duel = self._compare(run, outcome)
         if config.champion.approve and decision in ("promoted", "replaced"):
-            decision, why = self._approved(run, version, decision, why)
+            decision, why = self._ask_approval(run, version, decision, why)
         when = datetime.now(UTC).isoformat(timespec="seconds")
         record: dict[str, Any] = {"decision": decision, "why": why, "when": when}
-        record |= self._record(run, outcome, duel)
+        record |= self._decision_record(run, outcome, duel)
         now, changes = champion, decision not in ("kept", "declined")
         if changes:
             # The store must have everything that a rollback, a consumer or a later refresh needs.
@@ -222,7 +233,7 @@ class Challenge:
             findings=self.findings,
         )
 
-    def _record(
+    def _decision_record(
         self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
     ) -> dict[str, Any]:
         """Return what is stored about a decision, as if the challenger were promoted."""
@@ -240,7 +251,7 @@ class Challenge:
             "warnings": list(map(str, self.findings)),
         }
 
-    def _comparison(
+    def _compare(
         self, run: SearchRun, outcome: SelectRun
     ) -> tuple[Decision, str, PairedComparison | None]:
         """Return the decision before any approval, its reason, and the comparison, if any."""
@@ -266,7 +277,7 @@ class Challenge:
             why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
         return ("promoted" if duel.won else "kept"), why, duel
 
-    def _approved(
+    def _ask_approval(
         self, run: SearchRun, version: str, decision: Decision, why: str
     ) -> tuple[Decision, str]:
         """Ask a person, and return the decision with the reason."""
@@ -292,10 +303,13 @@ class Challenge:
         record = self.champions.trained_rows(champion)
         everything = np.ones(len(test.features), dtype=bool)
         seen = None if record is None else find_trained_rows(record, test)
-        if record is not None and seen is None and self.config.split.kind != "time":
+        if seen is None and self.config.split.kind != "time":
+            why = "its run has no record of them"
+            if record is not None:
+                why = "rows are equal by chance, or the table lacks a column of its training rows"
             text = (
                 f"test rows that the champion {champion.uri} was trained on cannot be recognised:"
-                " rows are equal by chance, or the table lacks a column of its training rows"
+                f" {why}"
             )
             self._add([make_finding("SWM303", text)])
         if seen is None or not seen.any():
@@ -391,7 +405,10 @@ def ask(name: str, version: str, why: str, option: str = "") -> Answer:
         return Answer(approval.approve, f"{word} by hand{reason}")
     if sys.stdin.isatty():
         typer.echo(f"version {version} of {name} would replace the champion: {why}", err=True)
-        yes = typer.confirm("promote it?", default=False, err=True)
+        try:
+            yes = typer.confirm("promote it?", default=False, err=True)
+        except typer.Abort:  # Ctrl-C
+            raise KeyboardInterrupt from None
         return Answer(yes, "approved on the terminal" if yes else "declined on the terminal")
     return Answer(False, f"approval is required, and there is no terminal; {later}", False)
 

@@ -108,8 +108,10 @@ class _PrivateServer:
         )
 
     def stop(self) -> None:
-        """End the server."""
+        """End the server, which takes a moment, even if Ctrl-C arrives meanwhile."""
         atexit.unregister(self.stop)
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:

@@ -146,8 +146,6 @@ def _check_snapshot(challenge: Challenge, table: Table) -> _Snapshot:
 
 def _earlier(challenge: Challenge, digest: str) -> RefreshRun | None:
     """Return the last refresh if it was of the same rows and configuration."""
-    if challenge.misfit:
-        return None
     champion = challenge.champion
     # The last one: after other data the champion may be another one, or was another one then.
     for run in challenge.champions.runs_of(challenge.config.name, "FINISHED")[:1]:
@@ -198,8 +196,7 @@ def _refresh(
     tracking = champions.tracking
     with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)
-        with show_stage("comparing with the champion", verbosity):
-            done = challenge.decide(run, outcome)
+        done = challenge.decide(run, outcome)
         unsent = run.log.close()
     return replace(done, outcome=replace(outcome, unsent=unsent))
 

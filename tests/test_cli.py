@@ -133,11 +133,33 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert set(answer["evaluation"]["contenders"]) >= {"ensemble", "all_features"}
     assert bench.steps(run_id) == [1, 2, 3]
     assert bench.statuses() == ["FINISHED"]
+    # In the store that is named, whatever that of the configuration was.
+    moved = bench.folder / "moved.db"
+    shutil.copy(bench.uri.removeprefix("sqlite:///"), moved)
+    monkeypatch.setenv("SWARM_TRACKING__URI", f"sqlite:///{moved}")
+    assert swarm("resume", run_id, "--set", "budget.epochs=4", "-q").status == 0
+    assert bench.steps(run_id) == [1, 2, 3]
+    at_home = open_tracking(f"sqlite:///{moved}", None)
+    assert sorted(at_home.values(run_id, ["epoch/n_features"])["epoch/n_features"]) == [1, 2, 3, 4]
+    monkeypatch.delenv("SWARM_TRACKING__URI")
 
     table().assign(x0=table()["x1"]).to_csv(bench.folder / "table.csv", index=False)
     line = swarm("resume", run_id, *at).sentence
     assert "started with the values of the table" in line
     assert bench.statuses() == ["FINISHED"]
+
+
+def test_a_run_of_dated_rows_is_resumed_on_the_rows_that_it_had(swarm, bench, monkeypatch):
+    leave_report_out(monkeypatch)
+    table().to_csv(bench.folder / "rows_2026-01-05.csv", index=False)
+    data = {"path": str(bench.folder / "rows_{date}.csv")}
+    path = bench.file(data=data, model=BAYES, budget={"epochs": 1}, confirm=None)
+    told = swarm("select", path, "--set", "test.bootstrap=20", "--json", "-q")
+    run_id = json.loads(told.out)["run_id"]
+    table().head(60).to_csv(bench.folder / "rows_2026-01-12.csv", index=False)
+    more = swarm("resume", run_id, "--tracking-uri", bench.uri, "--set", "budget.epochs=2", "-q")
+    assert more.status == 0, more.err
+    assert bench.steps(run_id) == [1, 2]
 
 
 def test_a_report_that_cannot_be_written_is_refused_before_anything(swarm, tmp_path):
@@ -292,8 +314,12 @@ def test_filters_are_combined_and_json_holds_everything(swarm, store):
 
 def test_runs_of_another_experiment_are_listed_by_its_name(swarm, store, bench, monkeypatch):
     uri, ids = store
-    monkeypatch.delenv("SWARM_TRACKING__EXPERIMENT")
+    # That of the configuration is not there, and is not made.
+    monkeypatch.setenv("SWARM_TRACKING__EXPERIMENT", json.dumps(f"{bench.experiment} of nobody"))
+    before = bench.tracking.experiments()
     assert swarm("runs", "--tracking-uri", uri).out == "there are no runs yet\n"
+    assert swarm("champion", "nobody", "--tracking-uri", uri).status == 2
+    assert bench.tracking.experiments() == before
     assert (
         ids["wine nb"][:8]
         in swarm("runs", "--tracking-uri", uri, "--experiment", bench.experiment).out

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.stats import mannwhitneyu, wilcoxon
 
+from swarm.report.comparison import sentences
 from swarm.report.comparison_figures import cliques
 from swarm.validation.comparison import compare, critical_difference
 from swarm.validation.location import rank_sum, signed_rank
@@ -227,6 +228,7 @@ def test_strategies_that_are_always_or_never_apart_are_told_so():
     sure = compare(cells_of(apart), dict.fromkeys(apart, (1.0, 9)), alpha=0.1)
     assert sure.friedman is not None
     assert (sure.friedman.f, sure.friedman.f_p) == (math.inf, 0.0)
+    assert " inf" not in " ".join(sentences(sure))
     assert sure.critical_difference == critical_difference(3, 2, 0.1)
     same = {name: {"a": [0.1], "b": [0.1], "c": [0.1]} for name in "xy"}
     tied = compare(cells_of(same), dict.fromkeys(same, (1.0, 9)))

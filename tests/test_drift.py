@@ -15,7 +15,7 @@ from scipy.stats import ks_2samp
 
 from flows.challenge import Challenge
 from tasks.refresh.champion import Champion
-from tasks.refresh.drift import drift_table, summarise
+from tasks.refresh.drift import changed_type, drift_table, summarise
 from tests.fakes import calm
 
 
@@ -45,6 +45,33 @@ def test_nothing_has_drifted_from_itself(values: list[float]) -> None:
     moved = drift_table(json.loads(json.dumps(summarise(table))), table)
     assert moved.loc[0, "missing_before"] == moved.loc[0, "missing_now"]
     assert moved.loc[0, ["ks", "psi"]].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "changed"),
+    [
+        ([1, 2, 3], ["k1", "k2"], True),
+        ([1, 2, 3], [True, False], True),
+        ([0, 1, 1], [True, False], False),
+        ([True, False], [0, 1], False),
+        ([1, 2, 3], [7.5, None], False),
+        (["1", "2"], ["k1", "k2"], True),
+        (["a", "b"], [1, 2], True),
+        (["1", "2", "A"], ["1", "2"], False),
+        (["1", "2"], [1, 3], False),
+        # New names are drift.
+        (["a", "b"], ["c", "d"], False),
+        ([1, 2], ["3", "4"], False),
+        ([1, 2], [None, None], False),
+    ],
+)
+def test_a_type_changes_between_numbers_names_and_truth_values(
+    before: list[Any], now: list[Any], changed: bool
+) -> None:
+    summary = json.loads(json.dumps(summarise(pd.DataFrame({"x": before}))))["x"]
+    assert changed_type(summary, pd.Series(now)) == changed
+    if isinstance(now[0], str):
+        assert changed_type(summary, pd.Series(now, dtype="category")) == changed
 
 
 def drifted(before: Any, now: Any) -> dict[str, float]:

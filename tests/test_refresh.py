@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,14 +14,16 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from sklearn.naive_bayes import GaussianNB
 
 import flows.refresh
+import flows.terminal
 import swarm
 from conf.load import as_yaml, from_yaml
 from conf.schema import RefreshConfig
 from conf.yaml_text import render
-from flows.challenge import RefreshRun, ask
+from flows.challenge import Answer, RefreshRun, ask
 from flows.refresh import refresh, unchanged
 from flows.summary import print_refresh
 from swarm.errors import ConfigError, DataError, InputError, StoreError
@@ -316,6 +319,41 @@ def test_a_command_asks_for_approval_on_its_terminal(
     assert "version 4 of churn would replace the champion: accuracy" in capsys.readouterr().err
 
 
+def test_ctrl_c_at_the_question_interrupts_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: Any, **__: Any) -> bool:
+        raise typer.Abort
+
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    monkeypatch.setattr("typer.confirm", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        ask("churn", "4", "accuracy 0.9 against 0.8")
+
+
+@pytest.mark.usefixtures("champion")
+def test_nobody_is_asked_while_a_stage_is_shown(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its line would be drawn over the question."""
+    shown, show_stage = list[str](), flows.terminal.show_stage
+
+    @contextmanager
+    def stage(text: str, *given: Any, **options: Any) -> Iterator[Any]:
+        shown.append(text)
+        with show_stage(text, *given, **options) as display:
+            yield display
+        shown.remove(text)
+
+    def asked(*_: Any) -> Answer:
+        assert shown == []
+        return Answer(False, "declined")
+
+    for module in ("flows.refresh", "flows.challenge", "flows.answer", "flows.select"):
+        monkeypatch.setattr(f"{module}.show_stage", stage)
+    monkeypatch.setattr("flows.challenge.ask", asked)
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    assert desk.refresh(champion={"approve": True}).decision == "declined"
+
+
 @pytest.mark.usefixtures("champion")
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
@@ -443,16 +481,22 @@ def test_an_interrupted_search_promotes_nothing_and_is_repeated(
 
 @pytest.mark.usefixtures("champion")
 def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warning(
-    desk: Desk,
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     champion = desk.champions.require(desk.name)
     inputs = desk.champions.features_json(champion)["model_inputs"]
     frame = desk.rows()
     gone = next(name for name in frame if name.startswith("x") and name not in inputs)
     frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")
-    told = desk.refresh(split={"kind": "random", "seed": 1})
+    split = {"kind": "random", "seed": 1}
+    told = desk.refresh(split=split)
     assert [finding.code for finding in told.findings] == ["SWM303"]
-    assert "cannot be recognised" in told.findings[0].text
+    assert "lacks a column" in told.findings[0].text
+    # So is a champion whose run has no record of its rows.
+    monkeypatch.setattr(Champions, "trained_rows", lambda *_: None)
+    unknown = desk.refresh(force=True, split=split)
+    assert [finding.code for finding in unknown.findings] == ["SWM303"]
+    assert "no record" in unknown.findings[0].text
 
 
 @pytest.mark.usefixtures("champion")
@@ -485,6 +529,10 @@ def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk
     replaced = desk.refresh(champion={"on_missing": "replace"})
     assert (replaced.decision, replaced.champion.over) == ("replaced", "1")
     assert used[0] not in swarm.load_features(str(desk.published))
+    # The same rows do not undo a rollback, though they lack the column.
+    desk.champions.roll_back(desk.name, to="1", when="2026-01-13T00:00:00")
+    again = desk.refresh(champion={"on_missing": "replace"})
+    assert (again.decision, again.champion.version) == ("unchanged", "1")
 
 
 @pytest.mark.usefixtures("champion")

@@ -272,6 +272,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
         "reference.json",
         "report.html",
         "subsets.csv",
+        "trained_rows.npz",
     }
     assert bench.artifact(run_id, "config.yaml").decode() == as_yaml(config)
     for record in outcome.result.records:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.dataset import log_dataset
 from tasks.tracking.run_log import RunLog
+from tasks.tracking.store import store_errors
 from tests.servers import free_port
 
 
@@ -54,6 +56,21 @@ def test_first_characters_of_several_ids_are_refused(
     monkeypatch.setattr(tracking.client, "search_runs", lambda *_, **__: runs)
     with pytest.raises(InputError, match="'abcd'"):
         tracking.run("abcd")
+
+
+def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
+    """An interrupted call would leave the file locked."""
+    finished = list[str]()
+
+    def press(uri: str) -> None:
+        with store_errors(uri, "write"):
+            signal.raise_signal(signal.SIGINT)
+            finished.append(uri)
+
+    for uri in ("sqlite:////srv/mlflow.db", "https://runs.example"):
+        with pytest.raises(KeyboardInterrupt):
+            press(uri)
+    assert finished == ["sqlite:////srv/mlflow.db"]
 
 
 def test_a_run_that_is_not_there_is_bad_input(tracking: Tracking) -> None:

@@ -24,11 +24,12 @@ from flows.cli.options import (
     load_config,
     searched_run,
     start_command,
+    store_setting,
     with_mute,
 )
 from flows.prefect_server import starting_prefect, use_running_prefect
 from flows.terminal import show_stage
-from swarm.errors import ConfigError
+from swarm.errors import ConfigError, InputError
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
@@ -80,10 +81,22 @@ def resume(
         from conf.load import from_yaml, of_kind
         from conf.schema import RefreshConfig, SelectConfig
 
+        tags = store.run(run_id).data.tags
+        if tags.get("kind") == "search":
+            raise InputError(
+                f"the run {run_id} is one search of the run {tags['mlflow.parentRunId']}; repeat "
+                "the command of that run, which resumes it"
+            )
         text = artifact_of(store, run_id, "config.yaml")
         origin = f"the configuration of run {run_id}"
-        read = from_yaml(text, origin, set_ or (), {})
+        settings = [*store_setting(tracking_uri), *(set_ or ())]
+        read = from_yaml(text, origin, settings, {})
         config = of_kind(SelectConfig, read, origin, "CONFIG")
+        if "{date" in (config.data.path or ""):
+            # A newer file is no part of the run.
+            path = json.dumps(tags.get("data", "").removeprefix("file:"))
+            read = from_yaml(text, origin, [f"data.path={path}", *settings], {})
+            config = of_kind(SelectConfig, read, origin, "CONFIG")
         if isinstance(config, RefreshConfig):
             raise ConfigError(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"

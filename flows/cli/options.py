@@ -167,6 +167,18 @@ def tracking_of(uri: str | None, *, create: bool = False, by_id: bool = False) -
     return replace(opened, option=store_option(section.uri))
 
 
+def experiment_of(uri: str | None, name: str | None) -> Tracking | None:
+    """Open an experiment of a store; None if the default one does not exist.
+
+    Nothing is created: an experiment keeps the folder in which it was made for its artifacts.
+    """
+    store = tracking_of(uri, by_id=True)
+    default = _tracking_section(uri).experiment
+    if name is None and default not in store.experiments():
+        return None
+    return store.of_experiment(name or default)
+
+
 def _tell_ignored_uri(section: TrackingSection) -> None:
     """Warn that MLflow's own variable has no effect, if the tracking store is the default."""
     is_default = section.uri == type(section).model_fields["uri"].default
@@ -176,6 +188,12 @@ def _tell_ignored_uri(section: TrackingSection) -> None:
             "the environment",
             err=True,
         )
+
+
+def store_setting(uri: str | None) -> list[str]:
+    """Return the setting of the store that a command or the environment names, if one does."""
+    is_named = uri is not None or "SWARM_TRACKING__URI" in os.environ
+    return [f"tracking.uri={json.dumps(_tracking_section(uri).uri)}"] if is_named else []
 
 
 def _tracking_section(uri: str | None) -> TrackingSection:

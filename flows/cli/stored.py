@@ -18,6 +18,7 @@ from flows.cli.options import (
     Uri,
     artifact_of,
     echo_json,
+    experiment_of,
     has_runs,
     local_artifact,
     searched_run,
@@ -72,15 +73,13 @@ def runs(
     conditions = _conditions(kind, status, dataset)
     # A store that is named should exist; a new folder has no runs yet.
     matches, exists = [], tracking_uri is not None or has_runs(tracking_uri)
-    if exists:
-        tracking = tracking_of(tracking_uri)
-        if experiment is not None:
-            tracking = tracking.of_experiment(experiment)
+    tracking = experiment_of(tracking_uri, experiment) if exists else None
+    if tracking is not None:
         matches = list(islice(_matching_runs(tracking, conditions, kind), limit))
     if as_json:
         echo_json([_record(run) for run in matches])
     elif not matches:
-        typer.echo("no run matches" if exists and conditions else "there are no runs yet")
+        typer.echo("no run matches" if tracking and conditions else "there are no runs yet")
     else:
         _print(matches)
 
@@ -185,7 +184,7 @@ def features(
     if of_champion:
         from tasks.refresh.champion import Champions
 
-        run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
+        run_id = Champions(tracking_of(tracking_uri, by_id=True)).require(run_id).run_id
     text = local_artifact(run_id, tracking_uri, "features.json")
     evaluation = local_artifact(run_id, tracking_uri, "evaluation.json")
     if text is None:
@@ -277,7 +276,7 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     """
     from tasks.refresh.champion import Champions
 
-    champions = Champions(tracking_of(tracking_uri))
+    champions = Champions(tracking_of(tracking_uri, by_id=True))
     current = champions.require(name)
     answer = champions.features_json(current)
     if as_json:
@@ -316,7 +315,7 @@ def rollback(
     from tasks.refresh.champion import Champions
     from tasks.refresh.decision import complete_change
 
-    champions = Champions(tracking_of(tracking_uri))
+    champions = Champions(tracking_of(tracking_uri, by_id=True))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     before, now = champions.roll_back(name, to=to, when=when)
     if before == now:

@@ -62,9 +62,8 @@ class ComparisonData:
     description: str | None
     facts: Mapping[str, object]  # settings of the comparison, one line each
     comparison: Comparison
-    all_features: Mapping[
-        str, tuple[float, int]
-    ]  # cost and number of all features of each data set
+    # cost and number of all features of each data set
+    all_features: Mapping[str, tuple[float, int]]
     scorings: Mapping[str, Scoring]  # by data set
     # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
     histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
@@ -149,11 +148,16 @@ def _friedman(comparison: Comparison) -> str:
     if test is None:
         return f"No test over all strategies: {comparison.test_notes['friedman']}."
     verdict = "the strategies differ" if test.p <= alpha else f"not significant at {alpha:g}"
+    # Infinite if all data sets rank the strategies alike.
+    corrected = (
+        f"; Iman and Davenport's F {test.f:.2f}, p {_p_value(test.f_p)}"
+        if math.isfinite(test.f)
+        else ""
+    )
     return (
         f"Friedman's test on the mean {judged_score(comparison)}s, with the data sets as blocks: "
-        f"chi2 {test.chi2:.2f}, "
-        f"p {_p_value(test.p)} ({verdict}); Iman and Davenport's F {test.f:.2f}, "
-        f"p {_p_value(test.f_p)}. Average ranks less than {comparison.critical_difference:.2f} "
+        f"chi2 {test.chi2:.2f}, p {_p_value(test.p)} ({verdict}){corrected}. Average ranks "
+        f"less than {comparison.critical_difference:.2f} "
         f"apart are not significantly different (Nemenyi, {alpha:g})."
     )
 

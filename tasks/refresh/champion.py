@@ -216,6 +216,11 @@ class Champions:
                 artifact_uri=source, tracking_uri=self.tracking.uri
             )
             model = mlflow.pyfunc.load_model(str(folder))
+        inputs = model.metadata.get_input_schema()
+        if inputs is not None:
+            # MLflow warns of columns that the model does not need.
+            known = [name for name in inputs.input_names() if name in features]
+            features = features[known]
         try:
             predicted, proba = np.asarray(model.predict(features)), None
             of_one = classes is not None and not isinstance(classes, list)

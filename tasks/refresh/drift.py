@@ -6,6 +6,7 @@ of categories.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -50,6 +51,31 @@ def drift_table(reference: Mapping[str, Any], features: pd.DataFrame) -> pd.Data
     columns = ["feature", "psi", "ks", "missing_before", "missing_now"]
     table = pd.DataFrame(rows, columns=columns)
     return table.sort_values("psi", ascending=False, kind="stable", ignore_index=True)
+
+
+def changed_type(before: Mapping[str, Any], values: pd.Series) -> bool:
+    """Whether a column has numbers where its summary has names, or the other way round.
+
+    Or truth values in place of other numbers than 0 and 1.
+    """
+    present = values.dropna()
+    if present.empty:
+        return False
+    if types.is_bool_dtype(present.dtype):
+        return not set(before.get("quantiles", ())) <= {0.0, 1.0}
+    is_numeric = types.is_numeric_dtype(present.dtype)
+    if "quantiles" in before:
+        return not is_numeric and not all(map(_is_number, as_levels(present).unique()))
+    levels = set(as_levels(present).unique())
+    kinds = {all(map(_is_number, some)) for some in (before["shares"], levels)}
+    return len(kinds) == 2 and levels.isdisjoint(before["shares"])
+
+
+def _is_number(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
 
 
 def as_levels(present: pd.Series) -> pd.Series:

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from filelock import FileLock
 
 from swarm.errors import InputError, StoreError, check_known
+from swarm.interrupts import sigint_delivered
 from swarm.redaction import redact
 from tasks.secrets import expand
 from tasks.tracking.store import (
@@ -73,7 +74,8 @@ def open_tracking(
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
-            _make_tables(sqlite_file(address))
+            with sigint_delivered():
+                _make_tables(sqlite_file(address))
             contact(address)
             return _open(address, experiment, location)
         load_mlflow()
@@ -214,10 +216,14 @@ class Tracking:
         inside = f"/experiments/{self.experiment_id}/runs/{run_id}?{_WORKFLOW}"
         return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", inside))
 
+    def experiments(self) -> dict[str, str]:
+        """Return the ids of the experiments of the store, by name."""
+        with store_errors(self.uri, "list the experiments"):
+            return {each.name: each.experiment_id for each in self.client.search_experiments()}
+
     def of_experiment(self, name: str) -> Tracking:
         """Return another experiment of the store; InputError if there is none of this name."""
-        with store_errors(self.uri, "list the experiments"):
-            ids = {each.name: each.experiment_id for each in self.client.search_experiments()}
+        ids = self.experiments()
         check_known("experiment", name, ids, InputError)
         return replace(self, experiment=name, experiment_id=ids[name])
 

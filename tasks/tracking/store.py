@@ -16,6 +16,7 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
+from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.database import postgres_driver
 from tasks.secrets import reason
@@ -136,9 +137,13 @@ def within(seconds: float, call: Callable[[], T]) -> T:
 
 @contextlib.contextmanager
 def store_errors(uri: str, doing: str) -> Iterator[None]:
-    """Convert errors of a store into StoreError with a one-sentence message."""
+    """Convert errors of a store into StoreError with a one-sentence message.
+
+    Ctrl-C waits for a call of an SQLite store: interrupted, it would leave the file locked.
+    """
     try:
-        yield
+        with sigint_deferred() if is_sqlite(uri) else contextlib.nullcontext():
+            yield
     except (InputError, StoreError):
         raise
     except TimeoutError:
