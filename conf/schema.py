@@ -100,6 +100,11 @@ class SelectConfig(Section):
         ):
             if role is not None and getattr(data, role) is None:
                 yield key, f"{kind!r} needs data.{role}, which is null; set it to a column"
+        if data.part is not None and split.kind != "column":
+            yield (
+                "data.part",
+                f"is for split kind 'column', got kind {split.kind!r}; set split.kind",
+            )
         # Kinds of folds with and without classes have the same windows.
         conflict = self.fold_windows.window_conflict(self.kind_of_folds(classes=True))
         if conflict is not None:

@@ -207,6 +207,8 @@ class FoldsSection(Section):
         """Yield the column that the kind needs."""
         if self.kind == "column" and self.column is None:
             yield "column", "must name the column with the folds for kind 'column', got null"
+        if self.kind != "column" and self.column is not None:
+            yield "column", f"is for kind 'column', got kind {self.kind!r}; set folds.kind"
 
 
 class SpaceSection(Section):

@@ -92,10 +92,12 @@ def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
     marks = sentinels(frame)
     numbers = frame.select_dtypes("number")
     elsewhere = numbers[[name for name in numbers.columns if str(name) not in marks]]
+    texts = frame[[name for name in frame.columns if name not in numbers.columns]].astype("string")
     return {
         name: value
         for name, (value, _) in marks.items()
         if not (elsewhere == value).to_numpy().any()
+        and not (texts == f"{value:.12g}").fillna(False).to_numpy().any()
     }
 
 

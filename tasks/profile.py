@@ -107,6 +107,8 @@ def profile_of(raw: Raw, target: str) -> Profile:
     apart = {*dropped, *groups, time}
     has_classes = task in ("binary", "multiclass")
     counts = answer.value_counts().sort_values(kind="stable") if has_classes else None
+    # A category may have no rows left.
+    counts = None if counts is None else counts[counts > 0]
     return Profile(
         target=target,
         task=task,
@@ -150,4 +152,5 @@ def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
 
 
 def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label
+    plain = label.item() if hasattr(label, "item") else label
+    return int(plain) if isinstance(plain, float) and plain.is_integer() else plain

@@ -180,6 +180,19 @@ def test_a_record_is_read_once_unless_another_process_may_add_to_it(
     assert (part.lookup(mask[None])[0] is not blank_record(*shape)) == is_final
 
 
+def test_a_damaged_row_is_one_sentence() -> None:
+    archive = Archive()
+    part = open_part(archive)
+    mask = np.arange(N_UNITS) < 3
+    part.add([(mask, piece([0, 1, 2], 0.5, 3))])
+    with archive._engine.begin() as connection:
+        connection.execute(sa.text("update archive_evaluations set fold_costs = x'0102'"))
+    with pytest.raises(StoreError, match="damaged"):
+        part.lookup(mask[None])
+    with pytest.raises(StoreError, match="damaged"):
+        list(part.all())
+
+
 def test_memory_is_bounded_and_lets_go_of_what_was_unused_for_longest() -> None:
     # An overhead of 1000 bytes, and the arrays.
     room = Recall(3 * (1000 + 8 * N_FOLDS + 9 * N_FOLDS * N_UNITS))

@@ -114,6 +114,11 @@ REFUSED = {
     WINE + "space: {min_size: 3, max_size: 2}": ["space.max_size", "space.min_size", "got 2"],
     WINE + "space: {fixed: [a, g], forbidden: [b], groups: {g: [b, c]}}": ["'g'", "'b'"],
     WINE + "folds: {kind: column}": ["'column'", "folds.column"],
+    WINE + "folds: {column: part}": ["folds.column", "kind 'column'"],
+    "name: x\ndata: {source: file, path: x.csv, target: y, part: part}": [
+        "data.part",
+        "split kind 'column'",
+    ],
     WINE + "model: {estimator: sklearn.nope.X}": ["'sklearn.nope.X'"],
     WINE + "model: {estimator: sklearn.decomposition.PCA}": ["PCA", "predict"],
     WINE + "model: {estimator: sklearn.svm.SVC}\nensemble: {vote: soft}": ["SVC", "'hard'"],

@@ -113,6 +113,12 @@ def test_equal_columns_are_equal_with_their_gaps() -> None:
     gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
     frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
     assert duplicate_columns(frame) == [("z", "x")]
+    # Whatever their types are.
+    counts = pd.Series(np.arange(N) % 7)
+    typed = pd.DataFrame(
+        {"a": counts.astype("int64"), "b": counts.astype(float), "c": counts.astype("int8")}
+    )
+    assert duplicate_columns(typed) == [("b", "a"), ("c", "a")]
 
 
 @pytest.mark.parametrize(
@@ -162,6 +168,17 @@ def test_a_leak_is_found_in_whatever_form_it_has() -> None:
     ):
         features = pd.DataFrame({**NOISE, "leak": leak})
         assert [each.column for each in leak_columns(features, target, task)] == ["leak"]
+
+
+@pytest.mark.parametrize("positives", [1000, 100, 25, 10])
+def test_a_leak_of_a_rare_class_is_found(positives: int) -> None:
+    rng = np.random.default_rng(0)
+    target = (rng.permutation(5000) < positives).astype(int)
+    noise = pd.DataFrame(rng.normal(size=(5000, 5)), columns=list("abcde"))
+    leak = noise.assign(leak=target + rng.normal(scale=0.05, size=5000))
+    assert [each.column for each in leak_columns(leak, target, "binary")] == ["leak"]
+    good = noise.assign(good=target + rng.normal(scale=1.5, size=5000))
+    assert leak_columns(good, target, "binary") == []
 
 
 def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
 from sklearn.calibration import CalibratedClassifierCV
@@ -20,6 +22,7 @@ from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
+from swarm.problem.fingerprint import _array_bytes
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.storage.archive import Archive
@@ -77,6 +80,13 @@ def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
     assert len(set(prints)) == len(prints)
 
 
+def test_a_missing_value_is_no_text_and_a_number_is_not_its_text() -> None:
+    odd = (None, "nan", "None", 1, "1")
+    assert len({_array_bytes(np.array(["a", value], dtype=object)) for value in odd}) == len(odd)
+    gaps = (None, np.nan, pd.NA)
+    assert len({_array_bytes(np.array(["a", value], dtype=object)) for value in gaps}) == 1
+
+
 def test_categories_count_by_their_order() -> None:
     X, y = table()
     turned = X.assign(kind=X["kind"].cat.reorder_categories(["b", "a"]))
@@ -98,6 +108,7 @@ def test_the_fingerprint_does_not_change_with_what_cannot_change_a_cost() -> Non
 FRESH = """
 import pandas as pd
 from sklearn.naive_bayes import GaussianNB
+from swarm.problem.fingerprint import _array_bytes
 from swarm.problem.problem import Problem
 X = pd.DataFrame({"a": range(12), "b": [0.5, 2.0, 1.0] * 4, "c": pd.Categorical(list("xyz") * 4)})
 given = {"scoring": "f1", "folds": 3, "weight": [1.0] * 12}
@@ -162,6 +173,16 @@ EDITED = [
     "def own(model, X, y, costs=(1, 50)): return model.score(X, y)",
     "COSTS = {'no': [1, 5]}\ndef own(model, X, y): return COSTS['no'][0]",
     "COSTS = {'no': [1, 50]}\ndef own(model, X, y): return COSTS['no'][0]",
+    "COSTS = np.array([1, 5])\ndef own(model, X, y): return COSTS[1]",
+    "COSTS = np.array([1, 50])\ndef own(model, X, y): return COSTS[1]",
+    "half = partial(max, 1)\ndef own(model, X, y): return half(2)",
+    "half = partial(max, 9)\ndef own(model, X, y): return half(2)",
+    "SCORE = make_scorer(fbeta_score, beta=2)\ndef own(model, X, y): return SCORE(model, X, y)",
+    "SCORE = make_scorer(fbeta_score, beta=3)\ndef own(model, X, y): return SCORE(model, X, y)",
+    "class Cost:\n  def __init__(self, c): self.c = c\n  def at(self, m, X, y): return self.c\n"
+    "own = Cost(1).at",
+    "class Cost:\n  def __init__(self, c): self.c = c\n  def at(self, m, X, y): return self.c\n"
+    "own = Cost(5).at",
     "def own(model, X, y): return sum(x in {'a', 'b'} for x in 'ab')",
     "def own(model, X, y): return sum(x in {'a', 'c'} for x in 'ab')",
 ]
@@ -179,7 +200,8 @@ MODELS = [
 
 def defined(text: str) -> Any:
     """Return what a cell of a notebook defines."""
-    cell: dict[str, Any] = {"__name__": "__main__", "GaussianNB": GaussianNB}
+    cell: dict[str, Any] = {"__name__": "__main__", "GaussianNB": GaussianNB, "np": np}
+    cell |= {"partial": partial, "make_scorer": make_scorer, "fbeta_score": fbeta_score}
     exec(text, cell)
     return cell["own"]
 
@@ -203,6 +225,7 @@ def test_an_edited_scorer_or_model_of_ones_own_has_another_fingerprint() -> None
 SET_IN_CODE = """
 import pandas as pd
 from sklearn.naive_bayes import GaussianNB
+from swarm.problem.fingerprint import _array_bytes
 from swarm.problem.problem import Problem
 def own(model, X, y): return len({"alpha", "beta", "gamma", "delta"} & set(X))
 X = pd.DataFrame({"a": range(12), "b": [0.5, 2.0, 1.0] * 4})

@@ -74,6 +74,23 @@ def test_neither_decimal_commas_nor_apostrophes_hide_the_separator(tmp_path: Pat
         assert sniff(str(file)) == CsvStyle(separator)
 
 
+def test_quoted_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
+    file, rng = tmp_path / "own.csv", np.random.default_rng(1)
+    sales = {f"s{i}": [f"{n:,}" for n in rng.integers(1000, 99_999, N)] for i in range(3)}
+    frame_of(**sales)[["a", "b", *sales]].round(3).to_csv(file, index=False)
+    assert sniff(str(file)) == CsvStyle(",")
+
+
+def test_one_odd_row_or_cell_or_the_mark_of_an_encoding_hides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "own.csv"
+    rows = [f"{['none', 'few', 'many'][i % 3]},{'?' if i % 9 == 0 else i / 7}" for i in range(90)]
+    for odd in ("none", f"none,{'9' * 140_000}", "none,1,2,3"):
+        text = "\n".join(["level,number", *rows, odd]) + "\n"
+        for encoding in ("utf-8", "utf-8-sig"):
+            file.write_text(text, encoding=encoding)
+            assert sniff(str(file), "level").na_values == ("?",)
+
+
 def test_marks_of_missing_values_are_those_among_numbers_and_the_usual_ones(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = [
@@ -192,6 +209,25 @@ def test_a_number_that_is_a_value_in_another_column_is_not_read_as_missing(
     frame.to_csv(file, index=False)
     assert written(swarm, file).data.csv.na_values == []
     assert "SWM121: 'days' is 999 in" in swarm("check", str(file.with_suffix(".yaml"))).out
+    # A name of a category too.
+    codes = rng.choice(["A1", "B2", "999", "C4"], N)
+    frame.drop(columns="price").assign(code=codes).to_csv(file, index=False)
+    assert written(swarm, file).data.csv.na_values == []
+
+
+def test_classes_may_be_whole_floats_or_categories_of_which_one_is_gone(
+    tmp_path: Path, swarm: Swarm
+) -> None:
+    file = tmp_path / "own.parquet"
+    plain = frame_of()
+    for y in (
+        np.where(plain["y"] == "won", 1.0, 2.0),
+        pd.Categorical(plain["y"], categories=["gone", "lost", "won"]),
+    ):
+        plain.assign(y=y).to_parquet(file)
+        config = written(swarm, file)
+        assert config.scoring == "roc_auc"
+        assert config.folds.n_folds is None or config.folds.n_folds >= 5
 
 
 @pytest.mark.parametrize(

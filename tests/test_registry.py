@@ -200,6 +200,22 @@ def test_rows_may_come_otherwise_than_in_training(logged: Any, load: Any) -> Non
                 model.predict(wrong)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+def test_truth_values_that_are_categories_are_known_again_in_any_form(gaps: bool) -> None:
+    training = pd.Series([True, False, None if gaps else True, False] * 9)
+    training = training.astype("boolean" if gaps else bool).astype("category")
+    column = json.loads(json.dumps(_column(training.rename("smoker"))))
+    for values in (
+        [True, None, False],
+        ["True", None, "False"],
+        pd.array([True, None, False], dtype="boolean"),
+        [1.0, np.nan, 0.0],
+    ):
+        cast = _cast(pd.Series(values), column)
+        assert cast.dtype == training.dtype
+        assert [None if pd.isna(value) else bool(value) for value in cast] == [True, None, False]
+
+
 def test_durations_may_come_as_they_are_or_as_seconds(
     tracking: Tracking, run_id: str, load: Any
 ) -> None:

@@ -18,6 +18,7 @@ from swarm.errors import DataError, StoreError
 from swarm.problem.target import task_of
 from tasks.profile import profile_of
 from tasks.sources import fetch, newest, read_raw
+from tasks.sources.assembly import parsed_dates
 from tasks.sources.file import read_file
 from tests.leaky import register
 
@@ -378,6 +379,14 @@ def test_percentages_are_numbers_if_all_values_are(decimal: str, csv: Callable[.
     assert raw["some"].tolist() == ["5%", "high", "6%"]
     # A separator of thousands is none of the decimal mark.
     assert raw["grouped"].tolist()[0] == ("1,200%" if decimal == "." else 1.2)
+
+
+def test_dates_may_be_numbers_with_gaps_and_have_a_zone() -> None:
+    days = parsed_dates(pd.Series([20240131.0, np.nan, 20240201.0], name="day"), "%Y%m%d")
+    assert days.dt.day.tolist()[::2] == [31, 1]
+    moments = pd.Series(pd.date_range("2024-01-01 23:00", periods=2, freq="h", tz="Europe/Paris"))
+    found = parsed_dates(moments, None)
+    assert (found.dt.hour.tolist(), found.dt.tz) == ([22, 23], None)
 
 
 def test_a_date_orders_the_rows_in_its_own_format(csv: Callable[..., str]) -> None:

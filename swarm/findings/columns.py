@@ -82,9 +82,12 @@ def duplicate_columns(frame: pd.DataFrame) -> list[tuple[str, str]]:
     """Return each column that equals an earlier one in every row, with that one; no constants."""
     same: dict[bytes, list[int]] = {}
     for block, values in number_blocks(frame):
+        if values.dtype.kind in "iu" and np.abs(values).max(initial=0) <= 2**53:
+            # As floats, which a gap makes of integers.
+            values = values.astype(np.float64)
         if values.dtype.kind == "f":
             # Missing values count as equal, and so do -0.0 and 0.0.
-            values = np.where(np.isnan(values), np.nan, values) + 0.0
+            values = np.where(np.isnan(values), np.nan, values).astype(np.float64) + 0.0
         for at, column in zip(block, values.T, strict=True):
             same.setdefault(_digest(values.dtype.kind, column), []).append(at)
     for at, other in other_columns(frame):
@@ -198,6 +201,9 @@ def timestamps(column: pd.Series, form: str | None) -> pd.Series:
     # `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
+            # Numbers such as 20240131 become floats with a gap.
+            column = column.astype("Int64")
         text = column.astype("string").str.strip()
         moments = pd.to_datetime(text, format=form or "ISO8601", errors="coerce", utc=True)
     return moments.dt.tz_localize(None)
@@ -300,11 +306,10 @@ def percentages(column: pd.Series, decimal: str = ".") -> pd.Series | None:
 
 
 def is_sorted(moments: pd.Series) -> bool:
-    """Whether the rows are in ascending order of their dates, with at least ten of them."""
+    """Whether the rows are in order of their dates, either way, with at least ten of them."""
     dates = moments.dropna()
-    return (
-        dates.nunique() >= 10 and len(dates) > 0.9 * len(moments) and dates.is_monotonic_increasing
-    )
+    in_order = dates.is_monotonic_increasing or dates.is_monotonic_decreasing
+    return dates.nunique() >= 10 and len(dates) > 0.9 * len(moments) and in_order
 
 
 def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:

@@ -53,7 +53,12 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
     else:
         wanted = np.eye(int(answer.max()) + 1)[answer]
     shares = _explained(features, wanted)
-    suspects = np.flatnonzero(shares >= _SUSPECT)
+    least = _SUSPECT
+    if classes:
+        # What a column that separates a rare class explains of it in equally filled bins.
+        rarest = np.bincount(answer).min() / len(answer)
+        least *= min(1.0, (_BINS - 1) * rarest / (1.0 - rarest))
+    suspects = np.flatnonzero(shares >= least)
     suspects = suspects[np.argsort(-shares[suspects], kind="stable")][:_CANDIDATES]
     columns = [features.iloc[:, at] for at in suspects.tolist()]
     scored = [

@@ -62,7 +62,8 @@ _ALL = (
     Kind(
         "SWM004",
         "Rare class hidden by the scorer",
-        "Fewer than 10 % of the training rows are of one class, and the scorer counts rows"
+        "Fewer than 10 % of the training rows are of one class, of several classes 10 % divided by"
+        " their number less one, and the scorer counts rows"
         " (accuracy, or a micro or weighted average). A model that never predicts that class has an"
         " almost perfect score, so the search has nothing to distinguish subsets by.",
         "use scoring balanced_accuracy or f1_macro, or of two classes roc_auc or average_precision",

@@ -14,11 +14,13 @@ import sys
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import is_dataclass
+from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from swarm.errors import ConfigError
 
@@ -44,6 +46,12 @@ def describe(value: Any) -> object:
     if hasattr(value, "get_params") and not isinstance(value, type):
         params = value.get_params(deep=False)
         return {"class": _identity(type(value)), "params": describe(params)}
+    if isinstance(value, partial):
+        return {"partial": [describe(part) for part in (value.func, value.args, value.keywords)]}
+    if isinstance(value, MethodType) and not isinstance(value.__self__, type):
+        owner = value.__self__
+        state = describe(getattr(owner, "__dict__", {}))
+        return {"method": value.__name__, "class": _identity(type(owner)), "state": state}
     name = getattr(value, "__qualname__", "")
     if name and "<" not in name:
         return _identity(value)
@@ -86,6 +94,16 @@ def _code(kind: Any) -> Iterator[str]:
             is_set = isinstance(value, (set, frozenset))
             waiting += sorted(value, key=repr) if is_set else value
             waiting += value.values() if isinstance(value, dict) else ()
+        elif isinstance(value, (np.ndarray, pd.DataFrame, pd.Series)):
+            yield repr(describe(np.asarray(value)))
+        elif isinstance(value, partial):
+            waiting += [value.func, value.args, value.keywords]
+        elif isinstance(value, MethodType):
+            waiting += [value.__func__, *_state_of(value.__self__)]
+        elif hasattr(value, "_score_func"):  # made by make_scorer
+            waiting += [type(value), *_state_of(value)]
+        elif hasattr(value, "get_params") and not isinstance(value, type):
+            waiting += [type(value), value.get_params(deep=False)]
         elif isinstance(value, type):
             for base in value.__mro__:
                 if not _is_installed(base.__module__):
@@ -102,6 +120,10 @@ def _code(kind: Any) -> Iterator[str]:
         wrapped = getattr(value, "__wrapped__", None)
         if isinstance(wrapped, FunctionType):
             waiting.append(wrapped)
+
+
+def _state_of(owner: Any) -> list[Any]:
+    return [] if isinstance(owner, type) else [dict(getattr(owner, "__dict__", {}))]
 
 
 def _bytecode(code: CodeType) -> Iterator[str]:

@@ -75,7 +75,9 @@ def _array_bytes(array: NDArray[Any] | None) -> bytes:
         return b"none"
     if array.dtype.kind in "biufc":
         return _head(array).encode() + np.ascontiguousarray(array).tobytes()
-    return json.dumps([str(value) for value in array.ravel()]).encode()
+    # A missing value is no text, and a number is not its text.
+    values = [None if pd.isna(v) else [type(v).__name__, str(v)] for v in array.ravel()]
+    return json.dumps(values).encode()
 
 
 def _head(array: NDArray[Any]) -> str:

@@ -360,10 +360,20 @@ class ProblemEvaluations:
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
-                    _, record = decode(row, self.n_folds, self.n_units)
+                    _, record = self._decode(row)
                     earlier = records.get(row.mask)
                     records[row.mask] = record if earlier is None else earlier.merge(record)
         return records
+
+    def _decode(self, row: Any) -> tuple[Bool, Record]:
+        """Return the mask of a row and its record; StoreError if the row is damaged."""
+        try:
+            return decode(row, self.n_folds, self.n_units)
+        except ValueError as error:
+            raise StoreError(
+                f"the archive {self._archive._name} is damaged: an evaluation cannot be read "
+                f"({as_clause(str(error))}); restore a backup"
+            ) from error
 
     def _is_final(self, record: Record) -> bool:
         """Whether further rows cannot change the record."""
@@ -390,7 +400,7 @@ class ProblemEvaluations:
         records: dict[bytes, tuple[Bool, Record]] = {}
         with self._archive._connected("read") as connection:
             for row in connection.execute(query):
-                mask, record = decode(row, self.n_folds, self.n_units)
+                mask, record = self._decode(row)
                 if row.mask in records:
                     record = records[row.mask][1].merge(record)
                 records[row.mask] = (mask, record)

@@ -23,6 +23,7 @@ TRUSTED_PACKAGES = ("sklearn", "lightgbm", "xgboost", "catboost", "imblearn", "n
 TRUSTED_TYPES = (
     "collections.OrderedDict",
     "collections.defaultdict",
+    "functools.partial",
     "pandas.DataFrame",
     "pandas.Series",
     # The estimators of this project: such a model needs the project's package, except for those

@@ -163,12 +163,20 @@ def _text(value: Any) -> str:
     return str(int(value)) if whole else str(value)
 
 
+def _truth(value: Any) -> Any:
+    return {"true": True, "1": True, "false": False, "0": False}.get(_text(value).lower())
+
+
 def _cast(values: pd.Series, column: dict[str, Any]) -> pd.Series:
     """Cast a column to the dtype of training; whole numbers with missing values stay floats."""
     dtype, kind = column["dtype"], column["kind"]
     if column["categories"] is not None:
         levels = pd.Index(column["categories"], dtype=column["category_dtype"])
-        if pd.api.types.is_string_dtype(levels):
+        if pd.api.types.is_bool_dtype(levels):
+            # A gap makes a column of truth values one of objects, and a file may have their text.
+            levels = levels.astype(object)
+            values = values.astype(object).map(_truth, na_action="ignore")
+        elif pd.api.types.is_string_dtype(levels):
             # Dates and the like were stored as their text, and a gap makes integers floats.
             values = values.astype(object).map(_text, na_action="ignore")
         elif pd.api.types.is_numeric_dtype(levels) and not pd.api.types.is_numeric_dtype(values):
@@ -176,6 +184,7 @@ def _cast(values: pd.Series, column: dict[str, Any]) -> pd.Series:
             values = pd.to_numeric(values.astype(object), errors="coerce")
         # A value that is no level is missing.
         known = levels.get_indexer(pd.Index(values))
+        levels = pd.Index(column["categories"], dtype=column["category_dtype"])
         categorical = pd.Categorical.from_codes(known, levels, ordered=column["ordered"])
         return pd.Series(categorical, index=values.index)
     if values.dtype == dtype:

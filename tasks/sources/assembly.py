@@ -352,7 +352,8 @@ def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
     `form` is for :meth:`datetime.strptime`, None for ISO 8601. DataError if a value has another.
     """
     if is_datetime64_any_dtype(column):
-        return column
+        zone = getattr(column.dtype, "tz", None)
+        return column if zone is None else column.dt.tz_convert("UTC").dt.tz_localize(None)
     moments = timestamps(column, form)
     wrong = column[moments.isna() & column.notna()]
     if len(wrong):

@@ -8,6 +8,7 @@ import gzip
 import re
 from collections import Counter
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 import pandas as pd
@@ -15,6 +16,8 @@ import pandas as pd
 from swarm.errors import DataError
 from swarm.findings.columns import is_number, percentages
 
+# pandas reads cells of any length.
+csv.field_size_limit(2**31 - 1)
 _BYTES = 50_000_000
 _ROWS = 5000
 _SEPARATORS = (",", ";", "\t", "|")
@@ -69,7 +72,10 @@ def sniff(path: str, target: str = "") -> CsvStyle:
     lines = _lines(data, encoding)
     separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
     header, *rows = csv.reader(lines, delimiter=separator)
-    decimal = _decimal(rows) if separator != "," or any('"' in line for line in lines) else "."
+    header = [name.removeprefix("\ufeff") for name in header]
+    decimal = "."
+    if separator != "," or any('"' in line for line in lines):
+        decimal = _decimal(rows, separator)
     return CsvStyle(separator, decimal, encoding, _marks(header, rows, target))
 
 
@@ -78,7 +84,7 @@ def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
     rows = list(csv.reader(_lines(_first_bytes(path), style.encoding), delimiter=style.separator))
     header = rows[0] if rows else []
     notes = {}
-    for name, column in zip(header, zip(*rows[1:], strict=False), strict=False):
+    for name, column in zip(header, zip_longest(*rows[1:], fillvalue=""), strict=False):
         note = _note([cell.strip() for cell in column], style)
         if note:
             notes[name.removeprefix("\ufeff")] = note
@@ -175,9 +181,12 @@ def _columns(lines: list[str], separator: str) -> float:
     return (width if width > 1 else 0) * count / len(widths)
 
 
-def _decimal(rows: list[list[str]]) -> str:
+def _decimal(rows: list[list[str]], separator: str) -> str:
     cells = [cell for row in rows for cell in row]
     commas = sum(1 for cell in cells if _COMMA.fullmatch(cell))
+    if separator == ",":
+        # There a quoted 12,345 is a number with a separator of thousands.
+        commas -= sum(1 for cell in cells if _THOUSANDS[","].fullmatch(cell))
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
     return "," if commas > points else "."
 
@@ -186,7 +195,7 @@ def _marks(header: list[str], rows: list[list[str]], target: str) -> tuple[str, 
     """Return the marks of missing values that pandas does not know."""
     marks: dict[str, None] = {}
     values: set[str] = set()  # words that are values in some column
-    for name, column in zip(header, zip(*rows, strict=False), strict=False):
+    for name, column in zip(header, zip_longest(*rows, fillvalue=""), strict=False):
         cells = [cell.strip() for cell in column if cell.strip() not in _KNOWN]
         # A number with a separator of thousands is no mark.
         words = Counter(c for c in cells if not _NUMBER.fullmatch(c) and not is_number(c))
