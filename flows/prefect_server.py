@@ -27,6 +27,7 @@ import typer
 
 from flows.garbage import collect_rarely
 from swarm.errors import InputError, StoreError
+from swarm.interrupts import sigint_ignored
 from tasks.files import write_atomically
 
 if TYPE_CHECKING:
@@ -108,17 +109,16 @@ class _PrivateServer:
         )
 
     def stop(self) -> None:
-        """End the server, which takes a moment, even if Ctrl-C arrives meanwhile."""
+        """End the server, which takes a moment; Ctrl-C is ignored meanwhile."""
         atexit.unregister(self.stop)
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
         assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(timeout=2 * _GRACE_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        with sigint_ignored():
+            self._process.stdin.close()
+            try:
+                self._process.wait(timeout=2 * _GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
 
 
 def _serve(listener: socket.socket) -> None:

@@ -70,6 +70,20 @@ def sigint_deferred() -> Iterator[None]:
 
 
 @contextmanager
+def sigint_ignored() -> Iterator[None]:
+    """Ignore a SIGINT that arrives in this context, if in the main thread."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
 def sigint_delivered() -> Iterator[None]:
     """Deliver SIGINT at once within a context in which it is deferred; one that waits, first."""
     deferral = signal.getsignal(signal.SIGINT)

@@ -15,6 +15,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from swarm.errors import InputError, StoreError
+from swarm.interrupts import sigint_ignored
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.dataset import log_dataset
@@ -58,8 +59,13 @@ def test_first_characters_of_several_ids_are_refused(
         tracking.run("abcd")
 
 
-def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
+def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server(
+    request: pytest.FixtureRequest,
+) -> None:
     """An interrupted call would leave the file locked."""
+    # A process in the background ignores it.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
     finished = list[str]()
 
     def press(uri: str) -> None:
@@ -214,3 +220,14 @@ def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(
         open_tracking(store, "nor this", folder)
     assert tracking.client.get_experiment_by_name("nor this") is None
     assert folder.read_text() == "a file"
+
+
+def test_ctrl_c_is_ignored_while_a_server_ends_and_heard_after_it(
+    request: pytest.FixtureRequest,
+) -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    with sigint_ignored():
+        signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
