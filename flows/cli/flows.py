@@ -92,10 +92,10 @@ def resume(
         settings = [*store_setting(tracking_uri), *(set_ or ())]
         read = from_yaml(text, origin, settings, {})
         config = of_kind(SelectConfig, read, origin, "CONFIG")
-        if "{date" in (config.data.path or ""):
-            # A newer file is no part of the run.
-            path = json.dumps(tags.get("data", "").removeprefix("file:"))
-            read = from_yaml(text, origin, [f"data.path={path}", *settings], {})
+        source = tags.get("data", "").removeprefix("file:")
+        # A newer file is no part of the run; an address with a secret is not stored.
+        if "{date" in (config.data.path or "") and "***" not in source:
+            read = from_yaml(text, origin, [f"data.path={json.dumps(source)}", *settings], {})
             config = of_kind(SelectConfig, read, origin, "CONFIG")
         if isinstance(config, RefreshConfig):
             raise ConfigError(
