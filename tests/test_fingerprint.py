@@ -214,7 +214,17 @@ def test_an_edited_scorer_or_model_of_ones_own_has_another_fingerprint() -> None
         for text in ("def own(X): return X + 1", "def own(X): return X + 2")
     ]
     assert len({*scorers, *models, *steps}) == len(EDITED) + len(MODELS) + 2
-    # What a class notes while it runs is no code of it.
+    # What a scorer notes while it runs is no code of it.
+    for text in (
+        "calls = []\ndef own(model, X, y):\n  calls.append(1)\n  return 0.5",
+        "calls = {}\ndef own(model, X, y):\n  calls['n'] = 1\n  return 0.5",
+        "class Cost:\n  n = 0\n  def at(self, m, X, y):\n    self.n += 1\n    return 0.5\n"
+        "own = Cost().at",
+    ):
+        scorer = defined(text)
+        before = fingerprint(scoring=scorer)
+        scorer(None, None, None)
+        assert fingerprint(scoring=scorer) == before
     noting = [defined(f"class own(GaussianNB):\n    calls = {calls}") for calls in ([], [1])]
     assert fingerprint(model=noting[0]()) == fingerprint(model=noting[1]())
     # The same cell again, on another line.

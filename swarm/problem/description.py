@@ -1,14 +1,15 @@
 """What estimators and scorers are, as values of JSON: equal for equal settings, code and versions.
 
 The code of an installed package is that of its version. Other code, of a notebook or a module of
-one's own, is described by its bytecode, together with the functions, classes, plain values and
-collections that it names in its own module, but not the lists and dictionaries of a class, which
-may be state. What it reaches in another way, such as ``helpers.score`` of an imported
-module, is not seen.
+one's own, is described by its bytecode, together with the functions, classes, values and
+collections that it names in its own module. Not seen is what may be state: the lists and
+dictionaries of a class, and those that a function may change. Neither is what code reaches in
+another way, such as ``helpers.score`` of an imported module.
 """
 
 from __future__ import annotations
 
+import dis
 import hashlib
 import sys
 import sysconfig
@@ -21,11 +22,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_STATE = (list, set, dict)
+_STATE = (list, set, dict, np.ndarray, pd.DataFrame, pd.Series)
+# What changes a collection, an array or an object.
+_MUTATORS = frozenset(
+    {"add", "append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update"}
+)
+_STORES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR"})
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 
 
@@ -49,9 +56,8 @@ def describe(value: Any) -> object:
     if isinstance(value, partial):
         return {"partial": [describe(part) for part in (value.func, value.args, value.keywords)]}
     if isinstance(value, MethodType) and not isinstance(value.__self__, type):
-        owner = value.__self__
-        state = describe(getattr(owner, "__dict__", {}))
-        return {"method": value.__name__, "class": _identity(type(owner)), "state": state}
+        owner = _identity(type(value.__self__))
+        return {"method": value.__name__, "class": owner, "state": describe(_state_of(value))}
     name = getattr(value, "__qualname__", "")
     if name and "<" not in name:
         return _identity(value)
@@ -80,7 +86,8 @@ def _identity(kind: Any) -> list[str]:
 
 def _code(kind: Any) -> Iterator[str]:
     """Yield what a class or function does by code that no installed package has."""
-    waiting, seen = [kind], set[int]()
+    # Values by their ids, which are used again for others once a value is gone.
+    waiting, seen = [kind], dict[int, Any]()
     while waiting:
         value = waiting.pop()
         if isinstance(value, _PLAIN):
@@ -88,20 +95,22 @@ def _code(kind: Any) -> Iterator[str]:
             continue
         if id(value) in seen:
             continue
-        seen.add(id(value))
+        seen[id(value)] = value
         if isinstance(value, (list, tuple, set, frozenset, dict)):
             yield f"{type(value).__name__} of {len(value)}"
             is_set = isinstance(value, (set, frozenset))
             waiting += sorted(value, key=repr) if is_set else value
             waiting += value.values() if isinstance(value, dict) else ()
-        elif isinstance(value, (np.ndarray, pd.DataFrame, pd.Series)):
-            yield repr(describe(np.asarray(value)))
+        elif isinstance(value, pd.DataFrame):
+            waiting += [list(value.columns), *(value[name] for name in value.columns)]
+        elif isinstance(value, (np.ndarray, pd.Series)):
+            yield _array_digest(np.asarray(value))
         elif isinstance(value, partial):
             waiting += [value.func, value.args, value.keywords]
         elif isinstance(value, MethodType):
-            waiting += [value.__func__, *_state_of(value.__self__)]
+            waiting += [value.__func__, _state_of(value)]
         elif hasattr(value, "_score_func"):  # made by make_scorer
-            waiting += [type(value), *_state_of(value)]
+            waiting += [type(value), dict(vars(value))]
         elif hasattr(value, "get_params") and not isinstance(value, type):
             waiting += [type(value), value.get_params(deep=False)]
         elif isinstance(value, type):
@@ -122,8 +131,24 @@ def _code(kind: Any) -> Iterator[str]:
             waiting.append(wrapped)
 
 
-def _state_of(owner: Any) -> list[Any]:
-    return [] if isinstance(owner, type) else [dict(getattr(owner, "__dict__", {}))]
+def _array_digest(values: NDArray[Any]) -> str:
+    plain = values if values.dtype.kind in "biufcmM" else values.astype(str)
+    digest = hashlib.sha256(np.ascontiguousarray(plain).tobytes()).hexdigest()
+    return f"{values.dtype} {values.shape} {digest}"
+
+
+def _state_of(method: MethodType) -> dict[str, Any]:
+    """Return the attributes of the owner of a method, none if the method may change them."""
+    return {} if _may_change(method.__func__) else dict(getattr(method.__self__, "__dict__", {}))
+
+
+def _may_change(function: Any) -> bool:
+    """Whether a function may change what it names; code that cannot be read may not."""
+    code = getattr(function, "__code__", None)
+    if code is None:
+        return False
+    stores = any(instruction.opname in _STORES for instruction in dis.get_instructions(code))
+    return stores or not _MUTATORS.isdisjoint(_names(code))
 
 
 def _bytecode(code: CodeType) -> Iterator[str]:
@@ -141,6 +166,11 @@ def _bytecode(code: CodeType) -> Iterator[str]:
 
 def _reached_by(function: FunctionType) -> Iterator[Any]:
     """Yield the defaults of a function, and the values of its closure and of globals it names."""
+    skipped = _STATE if _may_change(function) else ()
+    yield from (value for value in _named_by(function) if not isinstance(value, skipped))
+
+
+def _named_by(function: FunctionType) -> Iterator[Any]:
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
     for cell in function.__closure__ or ():
