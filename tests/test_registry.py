@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -241,6 +242,18 @@ def test_what_checking_the_model_leaves_is_not_stored(tracking: Tracking, run_id
     files = tracking.client.list_logged_model_artifacts(stored.model_id)
     assert "MLmodel" in (names := {file.path for file in files})
     assert "__pycache__" not in names
+
+
+def test_a_boosted_model_of_scikit_learn_with_categories_is_stored(
+    tracking: Tracking, run_id: str, load: Any
+) -> None:
+    X = table()
+    target = np.where(X["length"] + (X["place"] == "west") > 0.5, "sick", "healthy")
+    boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
+    fitted = SubsetEnsemble(boosted, [["length", "place"], ["length", "count"]]).fit(X, target)
+    info = log_ensemble(tracking, run_id, fitted, X.head(60), None)
+    served = load(info.uri).predict(X)
+    assert np.asarray(served).tolist() == fitted.predict(X).tolist()
 
 
 def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
