@@ -175,6 +175,8 @@ EDITED = [
     "COSTS = {'no': [1, 50]}\ndef own(model, X, y): return COSTS['no'][0]",
     "COSTS = np.array([1, 5])\ndef own(model, X, y): return COSTS[1]",
     "COSTS = np.array([1, 50])\ndef own(model, X, y): return COSTS[1]",
+    "COSTS = pd.DataFrame([[1, 2]], columns=['a', 'a'])\ndef own(model, X, y): return COSTS.sum()",
+    "COSTS = pd.DataFrame([[1, 3]], columns=['a', 'a'])\ndef own(model, X, y): return COSTS.sum()",
     "half = partial(max, 1)\ndef own(model, X, y): return half(2)",
     "half = partial(max, 9)\ndef own(model, X, y): return half(2)",
     "SCORE = make_scorer(fbeta_score, beta=2)\ndef own(model, X, y): return SCORE(model, X, y)",
@@ -201,6 +203,7 @@ MODELS = [
 def defined(text: str) -> Any:
     """Return what a cell of a notebook defines."""
     cell: dict[str, Any] = {"__name__": "__main__", "GaussianNB": GaussianNB, "np": np}
+    cell |= {"pd": pd}
     cell |= {"partial": partial, "make_scorer": make_scorer, "fbeta_score": fbeta_score}
     exec(text, cell)
     return cell["own"]

@@ -102,7 +102,7 @@ def _code(kind: Any) -> Iterator[str]:
             waiting += sorted(value, key=repr) if is_set else value
             waiting += value.values() if isinstance(value, dict) else ()
         elif isinstance(value, pd.DataFrame):
-            waiting += [list(value.columns), *(value[name] for name in value.columns)]
+            waiting += [list(value.columns), *(value.iloc[:, i] for i in range(value.shape[1]))]
         elif isinstance(value, (np.ndarray, pd.Series)):
             yield _array_digest(np.asarray(value))
         elif isinstance(value, partial):
