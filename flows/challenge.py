@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -93,6 +94,11 @@ class Challenge:
     drift: pd.DataFrame = field(default_factory=pd.DataFrame)  # that of the champion's columns
     findings: tuple[Finding, ...] = ()
 
+    @cached_property
+    def reference(self) -> dict[str, Any]:
+        """The summary of the champion's training columns; empty without a champion."""
+        return {} if self.champion is None else self.champions.reference(self.champion)
+
     def _add(self, findings: Sequence[Finding]) -> None:
         """Print findings, and keep them."""
         findings = unmuted(findings, self.config.mute)
@@ -114,11 +120,10 @@ class Challenge:
             uri = self.champion.uri
             self._replace(f"the table lacks {quoted(gone)}, which champion {uri} needs")
             return
-        reference = self.champions.reference(self.champion)
         changed = [
             name
             for name in needed
-            if name in reference and changed_type(reference[name], table.features[name])
+            if name in self.reference and changed_type(self.reference[name], table.features[name])
         ]
         if changed:
             have = "has values" if len(changed) == 1 else "have values"
@@ -129,11 +134,10 @@ class Challenge:
 
     def check_drift(self, table: Table) -> None:
         """Compare the champion's columns with those of its training rows."""
-        champion, limits = self.champion, self.config.drift
-        if champion is None:
-            self.drift = drift_table({}, table.features)
+        limits = self.config.drift
+        self.drift = drift_table(self.reference, table.features)
+        if self.drift.empty:
             return
-        self.drift = drift_table(self.champions.reference(champion), table.features)
         psi, ks = self.drift["psi"], self.drift["ks"]
         far = self.drift[(difference(psi, limits.psi) > 0.0) | (difference(ks, limits.ks) > 0.0)]
         if far.empty:

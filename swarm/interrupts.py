@@ -50,14 +50,20 @@ class _Deferral:
             self.before(signal.SIGINT, frame)
 
 
+def _replaceable_handler() -> Any:
+    """Return the handler of SIGINT; None outside the main thread, which alone may replace it."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return signal.getsignal(signal.SIGINT) if is_main else None
+
+
 @contextmanager
 def sigint_deferred() -> Iterator[None]:
     """Deliver a SIGINT that arrives in this context at its end, if in the main thread.
 
     If it were blocked, another thread of the process would accept it for the main thread.
     """
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
+    before = _replaceable_handler()
+    if before is None:
         yield
         return
     deferral = _Deferral(before)
@@ -72,8 +78,8 @@ def sigint_deferred() -> Iterator[None]:
 @contextmanager
 def sigint_ignored() -> Iterator[None]:
     """Ignore a SIGINT that arrives in this context, if in the main thread."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is None or threading.current_thread() is not threading.main_thread():
+    before = _replaceable_handler()
+    if before is None:
         yield
         return
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -86,11 +92,8 @@ def sigint_ignored() -> Iterator[None]:
 @contextmanager
 def sigint_delivered() -> Iterator[None]:
     """Deliver SIGINT at once within a context in which it is deferred; one that waits, first."""
-    deferral = signal.getsignal(signal.SIGINT)
-    if (
-        not isinstance(deferral, _Deferral)
-        or threading.current_thread() is not threading.main_thread()
-    ):
+    deferral = _replaceable_handler()
+    if not isinstance(deferral, _Deferral):
         yield
         return
     signal.signal(signal.SIGINT, deferral.before)

@@ -173,10 +173,12 @@ def experiment_of(uri: str | None, name: str | None) -> Tracking | None:
     Nothing is created: an experiment keeps the folder in which it was made for its artifacts.
     """
     store = tracking_of(uri, by_id=True)
-    default = _tracking_section(uri).experiment
-    if name is None and default not in store.experiments():
+    try:
+        return store.of_experiment(name or _tracking_section(uri).experiment)
+    except InputError:
+        if name is not None:
+            raise
         return None
-    return store.of_experiment(name or default)
 
 
 def _tell_ignored_uri(section: TrackingSection) -> None:

@@ -86,18 +86,24 @@ def make_folds(
     return list(splitter.split(target, target, groups))
 
 
-def complete_groups(groups: Any) -> NDArray[Any]:
-    """Return groups as an array that splitters can sort; missing groups are a DataError."""
+def refuse_missing(groups: Any) -> None:
+    """Raise DataError if groups of rows are missing."""
     # NumPy writes a missing value in a list of text as text.
     is_list = isinstance(groups, (list, tuple))
-    missing = int(pd.isna(np.asarray(groups, dtype=object if is_list else None)).sum())
+    is_missing = pd.isna(np.asarray(groups, dtype=object if is_list else None))
+    if is_missing.any():
+        raise DataError(
+            f"groups are missing in {int(is_missing.sum())} of {len(is_missing)} rows; fill or drop"
+            " them first"
+        )
+
+
+def complete_groups(groups: Any) -> NDArray[Any]:
+    """Return groups as an array that splitters can sort; missing groups are a DataError."""
     values = np.asarray(groups)
     if not values.ndim:
         raise DataError(f"groups must have a value for each row, got {groups!r}")
-    if missing:
-        raise DataError(
-            f"groups are missing in {missing} of {len(values)} rows; fill or drop them first"
-        )
+    refuse_missing(groups)
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.dtype == object and values.ndim == 1:
         try:

@@ -13,6 +13,7 @@ from sklearn.model_selection import BaseCrossValidator
 
 from swarm.arrays import Int
 from swarm.errors import ConfigError, DataError
+from swarm.problem.folds import refuse_missing
 from swarm.problem.time_folds import LabelSpans, TimeWindows, forward_folds, purged_folds
 
 
@@ -172,11 +173,7 @@ def _spans(groups: Any, n_rows: int, horizon: int) -> LabelSpans:
             f"groups must be the time of each of {n_rows} rows, or their times and the ends of "
             f"their labels in two columns, got the shape {times.shape}"
         )
-    missing = int(pd.isna(times).sum())
-    if missing:
-        raise DataError(
-            f"groups are missing in {missing} of {n_rows} rows; fill or drop them first"
-        )
+    refuse_missing(groups)
     times = _in_order(times)
     if times.size == n_rows:
         return LabelSpans.of(times.ravel(), horizon)

@@ -6,7 +6,7 @@ import math
 import re
 
 from swarm.metric_names import display_name
-from swarm.validation.sentences import format_score, interval_digits
+from swarm.validation.sentences import format_score, format_signed, interval_digits
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
 _ILLEGAL = re.compile(
@@ -45,7 +45,7 @@ def signed(value: float) -> str:
     """Format a difference with its sign."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
-    return f"+{number(value)}" if value > 0 else number(value)
+    return format_signed(value).replace("-", "−") if value else number(value)
 
 
 def interval(low: float, high: float) -> str:

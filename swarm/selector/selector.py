@@ -146,7 +146,8 @@ class SubsetSelector(
     mute : sequence of str
         Codes of findings that are not reported, such as ``["SWM112"]``.
     callbacks : sequence of callable
-        Called after every epoch with its record and the state of the search.
+        Called after every epoch with its record and the state of the search; one that raises
+        :class:`swarm.search.driver.StopSearch` ends it with the best subset so far.
     verbose : int
         0: no output; 1: a progress bar of tqdm; 2: a line per epoch.
 

@@ -72,7 +72,6 @@ def sniff(path: str, target: str = "") -> CsvStyle:
     lines = _lines(data, encoding)
     separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
     header, *rows = csv.reader(lines, delimiter=separator)
-    header = [name.removeprefix("\ufeff") for name in header]
     decimal = "."
     if separator != "," or any('"' in line for line in lines):
         decimal = _decimal(rows, separator)
@@ -87,7 +86,7 @@ def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
     for name, column in zip(header, zip_longest(*rows[1:], fillvalue=""), strict=False):
         note = _note([cell.strip() for cell in column], style)
         if note:
-            notes[name.removeprefix("\ufeff")] = note
+            notes[name] = note
     return notes
 
 
@@ -141,8 +140,8 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _lines(data: bytes, encoding: str) -> list[str]:
-    """Return the first lines that are not blank."""
-    text = data.decode(encoding, errors="replace")
+    """Return the first lines that are not blank, without the mark of the encoding."""
+    text = data.decode(encoding, errors="replace").removeprefix("\ufeff")
     lines = [line for line in text.splitlines()[: _ROWS + 1] if line.strip()]
     return lines[:-1] if len(data) == _BYTES and len(lines) <= _ROWS else lines
 
