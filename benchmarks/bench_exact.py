@@ -124,7 +124,7 @@ def evaluated(what: str, case: Case, directory: Path, jobs: int) -> Row:
             for mask in masks[: case.peer_masks]:
                 cross_val_score(
                     problem.estimator,
-                    values[:, mask],
+                    values[:, problem.space.positions(mask)],
                     truth,
                     cv=list(problem.folds),
                     scoring=problem.scoring.scorer,

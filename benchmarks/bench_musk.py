@@ -48,16 +48,16 @@ def model() -> lightgbm.LGBMClassifier:
 
 
 def naive(
-    features: pd.DataFrame, target: np.ndarray, masks: np.ndarray
+    features: pd.DataFrame, target: np.ndarray, subsets: list[np.ndarray]
 ) -> tuple[np.ndarray, float]:
-    """Evaluate masks as in the worked example: five fits for the cost, a sixth for importances.
+    """Evaluate subsets as in the worked example: five fits for the cost, a sixth for importances.
 
-    Returns the fold costs (n_masks, n_folds) and the seconds.
+    Returns the fold costs (n_subsets, n_folds) and the seconds.
     """
     started = time.perf_counter()
     costs = []
-    for mask in masks:
-        columns = features.iloc[:, np.flatnonzero(mask)]
+    for positions in subsets:
+        columns = features.iloc[:, positions]
         scores = cross_val_score(model(), columns, target, scoring="recall", cv=5)
         costs.append(1 - scores)
         model().fit(columns, target)
@@ -69,7 +69,7 @@ def native(
 ) -> np.ndarray:
     """Seconds of binning, boosting and prediction by LightGBM alone, summed over `fits`.
 
-    A fit is a mask, training rows and test rows. Slicing the matrix is not counted.
+    A fit is positions of columns, training rows and test rows. Slicing the matrix is not counted.
     """
     params = {
         "objective": "binary",
@@ -82,8 +82,7 @@ def native(
         "force_col_wise": True,
     }
     spent = np.zeros(3)
-    for mask, train, test in fits:
-        columns = np.flatnonzero(mask)
+    for columns, train, test in fits:
         rows, tested = matrix[np.ix_(train, columns)], matrix[np.ix_(test, columns)]
         times = [time.perf_counter()]
         data = lightgbm.Dataset(rows, target[train], params=params).construct()
@@ -108,7 +107,7 @@ def one_fit(
     fit_mask(problem, Job(0, np.ones_like(masks[0]), unknown, order, np.inf))
     spent = np.zeros(2)
     for mask in masks:
-        fits = [(mask, *fold) for fold in problem.folds]
+        fits = [(problem.space.positions(mask), *fold) for fold in problem.folds]
         turns = np.zeros((repeats, 2))
         for turn in turns:
             started = time.process_time()
@@ -182,7 +181,7 @@ def main() -> None:
             answers = evaluator.evaluate(masks, unlimited, order)
             return answers.fold_costs, time.perf_counter() - started
 
-    expected, naive_seconds = naive(features, target, masks)
+    expected, naive_seconds = naive(features, target, [space.positions(each) for each in masks])
     fold_costs, fold_seconds = ours()
     rows = [
         ("naive, one process", naive_seconds, expected),
@@ -213,7 +212,7 @@ def main() -> None:
         ["subject", "ours s", "peer s", "ours / peer", "asked"],
         one_fit(problem, masks[:10], matrix),
     )
-    fits = [(mask, *folds[fold]) for mask, fold in made]
+    fits = [(space.positions(mask), *folds[fold]) for mask, fold in made]
     pool = Parallel(n_jobs=arguments.jobs)
     parts = pool(
         delayed(native)(matrix, target, fits[i :: arguments.jobs]) for i in range(arguments.jobs)

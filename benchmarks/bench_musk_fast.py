@@ -54,14 +54,16 @@ class Naive:
         n, d = masks.shape
         fold_costs, importances = np.empty((n, self.n_folds)), np.zeros((n, d))
         for row, mask in enumerate(masks):
-            columns = self.problem.features.iloc[:, np.flatnonzero(mask)]
+            positions = self.problem.space.positions(mask)
+            columns = self.problem.columns(positions)
             model = clone(self.problem.estimator)
             scores = cross_val_score(
                 model, columns, self.problem.target, cv=list(self.problem.folds), scoring="recall"
             )
             fold_costs[row] = 1.0 - scores
             model.fit(columns, self.problem.target)
-            importances[row, mask] = model.feature_importances_
+            values = model.feature_importances_
+            importances[row] = self.problem.space.by_unit(values, positions)
         none = np.zeros(n, dtype=bool)
         return Evaluations(
             costs=fold_costs.mean(axis=1),
@@ -91,8 +93,7 @@ def musk(seed: int) -> tuple[Problem, Any, Any, Any]:
     problem = Problem.build(
         features.iloc[train], target[train], build_estimator(config.model), scoring="recall", seed=0
     )
-    # In the order of the problem, whose masks select them.
-    return problem, features.iloc[test][problem.features.columns], target[test], config
+    return problem, features.iloc[test], target[test], config
 
 
 def search_of(problem: Problem, evaluator: Any, seed: int) -> Driver:
@@ -165,8 +166,8 @@ def judged(problem: Problem, result: SearchResult, features: Any, target: Any) -
     masks = result.best_members(MODELS).masks
     musks = np.empty((len(masks), len(target)))
     for row, mask in enumerate(masks):
-        columns = np.flatnonzero(mask)
-        model = clone(problem.estimator).fit(problem.features.iloc[:, columns], problem.target)
+        columns = problem.space.positions(mask)
+        model = clone(problem.estimator).fit(problem.columns(columns), problem.y)
         musks[row] = model.predict_proba(features.iloc[:, columns])[:, 1]
     return {
         "size": int(masks[0].sum()),

@@ -215,7 +215,7 @@ class Cell:
 
     def __init__(self, table: Table, model: str, seed: int, most_rows: int | None = None) -> None:
         self.y, groups = table.y, table.groups
-        # As a problem orders them, so that masks are over these columns.
+        # In the order of the units, so that masks select these columns.
         self.X = table.X.iloc[:, canonical_order(table.X.columns)]
         searched, unseen = train_test_split(
             np.arange(len(self.X)), test_size=0.4, stratify=self.y, random_state=seed

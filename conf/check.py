@@ -13,8 +13,7 @@ from conf.estimator import build_estimator, with_params
 from conf.schema import CompareConfig, SelectConfig
 from swarm.errors import ConfigError, InputError, nearest
 from swarm.findings.registry import check_mute
-from swarm.problem.inner_estimators import has_method
-from swarm.problem.models import is_a
+from swarm.problem.models import has_method, is_a
 from swarm.search.warm_start import check_warm_start
 from swarm.strategies.catalogue import make
 

@@ -33,7 +33,6 @@ from swarm.findings.columns import (
 from swarm.findings.groups import group_columns
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, target_findings
-from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
@@ -43,6 +42,7 @@ from swarm.wording import quoted
 from tasks.preparation import PosedProblem, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
+from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, name_list, unknown_column
 from tasks.split import horizon_findings, split, time_findings
 from tasks.table import Table
@@ -147,6 +147,7 @@ def _data_findings(
             train = replace(train, features=train.features.drop(columns=refused))
         if estimator is not None and has_roles:
             posed, hints = _pose(config, train, estimator)
+            posed.problem.fingerprint()
             probe(posed.problem, None, timeout_of(posed.problem))
             if test is not None:
                 check_test_metrics(posed.problem, train, test, config.test.metrics)

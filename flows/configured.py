@@ -257,6 +257,8 @@ def probe_as_configured(
 ) -> None:
     """Probe the model, that of the proxy and the metrics on test rows, before a run is opened."""
     for problem in search.problems:
-        probe(problem, archive, config.evaluation.timeout_seconds)
+        # Raises Unnamed: a run whose evaluations cannot be stored could not be resumed.
+        problem.fingerprint()
+        probe(problem, archive, config.evaluation.timeout_seconds, search.smallest_size)
     if data.test is not None:
         check_test_metrics(data.problem, data.train, data.test, config.test.metrics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ AnyArray = NDArray[Any]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
+# Positions of columns
+Positions = Sequence[int] | Int
 
 
 def read_only(*arrays: AnyArray) -> None:

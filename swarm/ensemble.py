@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn import config_context
 from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
@@ -16,11 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, check_known, suggestion
-from swarm.problem.column_params import for_columns
-from swarm.problem.inner_estimators import has_method
-from swarm.problem.model_inputs import rows_for_model, with_accepted_names
-from swarm.problem.models import is_lightgbm, last_step, takes_weights, weight_name
+from swarm.problem.column_params import column_params, for_columns
+from swarm.problem.models import has_method, is_lightgbm, last_step, takes_weights, weight_name
 from swarm.problem.scoring import default_positive
+from swarm.problem.table import (
+    labels_of,
+    names_for_lightgbm,
+    owned,
+    plain_target,
+    renamed,
+    take_columns,
+    take_rows,
+)
 
 VOTES = ("auto", "hard", "soft", "any", "mean")
 
@@ -49,13 +54,6 @@ def has_probabilities(estimator: Any) -> bool:
     return has_method(estimator, "predict_proba") and not callable(objective)
 
 
-def plain_target(y: ArrayLike) -> AnyArray:
-    """Return `y` as an array of a plain dtype, which scikit-learn needs, a column as (n_rows,)."""
-    target = np.asarray(y)
-    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
-    return np.array(target.tolist()) if target.dtype == object else target
-
-
 def _classifies(ensemble: SubsetEnsemble) -> bool:
     return bool(is_classifier(ensemble.estimator))
 
@@ -67,8 +65,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
     ----------
     estimator : estimator
         Classifier or regressor. LightGBM models use one thread unless `n_jobs` is set.
-    subsets : list of lists of str
-        Column names of each member, which is trained on these columns only.
+    subsets : list of lists
+        Columns of each member, which is trained on these only: labels of a table, or positions in
+        an array or a sparse matrix.
     vote : {"auto", "hard", "soft", "any", "mean"}, default="auto"
         ``hard``: majority vote; ties are broken by the order of `classes_`. ``soft``: the class
         with the highest mean probability. ``any``: the positive class if at least one member
@@ -80,15 +79,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Positive class of the ``any`` vote. None means the label 1 if there is one, else the
         rarer class of `y`, or ``classes_[1]`` if both are equally frequent; with a multi-label
         target it is ``classes_[i][1]``.
-    as_array : bool, default=False
-        Whether the members get their columns as an array instead of a table, for estimators that
-        do not support tables.
 
     Attributes
     ----------
     models_ : list of estimators
         Fitted members, in the order of `subsets`.
-    subsets_ : list of lists of str
+    subsets_ : list of lists
         Columns of each member.
     classes_ : array (n_classes,), or a list of arrays, one per label
         Classes in ascending order. Classifiers only.
@@ -120,17 +116,15 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         subsets: Sequence[Sequence[str]],
         vote: str = "auto",
         pos_label: object = None,
-        as_array: bool = False,
     ) -> None:
         self.estimator = estimator
         self.subsets = subsets
         self.vote = vote
         self.pos_label = pos_label
-        self.as_array = as_array
 
     def fit(
         self,
-        X: pd.DataFrame,
+        X: Any,
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         rows: Sequence[Int] | None = None,
@@ -139,8 +133,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : DataFrame (n_rows, n_features)
-            Table that contains every column of the subsets.
+        X : table, array or sparse matrix (n_rows, n_features)
+            Contains every column of the subsets; members get their columns of it as they are.
         y : (n_rows,) or (n_rows, n_labels)
             Target.
         sample_weight : float (n_rows,), optional
@@ -154,14 +148,14 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             If a subset is empty or repeats a column, the vote does not match the estimator or
             the target, or the estimator does not support the weights.
         DataError
-            If `X` is not a DataFrame or lacks a column.
+            If `X` lacks a column.
         """
         self.vote_ = self.resolve_vote()
         self.subsets_ = [list(subset) for subset in self.subsets]
         self._check_subsets(X)
         target = plain_target(y)
-        if len(target) != len(X):
-            raise DataError(f"X has {len(X)} rows but y has {len(target)}; they must match")
+        if len(target) != X.shape[0]:
+            raise DataError(f"X has {X.shape[0]} rows but y has {len(target)}; they must match")
         self._learn_classes(target, getattr(y, "columns", None))
         last = last_step(self.estimator)
         if sample_weight is not None and not takes_weights(last):
@@ -175,18 +169,27 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                 "subset"
             )
         model = with_one_thread(self.estimator)
-        weight = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-        self.models_, names = [], list(X.columns)
+        labels, n_columns = labels_of(X), X.shape[1]
+        by_column = column_params(model, labels, n_columns)
+        self.models_ = []
         for member, subset in enumerate(self.subsets_):
-            member_rows = slice(None) if rows is None else rows[member]
-            extra = {} if weight is None else {weight_name(model): weight[member_rows]}
-            columns = with_accepted_names(X[subset], self.estimator)
-            member_model = for_columns(model, names, subset, list(columns.columns))
-            table = rows_for_model(columns, member_rows, self.as_array)
-            with config_context(enable_metadata_routing=False):
-                self.models_.append(member_model.fit(table, target[member_rows], **extra))
-        self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        self.n_features_in_ = X.shape[1]
+            positions = _positions(X, subset)
+            member_rows = np.arange(X.shape[0]) if rows is None else rows[member]
+            table, names = take_rows(take_columns(X, positions), member_rows), dict[Any, str]()
+            if is_lightgbm(model):
+                names = names_for_lightgbm(table)
+                table = renamed(table, names)
+            member_model = clone(model)
+            if by_column:
+                member_model = for_columns(model, labels, n_columns, positions, names)
+            extra = {}
+            if sample_weight is not None:
+                extra[weight_name(model)] = take_rows(sample_weight, member_rows)
+            member_model.fit(table, take_rows(y, member_rows), **extra)
+            self.models_.append(member_model)
+        named = range(n_columns) if labels is None else labels
+        self.feature_names_in_ = _objects(named)
+        self.n_features_in_ = n_columns
         return self
 
     def with_models(self, models: Sequence[Any], y: ArrayLike) -> SubsetEnsemble:
@@ -208,17 +211,17 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         self._learn_classes(plain_target(y), getattr(y, "columns", None))
         self.models_ = list(models)
         names = dict.fromkeys(name for subset in self.subsets_ for name in subset)
-        self.feature_names_in_ = np.array(list(names), dtype=object)
+        self.feature_names_in_ = _objects(names)
         self.n_features_in_ = len(names)
         return self
 
-    def predict(self, X: pd.DataFrame) -> AnyArray:
+    def predict(self, X: Any) -> AnyArray:
         """Predict the target of each row by the vote.
 
         Parameters
         ----------
-        X : DataFrame (n_rows, any)
-            Table that contains every column of the subsets, in any order. Others are ignored.
+        X : table, array or sparse matrix (n_rows, any)
+            Contains every column of the subsets, those of a table in any order. Others are ignored.
 
         Returns
         -------
@@ -228,7 +231,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If `X` is not a DataFrame or lacks a column.
+            If `X` lacks a column.
         """
         self._check_columns(X)
         if not _classifies(self):
@@ -240,7 +243,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         return self.elected(self.predict_proba(X))
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
-    def predict_proba(self, X: pd.DataFrame) -> Any:
+    def predict_proba(self, X: Any) -> Any:
         """Return the mean probability of each class (soft), or the share of votes for it.
 
         Returns
@@ -252,7 +255,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If `X` is not a DataFrame or lacks a column.
+            If `X` lacks a column.
         """
         self._check_columns(X)
         if self.vote_ == "soft":
@@ -263,7 +266,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         return [_shares(votes[:, :, i], classes) for i, classes in enumerate(self.classes_)]
 
     @available_if(_classifies)  # type: ignore[untyped-decorator]
-    def mean_proba(self, X: pd.DataFrame) -> Any:
+    def mean_proba(self, X: Any) -> Any:
         """Return the mean probability of each class over the members, whatever the vote.
 
         Returns
@@ -274,7 +277,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         DataError
-            If `X` is not a DataFrame or lacks a column.
+            If `X` lacks a column.
         """
         if not has_probabilities(self.estimator):
             return self.predict_proba(X)
@@ -298,13 +301,12 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         labels = [self._elected(s, c) for s, c in zip(shares, self.classes_, strict=True)]
         return np.column_stack(labels)
 
-    def members(self, X: pd.DataFrame) -> Iterator[tuple[Any, Any]]:
-        """Yield each fitted model with its columns of `X`, by the names that it was fitted with."""
+    def members(self, X: Any) -> Iterator[tuple[Any, Any]]:
+        """Yield each fitted model with its columns of `X`."""
         for model, subset in zip(self.models_, self.subsets_, strict=True):
-            columns = with_accepted_names(X[subset], self.estimator)
-            yield model, rows_for_model(columns, slice(None), self.as_array)
+            yield model, owned(take_columns(X, _positions(X, subset)))
 
-    def score(self, X: pd.DataFrame, y: ArrayLike) -> float:
+    def score(self, X: Any, y: ArrayLike) -> float:
         """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
         from sklearn.metrics import accuracy_score, r2_score
 
@@ -344,7 +346,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = member.input_tags.allow_nan
         return tags
 
-    def _check_subsets(self, X: pd.DataFrame) -> None:
+    def _check_subsets(self, X: Any) -> None:
         if not self.subsets_:
             raise InputError("the ensemble has no subset; give at least one")
         for position, subset in enumerate(self.subsets_):
@@ -355,7 +357,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"subset {position} names the column {twice!r} twice; drop one")
         _check_table(X, self.subsets_)
 
-    def _check_columns(self, X: pd.DataFrame) -> None:
+    def _check_columns(self, X: Any) -> None:
         check_is_fitted(self, "models_")
         _check_table(X, self.subsets_)
 
@@ -389,7 +391,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                     f"choose from {', '.join(map(repr, labels.tolist()))}"
                 )
 
-    def _predictions(self, X: pd.DataFrame) -> list[AnyArray]:
+    def _predictions(self, X: Any) -> list[AnyArray]:
         return [np.asarray(model.predict(rows)) for model, rows in self.members(X)]
 
     def _elected(self, shares: Float, classes: AnyArray) -> AnyArray:
@@ -403,7 +405,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         return elected
 
 
-def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) -> list[Float]:
+def _probabilities(model: Any, rows: Any, classes: Sequence[AnyArray]) -> list[Float]:
     """Return the probabilities of one model for each label, aligned with `classes`."""
     proba = model.predict_proba(rows)
     if isinstance(proba, list):
@@ -418,7 +420,7 @@ def _probabilities(model: Any, rows: pd.DataFrame, classes: Sequence[AnyArray]) 
     for shares, of_model, all_of_them in zip(proba, model_classes, classes, strict=True):
         # The training rows of a member may lack a class, and a label may be constant.
         shared = np.isin(of_model, all_of_them)
-        full = np.zeros((len(rows), len(all_of_them)))
+        full = np.zeros((rows.shape[0], len(all_of_them)))
         full[:, np.searchsorted(all_of_them, of_model[shared])] = np.asarray(shares)[:, shared]
         aligned.append(full)
     return aligned
@@ -430,17 +432,37 @@ def _shares(votes: AnyArray, classes: AnyArray) -> Float:
     return shares
 
 
-def _check_table(X: pd.DataFrame, subsets: Sequence[Sequence[str]]) -> None:
-    if not isinstance(X, pd.DataFrame):
-        raise DataError(
-            f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
-        )
-    if not X.columns.is_unique:
-        twice = X.columns[X.columns.duplicated()][0]
+def _positions(X: Any, subset: Sequence[Any]) -> Int:
+    """Return the positions of the columns of a subset: labels of a table, or positions."""
+    labels = labels_of(X)
+    if labels is None:
+        return np.asarray(subset, dtype=np.int64)
+    place = {label: position for position, label in enumerate(labels)}
+    return np.array([place[label] for label in subset], dtype=np.int64)
+
+
+def _objects(values: Iterable[Any]) -> AnyArray:
+    """Return values, which may be tuples, as an array of objects (n,)."""
+    items = list(values)
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    return array
+
+
+def _check_table(X: Any, subsets: Sequence[Sequence[Any]]) -> None:
+    labels = labels_of(X)
+    if labels is None:
+        if any(isinstance(name, str) for subset in subsets for name in subset):
+            raise DataError(
+                f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
+            )
+        labels = list(range(X.shape[1]))
+    columns = set(labels)
+    if len(columns) < len(labels):
+        twice = next(label for label in labels if labels.count(label) > 1)
         raise DataError(f"the table has two columns {twice!r}; rename one")
-    columns = set(X.columns)
     for subset in subsets:
         for name in subset:
             if name not in columns:
-                near = suggestion(str(name), list(map(str, X.columns)))
+                near = suggestion(str(name), list(map(str, labels)))
                 raise DataError(f"the table has no column {name!r}{near}")

@@ -19,9 +19,9 @@ from swarm.findings.columns import (
 )
 from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
-from swarm.problem.dtypes import with_model_dtypes
 from swarm.problem.target import Task, task_of
 from tasks.sources.assembly import sorted_date
+from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
 _RARE = 0.1

@@ -214,7 +214,7 @@ def losses_on_test(
     rows = Unseen(
         np.arange(len(train.features)),
         test.features[list(problem.features.columns)],
-        np.asarray(test.target),
+        test.target,
         test.weight_in_score(problem),
         test.groups,
     )
@@ -249,7 +249,7 @@ def report_data(
     distance = None
     # A wide table has no distance matrix.
     if hints.distance is not None and space.n_units == space.n_columns:
-        names = list(space.columns)
+        names = list(space.names)
         distance = pd.DataFrame(hints.distance, index=names, columns=names)
     return ReportData(
         verdict=judgement.sentence(),

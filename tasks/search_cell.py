@@ -189,8 +189,6 @@ def search_cell(
 
 def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:
     """Return the cost on the held-out rows of one model trained on all search rows."""
-    target = np.asarray(test.target)
-    positions = [problem.space.columns.index(name) for name in features]
-    train = np.arange(len(problem.target))
-    model, rows = fit_for(problem, positions, train, test.features)
-    return problem.scoring.cost(model, rows, target, test.weight_in_score(problem))
+    positions = np.flatnonzero(np.isin(problem.space.columns, list(features)))
+    model, rows = fit_for(problem, positions, np.arange(problem.n_rows), test.features)
+    return problem.scoring.cost(model, rows, test.target, test.weight_in_score(problem))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from contextlib import nullcontext
+from textwrap import dedent
 from types import SimpleNamespace
 from typing import Any
 
@@ -121,14 +122,11 @@ def test_bad_data_a_bad_store_or_a_bad_model_is_one_sentence(
     assert not bench.made_anything()
 
 
-def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
-    direct: Swarm, bench: Bench
-) -> None:
-    model = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
+def refusals(direct: Swarm, bench: Bench, model: dict[str, Any]) -> dict[str, str]:
+    """What each command that searches says about a model."""
     path = bench.file(model=model)
-    for command in ("nested", "stability"):
-        assert "MultinomialNB cannot be fitted" in direct(command, path).sentence
-    assert "MultinomialNB cannot be fitted" in direct("check", path).out
+    said = {name: direct(name, path).sentence for name in ("select", "nested", "stability")}
+    said["check"] = direct("check", path).out
     mapping = bench.mapping(model=model, budget={"distinct": 4})
     data = {"small": {"data": mapping.pop("data")}}
     for key in ("strategy", "confirm", "ensemble", "test", "split"):
@@ -136,9 +134,38 @@ def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
     mapping |= {"datasets": data, "strategies": {"random": {}, "full": {}}, "seeds": 1}
     compared = bench.folder / "compare.yaml"
     compared.write_text(render(mapping), encoding="utf-8")
-    line = direct("compare", str(compared)).sentence
-    assert line.startswith("data set 'small': MultinomialNB cannot be fitted"), line
+    said["compare"] = direct("compare", str(compared)).sentence
+    assert said["compare"].startswith("data set 'small': "), said
     assert not bench.made_anything()
+    return said
+
+
+def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
+    direct: Swarm, bench: Bench
+) -> None:
+    model = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
+    for said in refusals(direct, bench, model).values():
+        assert "MultinomialNB cannot be fitted" in said
+
+
+def test_every_command_that_searches_refuses_a_model_whose_evaluations_have_no_name(
+    direct: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = """
+        from sklearn.naive_bayes import GaussianNB
+
+        def made():
+            class Local(GaussianNB):
+                pass
+            return Local
+
+        Local = made()
+    """
+    (bench.folder / "nameless.py").write_text(dedent(code))
+    monkeypatch.setattr("swarm.evaluation.probe.trouble", lambda problem: "the model was tried")
+    model = {"estimator": "nameless.Local", "allow": ["nameless."]}
+    for said in refusals(direct, bench, model).values():
+        assert re.search("'made.<locals>.Local' is .*; give it .*define it in a module", said), said
 
 
 def test_a_population_beyond_the_memory_is_one_sentence() -> None:

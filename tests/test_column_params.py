@@ -1,65 +1,48 @@
-"""Parameters with an entry per column: restricted to each subset, at any depth, or refused."""
+"""Parameters that refer to columns: restricted to each subset, at any depth, or refused."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from lightgbm import LGBMClassifier
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone, is_regressor
+from scipy.sparse import coo_array
+from sklearn import ensemble
+from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import (
-    ColumnTransformer,
-    TransformedTargetRegressor,
-    make_column_selector,
-    make_column_transformer,
-)
-from sklearn.datasets import make_classification
-from sklearn.ensemble import (
-    BaggingClassifier,
-    HistGradientBoostingClassifier,
-    StackingClassifier,
-    VotingClassifier,
-)
-from sklearn.gaussian_process import GaussianProcessClassifier
-from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_selection import RFE
+from sklearn.frozen import FrozenEstimator
+from sklearn.gaussian_process.kernels import RBF, Sum
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
-from sklearn.naive_bayes import GaussianNB
+from sklearn.model_selection import GridSearchCV, StratifiedKFold, cross_val_score
+from sklearn.multioutput import ClassifierChain
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import (
-    FunctionTransformer,
-    KBinsDiscretizer,
-    OneHotEncoder,
-    OrdinalEncoder,
-    StandardScaler,
-)
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
 from sklearn.utils import all_estimators
 
 from swarm import SubsetSelector
-from swarm.errors import ConfigError, DataError
-from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.column_params import (
-    _NOT_BY_COLUMN,
-    _NOT_BY_COLUMN_IN_SKLEARN,
-    BY_COLUMN,
-    _Changes,
-)
-from swarm.problem.problem import Problem
-from swarm.threads import one_thread
+from swarm.errors import ConfigError
+from swarm.problem import column_params as module
+from swarm.problem.column_params import column_params, fit_params_for
 
-# The user's order is not that of the search, which sorts by name.
 NAMES = list("zyxwvu")
+SUBSETS = [[0, 2], [5], [2, 3, 4], [0, 1, 2, 3, 4, 5]]
 SIGNS = {"z": 1, "y": 0, "x": -1, "w": 0, "v": 1, "u": 0}
-GROUPS = [["z", "y"], ["x", "w", "v"]]
-SUBSETS = [["z", "x"], ["u"], ["v", "w", "x"], list("zyxwvu")]
-FOLDS = KFold(2)
-LIGHT = {"n_estimators": 4, "min_child_samples": 5, "verbosity": -1, "n_jobs": 1, "random_state": 0}
+GROUPS, POSITIONS = [["z", "y"], ["x", "w", "v"]], [[0, 1], [2, 3, 4]]
+TEXTS, NUMBERS = ("town", "size"), ("z", "y")
+
+light = partial(LGBMClassifier, n_estimators=4, verbosity=-1, n_jobs=1, random_state=0)
+hist = partial(ensemble.HistGradientBoostingClassifier, max_iter=3, random_state=0)
+forest = partial(ensemble.RandomForestClassifier, 5, random_state=0)
+bags = partial(ensemble.BaggingClassifier, n_estimators=2, random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -69,359 +52,297 @@ def data() -> tuple[pd.DataFrame, pd.Series]:
     return X, (X.z - X.x + X.y * X.w + rng.normal(size=150) > 0).astype(int)
 
 
-def assert_costs_are_by_hand(
-    model: Any, by_hand: Any, X: pd.DataFrame, y: Any, subsets: Any = SUBSETS
-) -> None:
-    """Compare the costs of subsets with those of the models ``by_hand(columns)``."""
-    metric = "r2" if is_regressor(model) else "neg_log_loss"
-    problem = Problem.build(X, y, model, folds=FOLDS, scoring=metric)
-    subsets = [[name for name in problem.features if name in subset] for subset in subsets]
-    masks = np.array([problem.space.mask(subset) for subset in subsets])
-    with CrossValidation(problem) as evaluator:
-        costs = evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(2)).costs
-    for subset, cost in zip(subsets, costs, strict=True):
-        with one_thread():
-            scores = cross_val_score(
-                by_hand(subset), X[subset], y, cv=FOLDS, scoring=metric, error_score="raise"
-            )
-        assert cost == pytest.approx((metric == "r2") - scores.mean(), rel=1e-9), subset
+def restricted(model: Any, positions: Any, names: Any = NAMES, **options: Any) -> Any:
+    return module.for_columns(model, names, len(names or NAMES), positions, **options)
 
 
-def kept(groups: list[list[str]], columns: list[str]) -> list[list[int]]:
-    """Groups of columns by their positions in a subset, without those that have none."""
-    inside = [[columns.index(name) for name in group if name in columns] for group in groups]
-    return [group for group in inside if group]
+def assert_equals_by_hand(model: Any, by_hand: Any, X: pd.DataFrame, y: Any, subsets: Any) -> None:
+    """Compare predictions of the clones for subsets with those of the models ``by_hand(names)``."""
+    for positions in subsets:
+        part = X.iloc[:, positions]
+        clones = restricted(model, positions, list(X.columns)), by_hand(list(part.columns))
+        method = "predict_proba" if hasattr(clones[1], "predict_proba") else "predict"
+        got, expected = (getattr(each.fit(part, y), method)(part) for each in clones)
+        np.testing.assert_array_equal(got, expected, err_msg=str(positions))
 
 
-def signs(columns: list[str]) -> list[int]:
-    return [SIGNS[name] for name in columns]
+def signs(columns: list[str], some: str = "zyxwvu") -> list[int]:
+    return [SIGNS[name] * (name in some) for name in columns]
 
 
-def hist(**params: Any) -> HistGradientBoostingClassifier:
-    return HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=5, random_state=0, **params)
+def groups(columns: list[str], kind: Any = list) -> list[Any]:
+    """Return groups of columns by position in a subset, without those that have none."""
+    parts = [kind(columns.index(name) for name in group if name in columns) for group in GROUPS]
+    return [part for part in parts if part]
 
 
-def light(**params: Any) -> LGBMClassifier:
-    return LGBMClassifier(**LIGHT, **params)
+def places(columns: list[str]) -> list[int]:
+    return [place for place, name in enumerate(columns) if name in "zw"]
 
 
-def gauss(scale: Any) -> Any:
-    return GaussianProcessClassifier(RBF(scale) + WhiteKernel(0.5), optimizer=None)
+def calibrated(**params: Any) -> Any:
+    return CalibratedClassifierCV(Pipeline([("a", None), ("b", hist(**params))]))
 
 
-def lightgbm_by_hand(columns: list[str]) -> LGBMClassifier:
-    groups = kept(GROUPS, columns)
+def xgboost(**params: Any) -> Any:
+    return pytest.importorskip("xgboost").XGBClassifier(n_estimators=4, n_jobs=1, **params)
+
+
+def grouped(interaction_constraints: Any) -> Any:
     # LightGBM never uses a column that is in no group, which no list of groups can express.
-    return light(interaction_constraints=groups) if groups else light(feature_contri=[0.0])
+    without = {} if interaction_constraints else {"feature_contri": [0.0]}
+    return light(interaction_constraints=interaction_constraints or None, **without)
 
 
-POSITIONS = [[0, 1], [2, 3, 4]]
-MODELS: dict[str, tuple[Any, Any]] = {
-    "lightgbm interactions": (light(interaction_constraints=POSITIONS), lightgbm_by_hand),
-    "lightgbm interactions as text": (
-        light(interaction_constraints="[0,1],[2,3,4]"),
-        lightgbm_by_hand,
-    ),
-    "lightgbm signs": (
-        light(mc=[*SIGNS.values()]),
-        lambda columns: light(monotone_constraints=signs(columns)),
-    ),
-    "lightgbm categories": (
-        light(cat_feature=[1, 4]),
-        lambda columns: light(cat_feature=[i for i, name in enumerate(columns) if name in "yv"]),
-    ),
-    "histogram interactions": (
-        hist(interaction_cst=[{0, 1}, {2, 3, 4}]),
-        lambda columns: hist(interaction_cst=[set(group) for group in kept(GROUPS, columns)]),
-    ),
-    "histogram signs by name": (
-        hist(monotonic_cst={"z": 1, "x": -1}),
-        lambda columns: hist(monotonic_cst=[SIGNS[name] * (name in "zx") for name in columns]),
-    ),
-    "histogram categories by mask": (
-        hist(categorical_features=[name in "zw" for name in NAMES]),
-        lambda columns: hist(categorical_features=[name in "zw" for name in columns]),
-    ),
-    "bins of a first step": (
-        make_pipeline(KBinsDiscretizer([2, 3, 4, 5, 6, 7]), LogisticRegression()),
-        lambda columns: make_pipeline(
-            KBinsDiscretizer([2 + NAMES.index(name) for name in columns]), LogisticRegression()
-        ),
-    ),
-    "length scales": (
-        gauss([1.0, 2.0, 3.0, 4.0, 5.0, 6.0]),
-        lambda columns: gauss([1.0 + NAMES.index(name) for name in columns]),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_each_subset_has_the_costs_of_a_model_written_by_hand(data: Any, name: str) -> None:
-    model, by_hand = MODELS[name]
-    assert_costs_are_by_hand(model, by_hand, *data)
-
-
-# ---------------------------------------------------------------- at any depth
-
-TOWNS, SIZES = ["b", "c", "a"], ["s", "xl", "m"]
-LEVELS = {"town": TOWNS, "size": SIZES}
-OF_TABLE = [["size", "z"], ["y", "z"], ["size", "town", "z", "y"]]
+@pytest.mark.parametrize(
+    "case",
+    [
+        (grouped, "interaction_constraints", POSITIONS, groups),
+        (light, "mc", signs(NAMES), signs),
+        (light, "cat_feature", [0, 3], places),
+        (hist, "interaction_cst", [{0, 1}, {2, 3, 4}], lambda c: groups(c, set)),
+        (hist, "monotonic_cst", {"z": 1, "x": -1}, lambda c: signs(c, "zx")),
+        (hist, "categorical_features", [True, False, False, True, False, False], places),
+        (forest, "monotonic_cst", np.array(signs(NAMES)), signs),
+        (lambda **p: bags(hist(**p)), "categorical_features", [0, -3], places),
+        (calibrated, "monotonic_cst", signs(NAMES), signs),
+        (xgboost, "monotone_constraints", tuple(signs(NAMES)), lambda c: tuple(signs(c))),
+        (xgboost, "monotone_constraints", {"z": 1, "x": -1}, lambda c: tuple(signs(c, "zx"))),
+        # A column in no group interacts with no other, and without groups all would.
+        (xgboost, "interaction_constraints", GROUPS, lambda c: str(groups(c) or [[0]])),
+        (xgboost, "interaction_constraints", str(POSITIONS), lambda c: str(groups(c) or [[0]])),
+    ],
+)
+def test_each_clone_equals_a_model_written_by_hand(data: Any, case: Any) -> None:
+    build, name, value, by_hand = case
+    model = build(**{name: value})
+    assert_equals_by_hand(model, lambda c: build(**{name: by_hand(c)}), *data, subsets=SUBSETS)
+    assert [path.split("__")[-1] for path in column_params(model, NAMES, 6)] == [name]
 
 
 @pytest.fixture(scope="module")
 def table() -> tuple[pd.DataFrame, pd.Series]:
     rng = np.random.default_rng(2)
-    X = pd.DataFrame({"z": rng.normal(size=120), "town": rng.choice(TOWNS, 120)})
-    X["y"], X["size"] = rng.normal(size=120), rng.choice(SIZES, 120)
-    X.iloc[::11, 0] = np.nan
-    y = (X["y"] + (X["town"] == "b") - (X["size"] == "m") + rng.normal(size=120) > 0).astype(int)
-    return X.astype({"town": "category", "size": "category"}), y
+    X = pd.DataFrame({"z": rng.normal(size=120), "town": rng.choice(["b", "c", "a"], 120)})
+    X["y"], X["size"] = rng.normal(size=120), rng.choice(["s", "xl", "m"], 120)
+    X["note"] = X["size"] + " in town " + X["town"] + X["town"]
+    return X, (X["y"] + (X["town"] == "b") + rng.normal(size=120) > 0).astype(int)
 
 
-def codes(columns: Any = None) -> ColumnTransformer:
-    """Impute the numbers and encode the others, of all columns or of some."""
-    texts = [name for name in ("town", "size") if columns is None or name in columns]
-    numbers = [name for name in ("z", "y") if columns is None or name in columns]
-    encoder = OrdinalEncoder(categories=[LEVELS[name] for name in texts])
-    chain = make_pipeline(SimpleImputer(strategy="most_frequent"), encoder)
-    return ColumnTransformer([("texts", chain, texts), ("numbers", SimpleImputer(), numbers)])
-
-
-def dropped(columns: Any = None) -> ColumnTransformer:
-    """One-hot codes without a level of each column; the numbers, whose columns are not listed."""
-    texts = [name for name in ("size", "town") if columns is None or name in columns]
-    first = [{"town": "c", "size": "m"}[name] for name in texts]
-    return ColumnTransformer(
-        [("texts", OneHotEncoder(drop=first), texts)], remainder=SimpleImputer()
-    )
-
-
-def logistic(step: Any) -> Any:
+def codes(columns: Any = None, text: Any = TEXTS, numbers: Any = NUMBERS) -> Any:
+    """Return a model of the codes of texts, and of numbers, of all columns or of some."""
+    if columns is not None:
+        text, numbers = ([name for name in names if name in columns] for names in (text, numbers))
+    step = ColumnTransformer([("a", OrdinalEncoder(), text), ("b", SimpleImputer(), numbers)])
     return make_pipeline(step, LogisticRegression())
 
 
-NESTED: dict[str, Any] = {
-    "target": lambda columns: TransformedTargetRegressor(make_pipeline(codes(columns), Ridge())),
-    "stacking": lambda columns: StackingClassifier(
-        [("a", logistic(dropped(columns))), ("b", LGBMClassifier(**LIGHT))], cv=2
-    ),
-    "union": lambda columns: logistic(
-        FeatureUnion([("codes", codes(columns)), ("flags", dropped(columns))])
-    ),
-    "search": lambda columns: GridSearchCV(
-        logistic(codes(columns)), {"logisticregression__C": [0.1]}, cv=2
-    ),
-}
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        (["town", "size"], ("z", "y")),
+        ([1, -2], [0, 2]),
+        (np.array(["town", "size"]), pd.Index(["z", "y"])),
+        ([False, True, False, True, False], np.array([True, False, True, False, False])),
+        (slice("town", "size"), slice(0, 3, 2)),
+    ],
+)
+def test_a_column_transformer_is_restricted(table: Any, text: Any, numbers: Any) -> None:
+    model = codes(None, text, numbers)
+    by_hand = partial(codes, text=("town", "y", "size") if isinstance(text, slice) else TEXTS)
+    assert_equals_by_hand(model, by_hand, *table, subsets=[[0, 3], [2], [1, 2, 4], range(5)])
+    assert column_params(model, list(table[0].columns), 5) == ("columntransformer__transformers",)
 
 
-@pytest.mark.parametrize("name", NESTED)
-def test_lists_of_columns_are_restricted_at_any_depth(table: Any, name: str) -> None:
-    build = NESTED[name]
-    assert_costs_are_by_hand(build(None), build, *table, subsets=OF_TABLE)
+@pytest.mark.parametrize(("column", "place"), [("note", "note"), (4, 1)])
+def test_a_transformer_of_a_lost_column_is_left_out(table: Any, column: Any, place: Any) -> None:
+    step = ColumnTransformer([("words", TfidfVectorizer(), column)], remainder=SimpleImputer())
+    for positions, columns in (([0, 4], [place]), ([0, 2], [])):
+        part = restricted(step, positions, list(table[0]))
+        assert [chosen for _, _, chosen in part.transformers] == columns
+        part.fit(table[0].iloc[:, positions])
 
 
-def test_the_columns_inside_bags_are_restricted_by_position(table: Any) -> None:
-    X, y = table
-
-    def build(columns: Any = None) -> Any:
-        texts = [name for name in ("town", "size") if columns is None or name in columns]
-        at = [list(columns or X.columns).index(name) for name in texts]
-        encoder = OrdinalEncoder(categories=[LEVELS[name] for name in texts])
-        step = ColumnTransformer([("texts", encoder, at)], remainder="passthrough")
-        return BaggingClassifier(make_pipeline(step, hist()), 2, random_state=0)
-
-    assert_costs_are_by_hand(build(), build, *table, subsets=OF_TABLE)
-    with pytest.raises(ConfigError, match="'estimator__columntransformer__transformers'"):
-        Problem.build(X, y, BaggingClassifier(logistic(codes())))
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda columns: TransformedTargetRegressor(make_pipeline(codes(columns)[0], Ridge())),
+        lambda columns: ensemble.VotingClassifier([("a", codes(columns)), ("b", codes(columns))]),
+        lambda columns: make_pipeline(FeatureUnion([("a", codes(columns)[0])]), hist()),
+        lambda columns: GridSearchCV(codes(columns), {"verbose": [False]}, cv=2),
+    ],
+)
+def test_lists_of_columns_are_restricted_at_any_depth(table: Any, build: Any) -> None:
+    assert_equals_by_hand(build(None), build, *table, subsets=[[0, 3], [1, 2], [0, 1, 2, 3]])
 
 
-def test_estimators_inside_decide_on_categories_and_missing_values(table: Any) -> None:
-    X, y = table
-    refused = [
-        VotingClassifier([("a", logistic(codes())), ("b", GaussianNB())]),
-        # Ensembles that make arrays, in which a category is a text.
-        BaggingClassifier(LGBMClassifier(**LIGHT)),
-        CalibratedClassifierCV(LogisticRegression()),
-    ]
-    for model in refused:
-        with pytest.raises(DataError, match=type(model).__name__):
-            Problem.build(X, y, model)
-    Problem.build(X, y, CalibratedClassifierCV(LGBMClassifier(**LIGHT)))
+def test_columns_are_dropped_in_front_by_what_is_known() -> None:
+    few = [("few", "passthrough", ["z", "x"]), ("others", "drop", slice(3, None))]
+    front = ColumnTransformer(few)
+    for model in (front, make_pipeline(front, hist())):
+        assert module.dropped_columns(model, NAMES, 6) == [1, 3, 4, 5]
+    by_type = ColumnTransformer([*few, ("types", "passthrough", make_column_selector("z"))])
+    for model in (ColumnTransformer(few, remainder="passthrough"), by_type, hist()):
+        assert module.dropped_columns(model, NAMES, 6) == []
+    assert module.dropped_columns(ColumnTransformer([("a", SimpleImputer(), 1)]), None, 2) == [0]
 
 
-# ---------------------------------------------------------------- what has to agree
-
-
-def test_a_problem_with_sets_of_columns_has_a_fingerprint(data: Any) -> None:
-    found = {
-        Problem.build(*data, hist(interaction_cst=[cst]), folds=FOLDS).fingerprint()
-        for cst in ({0, 1}, {1, 0}, {0, 2})
-    }
-    assert len(found) == 2
-
-
-# ---------------------------------------------------------------- what is refused
-
-
-class Plain(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts the first class, whatever its parameter."""
-
+class Plain(BaseEstimator):  # type: ignore[misc]
     def __init__(self, setting: Any = None, inner: Any = None) -> None:
         self.setting = setting
         self.inner = inner
 
-    def fit(self, X: Any, y: Any) -> Plain:
-        self.classes_ = np.unique(y)
-        return self
 
-    def predict(self, X: Any) -> Any:
-        return np.full(len(X), self.classes_[0])
-
-
-class Chooser(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    def __init__(self, chosen: Any) -> None:
-        self.chosen = chosen
-
-    def fit(self, X: Any, y: Any = None) -> Chooser:
-        return self
-
-    def transform(self, X: Any) -> Any:
-        return X
-
-
-def w(function: Any = None, **params: Any) -> Any:
-    return FunctionTransformer(function, **params)
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["z", "w"], ["w"]),
+        (("w", "z"), ("w",)),
+        ({"z", "y"}, {"y"}),
+        (np.array(["y", "w", "z"]), np.array(["y", "w"])),
+        (pd.Index(["z", "y"]), pd.Index(["y"])),
+        ({"z": 1, "y": 2}, {"y": 2}),
+        ({"by": ["z", "y"], "n": 3}, {"by": ["y"], "n": 3}),
+    ],
+)
+def test_names_in_lists_and_mappings_are_restricted(value: Any, expected: Any) -> None:
+    # Names are the same behind other steps and inside other packages, unlike positions.
+    model = make_pipeline(SimpleImputer(), Plain(inner=Plain(value)))
+    setting = restricted(model, [1, 3])[-1].inner.setting
+    assert type(setting) is type(expected)
+    np.testing.assert_equal(setting, expected)
 
 
-REFUSED = {
-    "metric_params": KNeighborsClassifier(metric_params={"w": [1, 2, 3, 4, 5, 6]}),
-    "inner__setting": Plain(inner=Plain([0.1, 0.2, 0.1, 0.3, 0.1, 0.2])),
-    "chooser__chosen": make_pipeline(Chooser(["x", "other"]), GaussianNB()),
-    "functiontransformer__kw_args": make_pipeline(w(kw_args={"by": ["x"]}), GaussianNB()),
-    "estimator__setting": CalibratedClassifierCV(Plain({"x": 1, "y": 2})),
-    "inner__monotonic_cst": Plain(inner=hist(monotonic_cst=[1, 0, 0, 0, 0, 0])),
-    "forcedsplits_filename": light(forcedsplits_filename="splits.json"),
-    "categorical_feature": light(categorical_feature="name:x"),
-    "monotone_constraints": light(monotone_constraints=[1, 0]),
-    "interaction_constraints": light(interaction_constraints=[{0, 1}]),
-    "categorical_features": hist(categorical_features=["x", "town"]),
-    "histgradientboostingclassifier__monotonic_cst": make_pipeline(
-        OneHotEncoder(sparse_output=False), hist(monotonic_cst=[1, 0, 0, 0, 0, 0])
-    ),
-    "columntransformer__transformers": make_pipeline(
-        w(), make_column_transformer((StandardScaler(), [0, 1])), GaussianNB()
-    ),
-    "param_grid": GridSearchCV(hist(), {"monotonic_cst": [[1, 0, 0, 0, 0, 0], None]}),
-    "columntransformer__kbinsdiscretizer__n_bins": make_pipeline(
-        make_column_transformer((KBinsDiscretizer([3] * 6), make_column_selector("."))),
-        GaussianNB(),
-    ),
-}
+def test_labels_that_are_numbers_are_taken_for_positions_as_packages_do() -> None:
+    pairs = [("a", 1), ("a", 2), ("b", 1)]
+    assert restricted(Plain([("a", 1), ("b", 1)]), [1, 2], pairs).setting == [("b", 1)]
+    assert restricted(light(cat_feature=[0, 2]), [1, 2], [2, 1, 0]).cat_feature == [1]
+    assert restricted(Plain({0: 1.0, 2: 5.0}), [1, 2], [2, 1, 0]).setting == {0: 1.0, 2: 5.0}
+    assert restricted(hist(categorical_features=[1, 2]), [2], None).categorical_features == [0]
+    new = {"z": "z_", "y": "y_"}
+    assert restricted(light(cat_feature=["z", "x"]), [0, 1], renamed=new).cat_feature == ["z_"]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_cannot_be_restricted_is_refused_by_its_name(data: Any, name: str) -> None:
-    with pytest.raises(ConfigError, match=f"'{name}'"):
-        Problem.build(*data, REFUSED[name])
-
-
-ACCEPTED = [
-    MLPClassifier((10,) * 6, max_iter=5),
-    LogisticRegression(class_weight={0: 1.0, 1: 5.0}),
-    VotingClassifier([(name, GaussianNB()) for name in NAMES], weights=[1] * 6),
-    Pipeline([(name, StandardScaler()) for name in "zyxwv"] + [("u", GaussianNB())]),
-    GridSearchCV(GaussianNB(), {"var_smoothing": [10.0**-i for i in range(6)]}, scoring="f1"),
-    light(metric=["auc", "binary_logloss"], interaction_constraints=""),
-    Plain((0.0, 1.0)),
+signed, scaled = hist(monotonic_cst=[1] * 6), ("s", SimpleImputer())
+REFUSED = [
+    ("metric_params", KNeighborsClassifier(metric_params={"w": [1, 2, 3, 4, 5, 6]})),
+    ("inner__setting", Plain(inner=Plain([0.1, 0.2, 0.1, 0.3, 0.1, 0.2]))),
+    *(("setting", Plain(value)) for value in (["x", "other"], [["x"], ["y"]], np.ones((6, 2)))),
+    *(("setting", Plain(value)) for value in (pd.DataFrame({"k": [1]}), dict.fromkeys(range(6)))),
+    ("inner__k1__length_scale", Plain(inner=Sum(RBF([1.0, 2.0]), RBF()))),
+    ("categories", OrdinalEncoder(categories=[["a", "b"]])),
+    ("drop", OneHotEncoder(drop=["a"])),
+    ("feature_contri", light(feature_contri=[0.5, 1])),
+    ("forcedsplits_filename", light(forcedsplits_filename="splits.json")),
+    *(("cat_column", light(cat_column=value)) for value in ("name:x", "0,1", 0)),
+    *(("mc", light(mc=value)) for value in ("1,0,0,0,0,0", [1, 0])),
+    ("interaction_constraints", light(interaction_constraints="[0,1],[2,3]")),
+    *(("categorical_features", hist(categorical_features=c)) for c in (["x", "a"], [6], [True])),
+    # Positions of columns that may be others than those of the table.
+    ("inner__monotonic_cst", Plain(inner=signed)),
+    *(("estimator__monotonic_cst", outer(signed)) for outer in (RFE, ClassifierChain)),
+    ("estimator__monotonic_cst", bags(signed, max_features=1)),
+    ("g__monotonic_cst", Pipeline([scaled, ("g", signed)])),
+    ("remainder__monotonic_cst", ColumnTransformer([("s", "drop", ["x"])], remainder=signed)),
+    ("h__transformers", Pipeline([scaled, ("h", ColumnTransformer([(*scaled, [0])]))])),
+    ("transformers", ColumnTransformer([(*scaled, ["x", "town"])])),
+    ("param_grid", GridSearchCV(hist(), {"monotonic_cst": [[1] * 6, None]})),
+    ("param_grid", GridSearchCV(Plain(), [{"inner": [signed, None]}])),
 ]
 
 
-@pytest.mark.parametrize("model", ACCEPTED, ids=repr)
-def test_other_lists_are_not_taken_for_entries_of_columns(data: Any, model: Any) -> None:
-    X, y = data
-    problem = Problem.build(X, y, model, folds=FOLDS)
-    assert not problem.by_column
-    if not isinstance(model, (VotingClassifier, Pipeline)):
-        Problem.build(X[["z", "y"]], y, clone(model), folds=FOLDS)
+@pytest.mark.parametrize(("name", "model"), REFUSED)
+def test_what_cannot_be_restricted_is_refused_by_its_name(name: str, model: Any) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}'"):
+        column_params(model, NAMES, 6)
+
+
+ACCEPTED = [
+    LogisticRegression(class_weight={0: 1.0, 1: 5.0}),
+    ensemble.VotingClassifier([(name, hist()) for name in NAMES], weights=[1] * 6),
+    Pipeline([("z", "passthrough"), ("y", None)]),
+    GridSearchCV(hist(), {"learning_rate": [10.0**-i for i in range(6)]}, scoring="f1"),
+    light(metric=["auc", "binary_logloss"], interaction_constraints="", categorical_feature="auto"),
+    FunctionTransformer(kw_args={"z": 1, "y": 2}),
+    OneHotEncoder(drop="first", categories="auto"),
+    hist(interaction_cst="pairwise", categorical_features="from_dtype"),
+    ColumnTransformer([(*scaled, make_column_selector("z"))]),
+    Plain("z", pd.DataFrame),
+    # It would be changed itself, because it is its own clone.
+    FrozenEstimator(signed),
+]
+
+
+@pytest.mark.parametrize("model", ACCEPTED, ids=lambda estimator: type(estimator).__name__)
+def test_other_lists_are_not_taken_for_entries_of_columns(model: Any) -> None:
+    assert column_params(model, NAMES, 6) == ()
+    assert column_params(Plain((0.0, 1.0)), ["a", "b"], 2) == ()
 
 
 def test_every_array_of_scikit_learn_is_known_or_refused() -> None:
-    known = {*BY_COLUMN["sklearn"], *_NOT_BY_COLUMN, *_NOT_BY_COLUMN_IN_SKLEARN}
     # Arrays over the columns, or of arguments, that are refused by their shape or names.
-    refused = {
-        *("U_init", "V_init", "code_init", "dict_init", "dictionary", "init", "knots", "seeds"),
-        *("means_init", "mean_prior", "precisions_init", "covariance_prior", "connectivity"),
-        *("noise_variance_init", "precompute", "preference", "w_init", "alpha", "fill_value"),
-        *("kernel_params", "metric_params", "kw_args", "inv_kw_args"),
-        *("estimator", "regressor", "param_grid", "param_distributions"),
-    }
+    refused = """U_init V_init code_init dict_init dictionary init knots seeds means_init mean_prior
+        precisions_init covariance_prior connectivity noise_variance_init precompute preference
+        w_init alpha fill_value kernel_params metric_params kw_args inv_kw_args chain_method dtype
+        estimator regressor transformers input_type solver stack_method"""
     arrays = ("array-like", "list", "tuple", "ndarray", "dict", "Iterable", "sparse")
-    found = {
-        name
-        for _, kind in all_estimators()
-        for name, allowed in getattr(kind, "_parameter_constraints", {}).items()
-        if any(word in str(allowed) for word in arrays)
+    known = {*module._KIND_OF, *refused.split()}
+    for _, kind in all_estimators():
+        for name, allowed in getattr(kind, "_parameter_constraints", {}).items():
+            assert name in known or not any(word in str(allowed) for word in arrays), kind
+
+
+def test_parameters_of_fit_are_those_of_the_subset(data: Any) -> None:
+    X, y = data
+    params = {
+        "feature_name": list("abcdef"),
+        "categorical_feature": [1, 2],
+        "model__cat_features": ["z", "x"],
+        "eval_X": (X, X.to_numpy()),
+        "eval_set": [(pl.from_pandas(X), np.ones((150, 6))), (coo_array(X.to_numpy()), y)],
+        "others": X.iloc[:7, ::-1],
     }
-    assert found <= known | refused
-
-
-def of_package(package: str, **params: Any) -> Any:
-    """A model of a package that is not installed, with these parameters."""
-
-    class Model(BaseEstimator):  # type: ignore[misc]
-        def __init__(self, setting: Any = None) -> None:
-            self.setting = setting
-
-        def get_params(self, deep: bool = True) -> dict[str, Any]:
-            return {**params, "setting": self.setting}
-
-        def set_params(self, **changed: Any) -> Any:
-            params.update(changed)
-            return self
-
-    Model.__module__ = f"{package}.sklearn"
-    return Model()
+    same = {"init_score": np.zeros((150, 6)), "sample_weight": np.ones(150), "eval_names": NAMES}
+    module.check_fit_params(params | same, NAMES, 6, 150)
+    got = fit_params_for(params | same, NAMES, 6, [0, 2], {"z": "z_", "x": "x_"})
+    assert all(got[name] is value for name, value in same.items())
+    assert [got[name] for name in list(params)[:3]] == [["a", "c"], [1], ["z_", "x_"]]
+    assert list(got["eval_X"][0]) == got["eval_set"][0][0].columns == ["z_", "x_"]
+    assert np.array_equal(got["eval_X"][1], X[["z", "x"]])
+    # A target may have as many columns as X.
+    assert [part.shape[1] for part in got["eval_set"][0]] == [2, 6]
+    assert [got["eval_set"][1][0].shape, got["others"].shape] == [(150, 2), (7, 2)]
 
 
 @pytest.mark.parametrize(
-    ("package", "name", "value", "expected"),
+    ("name", "value"),
     [
-        ("xgboost", "monotone_constraints", (1, 0, -1, 0, 1, 0), (0, -1)),
-        ("xgboost", "monotone_constraints", "(1,0,-1,0,1,0)", [0, -1]),
-        ("xgboost", "monotone_constraints", {"z": 1, "x": -1}, {"x": -1}),
-        ("xgboost", "interaction_constraints", [["z", "x"], ["w"]], [["x"]]),
-        ("xgboost", "interaction_constraints", "[[0, 2], [1, 2]]", [[1], [0, 1]]),
-        # Columns in no group interact with no other.
-        ("xgboost", "interaction_constraints", [[0, 3]], [[0], [1]]),
-        ("xgboost", "feature_types", ["q", "c", "q", "q", "q", "q"], ["c", "q"]),
-        ("catboost", "cat_features", [-4, 0], [1]),
-        ("catboost", "monotone_constraints", {0: 1, 1: -1}, {0: -1}),
+        ("init_model", "model.txt"),
+        ("model__group", [75, 75]),
+        ("feature_name", ["a", "b"]),
+        ("categorical_feature", ["town"]),
+        ("model__categorical_feature", [1]),  # perhaps of other columns, behind another step
+        ("feature_weights", [1.0] * 6),
+        ("costs", np.ones(6)),
+        ("limits", np.ones((2, 6))),
+        ("chosen", ["x", "y"]),
     ],
 )
-def test_forms_of_other_packages(package: str, name: str, value: Any, expected: Any) -> None:
-    model = of_package(package, **{name: value})
-    (change,) = _Changes(NAMES, ["y", "x"], ["y", "x"]).of(model)
-    assert change[2] == {name: expected}
+def test_parameters_of_fit_by_column_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ConfigError, match=f"'{name}' of fit"):
+        module.check_fit_params({name: value}, NAMES, 6, 150)
 
 
-def test_columns_that_a_transformer_in_front_drops_have_to_be_forbidden() -> None:
-    X, y = make_classification(60, 5, n_informative=3, random_state=0)
-    table = pd.DataFrame(X, columns=list("abcde"))
-
-    def searched(transformers: list[Any], **options: Any) -> SubsetSelector:
-        step = ColumnTransformer(transformers, **options.pop("step", {}))
-        model = make_pipeline(step, LogisticRegression())
-        return SubsetSelector(model, budget=1, **options).fit(table, y)
-
-    few = [("few", StandardScaler(), ["a", "c"])]
-    dropped = [("few", StandardScaler(), ["a", "c"]), ("others", "drop", ["b", "d", "e"])]
-    for transformers in (few, dropped):
-        with pytest.raises(ConfigError, match="never reads 'b', 'd', 'e'"):
-            searched(transformers)
-        assert set(searched(transformers, forbidden=["b", "d", "e"]).subset_) <= {"a", "c"}
-    # A group with a column that is read is a unit like any other.
-    groups = {"pair": ["a", "b"]}
-    assert searched(few, groups=groups, forbidden=["d", "e"]).subset_
-    assert searched(few, step={"remainder": "passthrough"}).subset_
-    by_dtype = [("numbers", StandardScaler(), make_column_selector(dtype_include="number"))]
-    assert searched(by_dtype).subset_
+def test_scores_of_subsets_are_those_of_cross_validation(table: Any) -> None:
+    X, y = table
+    words = [("words", TfidfVectorizer(), "note"), ("n", SimpleImputer(), ["y", "z"])]
+    model = make_pipeline(ColumnTransformer(words), LogisticRegression())
+    options = {"strategy": "sfs", "scoring": "accuracy", "pruning": False, "cv": StratifiedKFold(3)}
+    with pytest.raises(ConfigError, match="never reads"):
+        SubsetSelector(model, **options).fit(X, y)
+    selector = SubsetSelector(model, forbidden=list(TEXTS), **options)
+    for row in selector.fit(X, y).results_.itertuples():
+        chosen = [name for name in X.columns if name in row.features]
+        part = restricted(model, [list(X).index(name) for name in chosen], list(X))
+        scores = cross_val_score(part, X[chosen], y, cv=options["cv"])
+        assert row.cost == pytest.approx(1 - scores.mean())

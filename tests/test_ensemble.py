@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_regressor
 from sklearn.ensemble import BaggingClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -27,9 +28,9 @@ from swarm import SubsetSelector
 from swarm.ensemble import SubsetEnsemble, with_one_thread
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
-from swarm.problem.model_inputs import with_plain_categories
 from tasks.models.files import write_ensemble
 from tasks.models.served_model import ServedEnsemble
+from tasks.sources.dtypes import with_model_dtypes
 
 
 class Echo(ClassifierMixin, BaseEstimator):
@@ -169,6 +170,28 @@ def test_members_equal_the_estimator_on_their_own_columns(numbers: Any) -> None:
     assert (ensemble.predict(X) == ensemble.predict(X[["f", "b", "c", "a"]])).all()
     with pytest.raises(DataError, match="no column 'b'"):
         ensemble.predict(X[["a", "c", "f"]])
+
+
+@pytest.mark.parametrize("kind", ["array", "sparse", "polars", "whole numbers", "tuples"])
+def test_subsets_are_labels_of_a_table_or_positions_in_an_array(numbers: Any, kind: str) -> None:
+    X, y = numbers
+    values, years, pairs = X.to_numpy(), [2021, 0, 7, 3, 1, 2], [(name, 1) for name in X]
+    table, names = {
+        "array": lambda: (values, range(6)),
+        "sparse": lambda: (csr_array(values), range(6)),
+        "polars": lambda: (pytest.importorskip("polars").from_pandas(X), list(X)),
+        "whole numbers": lambda: (X.set_axis(years, axis=1), years),
+        "tuples": lambda: (X.set_axis(pd.Index(pairs), axis=1), pairs),
+    }[kind]()
+    subsets = [[names[2], names[0]], [names[1]]]
+    model = LogisticRegression()
+    ensemble = SubsetEnsemble(model, subsets).fit(table, y)
+    for member, at in zip(ensemble.models_, [[2, 0], [1]], strict=True):
+        alone = clone(model).fit(values[:, at], y)
+        np.testing.assert_allclose(member.coef_, alone.coef_, rtol=1e-5)
+    assert {type(rows) for _, rows in ensemble.members(table)} == {type(table)}
+    assert ensemble.feature_names_in_.tolist() == list(names)
+    assert ensemble.subsets_ == subsets
 
 
 def test_regressors_vote_by_their_mean_and_the_score_is_that_of_scikit_learn(numbers: Any) -> None:
@@ -367,13 +390,9 @@ def test_categories_that_json_lacks_are_served_as_they_were_trained(
     names = {"timestamp": days, "period": days.to_period("D")}
     bins = bins if kind == "interval" else bins.cat.rename_categories(list(names[kind]))
     X = pd.DataFrame({"a": X.iloc[:, 0], "bin": bins})
-    trained = with_plain_categories(X)
+    trained = with_model_dtypes(X)
     model = LGBMClassifier(n_estimators=5, verbosity=-1)
     ensemble = SubsetEnsemble(model, [["a", "bin"]]).fit(trained, y)
-    # A library user's table is not that of a source.
-    assert ensemble.predict(trained).tolist() == (
-        SubsetEnsemble(model, [["a", "bin"]]).fit(X, y).predict(X).tolist()
-    )
     served = served_from(tmp_path, ensemble, trained)
     for rows in (X, trained, X.astype({"bin": object})):
         np.testing.assert_allclose(served(rows), ensemble.predict_proba(trained), rtol=1e-12)

@@ -143,13 +143,13 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
         (near(3, weights="distance"), probabilities),
         (bayes(), {"importance": "permutation"}),
         (bayes(), {"weight": np.ones(48)}),
-        *((bayes(), {"features": typed({"x0": kind})}) for kind in ("float32", "float16", bool)),
+        *((bayes(), {"X": typed({"x0": kind})}) for kind in ("float32", "float16", bool)),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for model, options in (*fast, *fitted):
-            given = {"features": features, "importance": "none", **options}
-            problem = Problem.build(target=target, estimator=model, **given)
+            given = {"X": features, "importance": "none", **options}
+            problem = Problem.build(y=target, estimator=model, **given)
             path, reason = exact_path(problem)
             assert (path is not None) == ((model, options) in fast), (model, options)
             assert reason

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from sklearn import metrics
@@ -73,10 +72,11 @@ def one_fold(scoring: Any, target: NDArray[Any], train: Any, test: Any, weight: 
     return SimpleNamespace(
         weights_in_score=weight is not None,
         score_weight=lambda rows: weight,
+        cost=lambda model, X, rows: scoring.cost(model, X, target[rows], weight),
         scoring=scoring,
         target=target,
         folds=[(train, test)],
-        features=pd.DataFrame({"x": np.zeros(len(target))}),
+        X=np.zeros((len(target), 1)),
     )
 
 
@@ -115,7 +115,7 @@ def expected(costs: FoldCosts, models: list[Any]) -> Float:
     for row, model in enumerate(models):
         try:
             found[row] = problem.scoring.cost(
-                model, problem.features.iloc[test], problem.target[test], problem.score_weight(test)
+                model, problem.X[test], problem.target[test], problem.score_weight(test)
             )
         except Exception:
             continue

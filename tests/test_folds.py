@@ -116,15 +116,12 @@ def test_every_splitter_refuses_missing_groups(splitter: Any) -> None:
 def test_groups_of_numbers_and_text_are_divided_as_their_names_are() -> None:
     mixed = [number % 8 if number % 2 else f"g{number % 8}" for number in range(40)]
     groups = np.array(mixed, dtype=object)
-    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
-    given = {"folds": GroupKFold(4), "groups": groups}
-    folds = [
-        *make_folds("stratified_group", BINARY, "binary", n_folds=4, groups=groups),
-        *Problem.build(X, BINARY, GaussianNB(), **given).folds,
-    ]
-    for train, test in folds:
+    for train, test in make_folds("stratified_group", BINARY, "binary", n_folds=4, groups=groups):
         assert len(test)
         assert not set(groups[train]) & set(groups[test])
+    X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
+    with pytest.raises(DataError, match="GroupKFold cannot split the rows"):
+        Problem.build(X, BINARY, GaussianNB(), folds=GroupKFold(4), groups=groups)
 
 
 # ---------------------------------------------------------------- several labels

@@ -61,6 +61,8 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
     task = "labels" if "ML-kNN" in kind else "numbers" if kind in _REGRESSORS else "classes"
     target = _targets(rng, n, task)
     features = random_table(rng, n, d, target)
+    # Units are in the order of the names.
+    features.columns = rng.permutation(features.columns)
     model: Any = _ESTIMATORS[kind](rng)
     weight = None
     if isinstance(model, _WEIGHTED) and rng.random() < 0.4:

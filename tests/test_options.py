@@ -105,7 +105,8 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({"cv": KFold}, "cv"),
         ({"confirm": {"repeats": 0}}, "repeats"),
         ({"confirm": {"rankings": "x"}}, "rankings"),
-        ({"estimator": KMeans(3)}, "scoring"),
+        ({"estimator": KMeans(3)}, "KMeans"),
+        ({"estimator": KMeans(3), "scoring": "adjusted_rand_score"}, "KMeans"),
     ],
     DataError: [({"cv": 200}, "folds")],
     SpaceError: [
@@ -141,7 +142,7 @@ def test_a_selector_refuses_before_training_and_names_the_parameter(
     ("given", "words"),
     [
         ({"y": "target"}, "target is 'target'; pass a value for each row"),
-        ({"y": csr_matrix(np.eye(len(WINE[1])))}, "pass a value for each row"),
+        ({"y": csr_matrix(np.eye(len(WINE[1])))}, r"pass an array, y\.toarray\(\)"),
         ({"sample_weight": ["a"] * len(WINE[1])}, "weights must be numbers"),
         ({"groups": 1}, "groups must have a value for each row, got 1"),
     ],

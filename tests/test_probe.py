@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from sklearn.decomposition import PCA
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
@@ -69,17 +71,35 @@ def notes(tmp_path: Path) -> Path:
     return tmp_path / "notes"
 
 
-def test_one_fit_on_the_smallest_fold_and_all_features_but_forbidden_ones(notes: Path) -> None:
+def test_all_features_but_forbidden_ones_and_the_fewest_are_fitted_on_the_smallest_fold(
+    notes: Path,
+) -> None:
     # Importances "auto" would be looked for by a fit of their own.
     probe(posed(Noting(str(notes)), importance="none"))
-    space = SearchSpace.build(list("abcd"), forbidden=["b"])
+    space = SearchSpace.build(list("abcd"), forbidden=["b"], fixed=["c"], min_size=2)
     probe(posed(Noting(str(notes)), importance="none", space=space))
-    assert notes.read_text() == "30 a,b,c,d 10\n30 a,c,d 10\n"
+    full = SearchSpace.build(list("abcd"), min_size=4)
+    probe(posed(Noting(str(notes)), importance="none", space=full))
+    assert notes.read_text() == "".join(
+        f"30 {columns} 10\n" for columns in ("a,b,c,d", "a", "a,c,d", "a,c", "a,b,c,d")
+    )
+
+
+def test_a_model_that_fails_on_the_fewest_features_is_refused_unless_others_do_not_fail() -> None:
+    pairs = make_pipeline(PCA(2), GaussianNB())
+    with pytest.raises(ConfigError, match=r"with 1 feature: .*raise the smallest size"):
+        probe(posed(pairs))
+    probe(posed(pairs, space=SearchSpace.build(list("abcd"), min_size=2)))
+    frame = pd.DataFrame({"a": np.nan, "b": np.arange(60.0)}, index=range(60))
+    # Without any value in the training rows of the smallest fold.
+    frame.loc[20:49, "a"] = 1.0
+    imputed = make_pipeline(SimpleImputer(), GaussianNB())
+    probe(Problem.build(frame, np.arange(60) % 2, imputed, folds=UNEVEN))
 
 
 def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path) -> None:
     probe(posed(Noting(str(notes), least=500), importance="none"))
-    assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n"
+    assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n30 a 1000\n"
     with pytest.raises(ConfigError, match=r"Noting .*30 training rows"):
         probe(posed(Noting(str(notes), least=5000)))
 
@@ -170,8 +190,8 @@ def test_a_scorer_is_tried_on_rows_of_the_kind_that_was_passed() -> None:
 
     problem = posed(GaussianNB(), scoring=noting, importance="none")
     probe(problem)
-    probe(replace(problem, as_array=True))
-    assert kinds == [pd.DataFrame, np.ndarray]
+    probe(replace(problem, X=problem.X.to_numpy()))
+    assert kinds == [pd.DataFrame] * 2 + [np.ndarray] * 2
 
 
 @pytest.mark.parametrize(

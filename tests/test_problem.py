@@ -105,11 +105,14 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"folds": [([0, 1], [30, 2]), ([2, 3], [4, 5])]}, "fold 0 has row 30 .* 0 to 29"),
         ({"X": table(b="x")}, "'b'.*str.*categorical"),
         ({"X": table(b=pd.Timestamp("2024-01-01"))}, "'b' has datetime64.*not numbers"),
-        ({"X": table().astype(object)}, "'a' has object.*convert it with infer_objects"),
+        (
+            {"X": table().astype(object), "model": SpyLight()},
+            "'a', 'b', .* object values.*infer_objects",
+        ),
         ({"X": cell(-np.inf)}, "'b' has 1 infinite values.*clip"),
         ({"X": table(c=np.nan), "model": SpyLight()}, "'c' has no values"),
         ({"X": cell(np.nan)}, "'b' has 1 missing values.*Spy.*impute"),
-        ({"X": table(b=pd.Categorical(["u", "v"] * 15))}, "'b' is categorical.*Spy.*encode"),
+        ({"X": table(b=pd.Categorical(["u", "v"] * 15))}, "'b' has categories.*Spy.*encode"),
         ({"space": SearchSpace.build(list("abce"))}, "the columns of the data"),
         ({"weight": np.ones(7)}, "shape \\(7,\\).*\\(30,\\)"),
         ({"weight": -np.ones(30)}, "not negative"),
@@ -163,6 +166,16 @@ def test_gaps_categories_and_text_go_to_models_that_take_them() -> None:
     build(X=table(b=list("xyz") * 10), model=make_pipeline(OneHotEncoder(), Spy()))
 
 
+def test_the_table_is_kept_and_features_have_the_names_of_units_and_rows_from_0() -> None:
+    X = table().set_axis([3, 1, 20, 0], axis=1).set_axis(range(5, 35))
+    problem = build(X=X)
+    assert problem.X is X
+    assert problem.space.columns == tuple(problem.features) == ("3", "1", "20", "0")
+    assert problem.space.names == ("0", "1", "3", "20")
+    assert problem.features.index.equals(pd.RangeIndex(30))
+    assert np.array_equal(problem.features, X)
+
+
 @pytest.mark.parametrize(
     ("model", "kind"),
     [
@@ -180,9 +193,11 @@ def test_importances_come_from_the_model_where_it_has_one_for_each_column(
 
 def test_a_target_may_be_a_list_a_column_or_a_table_of_one() -> None:
     series = pd.Series(LABELS, index=np.arange(30) + 9)
-    shapes = [LABELS.tolist(), series, LABELS[:, None], series.to_frame()]
-    prints = {build(y=target).fingerprint() for target in shapes}
-    assert prints == {build().fingerprint()}
+    for target in (LABELS.tolist(), series, LABELS[:, None], series.to_frame()):
+        problem = build(y=target)
+        assert problem.y is target
+        assert np.array_equal(problem.target, LABELS)
+        assert problem.target.dtype == LABELS.dtype
     assert build(y=pd.Categorical(["n", "y"] * 15)).task == "binary"
     assert build(y=pd.Series(["n", "y"] * 15, dtype="str")).target.shape == (30,)
 
@@ -201,11 +216,10 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
 
 
-def test_folds_may_be_masks_and_a_target_a_table_of_one_column() -> None:
+def test_folds_may_be_masks() -> None:
     pairs = list(KFold(3).split(LABELS))
     masks = [[np.isin(np.arange(30), part) for part in pair] for pair in pairs]
-    plain, masked = build(folds=pairs), build(y=pd.DataFrame({"y": LABELS}), folds=masks)
-    assert plain.fingerprint() == masked.fingerprint()
+    assert build(folds=pairs).fingerprint() == build(folds=masks).fingerprint()
     with pytest.raises(DataError, match="fold 0 has row -1 but the rows are 0 to 29"):
         build(folds=[(np.arange(29), np.array([-1]))])
 
@@ -262,7 +276,7 @@ def test_no_model_is_fitted_on_invented_rows() -> None:
     Witness.tables.clear()
     Problem.build(X, y, Witness(), folds=2)
     for table in Witness.tables:
-        assert table.equals(X.loc[table.index, ["a", "b", "c"]])
+        assert table.equals(X.loc[table.index])
         # Without a row of each class, a model would fail.
         assert {301, 402} <= set(table.index)
     assert Problem.build(X, y, LogisticRegression(), folds=2).importance == "fold"

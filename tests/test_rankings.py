@@ -9,7 +9,6 @@ import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.naive_bayes import GaussianNB
@@ -21,7 +20,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.fresh_folds import fresh_seed
 from swarm.search.packing import unpack_masks
-from swarm.search.rankings import MOST_PREFIXES, allows_rankings, prefixes
+from swarm.search.rankings import MOST_PREFIXES, prefixes
 from swarm.statistics.lowest import first_of
 
 # Two of forty columns decide.
@@ -114,8 +113,8 @@ def test_a_ranking_that_cannot_read_a_column_is_left_out() -> None:
         ([[1]] * len(TABLE), set()),
         (np.where(np.arange(len(TABLE)) == 3, np.inf, TABLE["x3"]), {"extra-trees ranking"}),
     ):
-        features = TABLE.assign(x3=cells)
-        assert set(prefixes(replace(problem, features=features), kept, seed=0).origin) == names
+        unreadable = replace(problem, X=TABLE.assign(x3=cells))
+        assert set(prefixes(unreadable, kept, seed=0).origin) == names
 
 
 def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,14 +125,6 @@ def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPa
     assert all(table.masks[table.sizes > 4][:, deciding].all() for table in tables)
     assert np.array_equal(tables[0].masks, tables[1].masks)
     assert not np.array_equal(tables[0].masks, tables[2].masks)
-
-
-def test_without_a_target_no_ranking_competes() -> None:
-    few = TABLE.head(30)
-    assert allows_rankings(Problem.build(few, CLASSES.head(30), GaussianNB(), folds=3))
-    assert not allows_rankings(
-        Problem.build(few, None, KMeans(2, n_init=1, random_state=0), folds=3)
-    )
 
 
 def test_units_are_ordered_by_importance_with_fixed_ones_first_and_forbidden_ones_last() -> None:

@@ -12,7 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.cluster import KMeans
 from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.linear_model import Ridge
 from sklearn.metrics import make_scorer, mean_squared_error, recall_score
@@ -255,17 +254,15 @@ class Own(BaseEstimator):
         (Own(), Y, "Own is neither a classifier nor a regressor"),
         (DecisionTreeClassifier(), np.column_stack([Y, Y]), "several outputs"),
         (Ridge(), np.column_stack([Y, 1 - Y]), "several outputs"),
-        (KMeans(2, n_init=1), None, "without a target"),
     ],
 )
 def test_what_cannot_be_judged_says_why_and_is_not_recommended(
     model: Any, target: Any, words: str
 ) -> None:
-    parts = [None if target is None else target[rows] for rows in (TRAIN, TEST)]
-    fitted = SubsetSelector(model, **BRIEF).fit(X[TRAIN], parts[0])
+    fitted = SubsetSelector(model, **BRIEF).fit(X[TRAIN], target[TRAIN])
     assert "judge" not in fitted.summary()
     with pytest.raises(InputError, match=words):
-        fitted.judge(X[TRAIN], parts[0], test=(X[TEST], Y[TEST] if target is None else parts[1]))
+        fitted.judge(X[TRAIN], target[TRAIN], test=(X[TEST], target[TEST]))
 
 
 def test_test_rows_of_one_class_are_judged() -> None:
@@ -291,7 +288,7 @@ def test_columns_that_are_forbidden_are_never_counted() -> None:
 def test_an_array_of_another_width_is_refused() -> None:
     fitted = SubsetSelector(GaussianNB(), **BRIEF).fit(ROWS[0].to_numpy(), ROWS[1])
     wider = np.column_stack([np.arange(len(UNSEEN[0])), UNSEEN[0]])
-    with pytest.raises(DataError, match="14 columns and those of the fit 13"):
+    with pytest.raises(DataError, match=r"14 columns .*those of the fit 13"):
         fitted.judge(ROWS[0].to_numpy(), ROWS[1], test=(wider, UNSEEN[1]))
 
 
@@ -349,12 +346,6 @@ def test_test_rows_of_a_fit_with_groups_are_resampled_by_group() -> None:
         judged(test=(X_test, y_test))
     with pytest.raises(DataError, match="600 test rows but 5 groups"):
         judged(test=(X_test, y_test, patients[:5]))
-
-
-def test_a_selection_without_a_target_is_not_judged() -> None:
-    groups = SubsetSelector(KMeans(2, n_init=1), budget=1).fit(X[TRAIN])
-    with pytest.raises(InputError, match="without a target"):
-        groups.judge(X[TRAIN], None, test=(X[TEST], None))
 
 
 def test_a_report_is_refused_for_rows_that_are_not_those_of_the_fit(

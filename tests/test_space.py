@@ -21,10 +21,11 @@ COLOURS = {"colour": ["red", "green", "blue"]}
 def test_a_group_is_one_unit_and_stands_where_its_first_feature_stands() -> None:
     space = SearchSpace.build(COLUMNS, groups=COLOURS)
     assert space.names == ("age", "colour", "weight")
-    assert space.units == ((0,), (1, 3, 4), (2,))
+    assert space.units == ((0,), (4, 3, 1), (2,))
     assert (space.n_units, space.n_columns) == (3, 5)
     mask = np.array([False, True, True])
-    assert space.positions(mask) == [1, 2, 3, 4]
+    assert space.positions(mask).tolist() == [1, 2, 3, 4]
+    assert space.positions_by_unit(mask).tolist() == [4, 3, 1, 2]
     assert space.subset(mask) == ["red", "weight", "green", "blue"]
 
 
@@ -50,7 +51,7 @@ def test_a_group_is_named_by_its_name_or_by_all_its_features_and_adds_up_their_v
         ({"fixed": ["wieght"]}, "fixed .*'wieght'; did you mean 'weight'"),
         ({"forbidden": ["x"]}, "forbidden .*'x'"),
         ({"fixed": ["age"], "forbidden": ["age"]}, "'age'"),
-        ({"groups": COLOURS, "fixed": ["red"]}, "'colour'.*'green'"),
+        ({"groups": COLOURS, "fixed": ["red"]}, "'colour'.*'blue'"),
         ({"groups": {"g": ["agee"]}}, "'g' .*'agee'"),
         ({"groups": {"g": []}}, "'g'"),
         ({"groups": {"age": ["red", "blue"]}}, "'age'"),

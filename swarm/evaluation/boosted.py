@@ -13,21 +13,21 @@ Dataset bin by the test rows; without the text form of a booster, split gains ha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from scipy.sparse import csc_matrix, hstack
+from scipy.sparse import csc_matrix, hstack, issparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.utils.metaestimators import available_if
 
-from swarm.arrays import Float, Int
-from swarm.problem.dtypes import block_width, has_plain_dtypes
+from swarm.arrays import Float, Int, Positions
 from swarm.problem.models import chooses_by_column, is_lightgbm, shrinks_exactly
 from swarm.problem.problem import Problem
+from swarm.problem.table import block_width, has_plain_dtypes
 
 # Keyword arguments of the wrapper that are passed to LightGBM unchanged.
 _KNOWN = {
@@ -63,15 +63,18 @@ def boosted_path(problem: Problem) -> Boosted | None:
 
 
 def _allows(problem: Problem) -> bool:
+    if not has_known_params(problem.estimator) or issparse(problem.X):
+        return False
     model, features = problem.estimator, problem.features
     return (
         problem.task in _OBJECTIVES
-        and has_known_params(model)
         and is_regressor(model) == (problem.task == "regression")
         and model.objective in _OBJECTIVES[problem.task]
         and model.class_weight is None
         and problem.importance != "permutation"
-        and not problem.fit_params
+        and not problem.other_fit_params
+        and not problem.score_params
+        and not problem.settings.in_results()
         # A custom scorer may inspect the model.
         and type(problem.scoring.scorer).__module__.startswith("sklearn.metrics.")
         and _targets_pass(problem)
@@ -220,7 +223,7 @@ class Boosted:
         # Datasets of one column each, by fold and column.
         self._columns: dict[tuple[int, int], Any] = {}
 
-    def fit(self, positions: Sequence[int], fold: int) -> Any:
+    def fit(self, positions: Positions, fold: int) -> Any:
         """Train a model of matrices, see :meth:`rows`, on a fold."""
         try:
             return self._fit(positions, fold)
@@ -229,7 +232,7 @@ class Boosted:
             self.trusted = False
             return None
 
-    def _fit(self, positions: Sequence[int], fold: int) -> Any:
+    def _fit(self, positions: Positions, fold: int) -> Any:
         import lightgbm
 
         rows = self._rows[fold]
@@ -249,7 +252,7 @@ class Boosted:
             return _BoosterRegressor(booster, importances)
         return _BoosterClassifier(booster, importances, classes)
 
-    def rows(self, positions: Sequence[int], rows: Int) -> Any:
+    def rows(self, positions: Positions, rows: Int) -> Any:
         """Return rows as input of a model of these columns: (n_rows, n_positions)."""
         if isinstance(self._matrix, np.ndarray):
             return self._matrix[np.ix_(rows, np.asarray(positions))]
@@ -267,7 +270,7 @@ class Boosted:
         )
         return self.trusted
 
-    def _dataset(self, positions: Sequence[int], fold: int, params: dict[str, Any]) -> Any:
+    def _dataset(self, positions: Positions, fold: int, params: dict[str, Any]) -> Any:
         import lightgbm
 
         rows = self._rows[fold]

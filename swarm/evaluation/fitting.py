@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-from sklearn import config_context
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, Positions
 from swarm.errors import TransientError, describe
 from swarm.evaluation.boosted import boosted_path
 from swarm.evaluation.pruning import next_fold
 from swarm.evaluation.transient import retry_transient
-from swarm.problem.column_params import for_columns
-from swarm.problem.model_inputs import (
-    fit_params_of,
-    names_columns,
-    rows_for_model,
-    with_accepted_names,
-)
-from swarm.problem.models import model_importances, used_by, weight_name
+from swarm.problem.models import model_importances, used_by
 from swarm.problem.problem import Problem
+from swarm.problem.table import owned, take_columns, take_rows
 from swarm.storage.records import Record
 
 # A cost may be below its lower bound by rounding.
@@ -80,9 +73,14 @@ def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | 
     A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
     propagate, as they depend on the machine. Each fit runs in `watch(fold)`.
     """
+    with problem.settings.applied():
+        return _fit_mask(problem, job, watch)
+
+
+def _fit_mask(problem: Problem, job: Job, watch: Watch) -> Record | InvalidCost:
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
-    columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
+    columns = problem.columns(positions)
     trained = Record.unknown(problem.n_folds, int(np.count_nonzero(job.mask)))
     progress = replace(trained, fold_costs=job.fold_costs.copy())
     error = None
@@ -121,13 +119,12 @@ def _failure(error: Exception) -> str:
 
 
 def _fit_fold(
-    problem: Problem, columns: Any, positions: Sequence[int], fold: int, mask: Bool
+    problem: Problem, columns: Any, positions: Positions, fold: int, mask: Bool
 ) -> tuple[float, Float | None, Bool]:
     """Return the cost of a fold, the importances of its model if any, and the units it uses."""
     test = problem.folds[fold][1]
-    truth, weight = problem.target[test], problem.score_weight(test)
     model, tested = train_fold(problem, columns, positions, fold)
-    cost = problem.scoring.cost(model, tested, truth, weight)
+    cost = problem.cost(model, tested, test)
     if np.isinf(cost):
         score = "-inf" if cost > 0 else "inf"
         raise ValueError(f"the scorer {problem.scoring.name!r} returned {score} on fold {fold}")
@@ -137,99 +134,49 @@ def _fit_fold(
         used = problem.space.by_unit(flags, positions) > 0
         return cost, problem.space.by_unit(values, positions), used
     if problem.importance == "permutation":
-        importances = _permuted(
-            problem, model, tested=tested, truth=truth, weight=weight, positions=positions
-        )
+        importances = _permuted(problem, model, tested, test, positions)
         return cost, importances, importances != 0
     return cost, None, mask
 
 
-def train_fold(
-    problem: Problem, columns: Any, positions: Sequence[int], fold: int
-) -> tuple[Any, Any]:
+def train_fold(problem: Problem, columns: Any, positions: Positions, fold: int) -> tuple[Any, Any]:
     """Return the model of a fold, and the test rows as its input."""
     train, test = problem.folds[fold]
     path = boosted_path(problem)
     model = None if path is None else path.fit(positions, fold)
     if path is None or model is None:
-        return fit_model(problem, columns, positions, train), _rows(problem, columns, test)
+        return problem.fit(columns, positions, train), take_rows(columns, test)
     if path.trusted is None:
         # The wrapper may take long and much memory for many columns.
         few = positions[:_MOST_COMPARED]
-        table = columns.iloc[:, : len(few)]
+        table = problem.columns(few)
         own = model if len(few) == len(positions) else path.fit(few, fold)
-        wrapped = fit_model(problem, table, few, train)
-        if not path.trust(own, wrapped, path.rows(few, test), _rows(problem, table, test)):
-            return fit_model(problem, columns, positions, train), _rows(problem, columns, test)
+        wrapped = problem.fit(table, few, train)
+        if not path.trust(own, wrapped, path.rows(few, test), take_rows(table, test)):
+            return problem.fit(columns, positions, train), take_rows(columns, test)
     return model, path.rows(positions, test)
 
 
-def fit_model(problem: Problem, columns: Any, positions: Sequence[int], rows: Int) -> Any:
-    """Fit a clone of the estimator, with weights, on some rows of `columns` at `positions`."""
-    from sklearn.base import clone
-
-    names = [problem.space.columns[position] for position in positions]
-    if problem.by_column:
-        model = for_columns(problem.estimator, problem.given_columns, names, list(columns.columns))
-    else:
-        model = clone(problem.estimator, safe=False)
-    params = fit_params_of(
-        problem.fit_params, len(problem.features), problem.space.columns, positions, rows
-    )
-    if params:
-        accepted = dict(zip(names, columns.columns, strict=True))
-        params = {
-            name: [accepted.get(item, item) for item in value]
-            if names_columns(name, value)
-            else value
-            for name, value in params.items()
-        }
-    if problem.weight is not None:
-        params[weight_name(model)] = problem.weight[rows]
-    table = _rows(problem, columns, rows)
-    target = () if problem.task == "unsupervised" else (problem.target[rows],)
-    # Metadata was routed once for the fit; workers do not have that setting of the caller.
-    with config_context(enable_metadata_routing=False):
-        return model.fit(table, *target, **params)
-
-
-def fit_for(problem: Problem, positions: Sequence[int], train: Int, others: Any) -> tuple[Any, Any]:
+def fit_for(problem: Problem, positions: Positions, train: Int, others: Any) -> tuple[Any, Any]:
     """Fit on some rows of columns at `positions`, and return the model and its input of others.
 
-    `others` is a table with these columns, in any order.
+    `others` is a table with all columns of the problem, in their order.
     """
-    columns, unseen = (
-        with_accepted_names(table, problem.estimator)
-        for table in (
-            problem.features.iloc[:, list(positions)],
-            others[[problem.space.columns[position] for position in positions]],
-        )
-    )
-    model = fit_model(problem, columns, positions, train)
-    return model, _rows(problem, unseen, np.arange(len(unseen)))
+    columns = problem.columns(positions)
+    with problem.settings.applied():
+        return problem.fit(columns, positions, train), owned(take_columns(others, positions))
 
 
-def _rows(problem: Problem, columns: Any, rows: Int) -> Any:
-    return rows_for_model(columns, rows, problem.as_array)
-
-
-def _permuted(
-    problem: Problem,
-    model: Any,
-    tested: Any,
-    truth: Any,
-    weight: Float | None,
-    positions: Sequence[int],
-) -> Float:
+def _permuted(problem: Problem, model: Any, tested: Any, test: Int, positions: Positions) -> Float:
     from sklearn.inspection import permutation_importance
 
     permuted = permutation_importance(
         model,
         tested,
-        truth,
+        take_rows(problem.y, test),
         scoring=problem.scoring.scorer,
         n_repeats=3,
         random_state=0,
-        sample_weight=weight,
+        sample_weight=problem.score_weight(test),
     )
     return problem.space.by_unit(np.asarray(permuted.importances_mean, dtype=np.float64), positions)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import os
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from swarm.arrays import Bool
 from swarm.errors import ConfigError, describe
 from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import train_fold
 from swarm.evaluation.transient import is_transient, retry_transient
 from swarm.interrupts import children_ignore_sigint
-from swarm.problem.model_inputs import with_accepted_names
-from swarm.problem.models import last_step, model_importances
+from swarm.problem.models import model_importances
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
@@ -34,67 +34,100 @@ _ROUNDS = {
 _FEW_ROUNDS = 10
 # Time for a process to start and to import its libraries, before the fit begins.
 _START_SECONDS = 120.0
+Attempt = Callable[[Problem], str | None]
 
 
-def probe(problem: Problem, archive: Archive | None = None, timeout: float | None = None) -> None:
-    """Fit all features on the fold with the fewest training rows; ConfigError if it fails twice.
+def probe(
+    problem: Problem,
+    archive: Archive | None = None,
+    timeout: float | None = None,
+    smallest: int | None = None,
+) -> None:
+    """Raise ConfigError for what :func:`trouble` finds, before a run is opened.
 
-    The run would fail on them after the search; TransientError if for a reason outside the model.
-    Trees and iterations are limited to ten, nothing is archived, and a problem with a fit in
-    `archive` is skipped. With a `timeout` in seconds the fit is in another process, whose timeout
-    or crash is ignored.
+    Nothing is archived, and a problem with a fit in `archive` is skipped. With a `timeout` in
+    seconds the fits are in another process, whose timeout or crash is ignored.
     """
     if archive is not None and archive.has_evaluations(problem):
         return
-    trouble = _trouble(problem) if timeout is None else _watched(problem, timeout)
-    if trouble is not None:
-        raise ConfigError(trouble)
+    attempt = partial(trouble, smallest=smallest)
+    message = attempt(problem) if timeout is None else _watched(problem, attempt, timeout)
+    if message is not None:
+        raise ConfigError(message)
 
 
-def _trouble(problem: Problem) -> str | None:
-    """Return the error message, or None. Running out of memory is left to the workers."""
+def trouble(problem: Problem, smallest: int | None = None) -> str | None:
+    """Fit and score one fold with all units, and one with few; return what fails.
+
+    `smallest` is the number of the few, by default the smallest size of the space.
+    Trees and iterations are limited to ten, unless that fails. TransientError if a fit fails for a
+    reason outside the model; running out of memory is left to the workers.
+    """
     few = _with_few_rounds(problem.estimator)
+    variants = [problem] if few is None else [replace(problem, estimator=few), problem]
     try:
-        with warnings.catch_warnings(), one_thread(), _quiet_stderr():
-            warnings.simplefilter("ignore")
-            if few is not None and _attempted(replace(problem, estimator=few)) is None:
-                return None
-            return _attempted(problem)
+        with (
+            problem.settings.silenced(),
+            problem.settings.applied(),
+            one_thread(),
+            _quiet_stderr(),
+        ):
+            for variant in variants:
+                message = _attempted(variant, smallest or problem.space.min_size)
+                if message is None:
+                    break
+            return message
     except MemoryError:
         return None
 
 
-def _attempted(problem: Problem) -> str | None:
+def _attempted(problem: Problem, smallest: int) -> str | None:
     """Return the error message or None; fit again after a transient error."""
-    return retry_transient(lambda: _fit_and_score(problem))
+    space = problem.space
+    everything = _fitted(problem, ~space.forbidden, "correct its parameters, or choose another one")
+    if everything is not None or smallest >= space.max_size:
+        return everything
+    remedy = "correct its parameters, or raise the smallest size of a subset"
+    order = space.in_order()
+    order = order[: int((~space.forbidden).sum())]
+    n_fixed = int(space.fixed.sum())
+    # A single unit may have no values in a fold, so that others are tried before it is refused.
+    last = np.concatenate([order[:n_fixed], order[n_fixed:][::-1]])
+    masks = [np.isin(np.arange(space.n_units), units[:smallest]) for units in (order, last)]
+    messages = (_fitted(problem, mask, remedy) for mask in masks)
+    first = next(messages)
+    return first if first is not None and next(messages) is not None else None
 
 
-def _fit_and_score(problem: Problem) -> str | None:
+def _fitted(problem: Problem, mask: Bool, remedy: str) -> str | None:
+    return retry_transient(lambda: _fit_and_score(problem, mask, remedy))
+
+
+def _fit_and_score(problem: Problem, mask: Bool, remedy: str) -> str | None:
+    """Return why a mask (n_units,) cannot be fitted or scored, or None."""
     fold = int(np.argmin([len(train) for train, _ in problem.folds]))
     train, test = problem.folds[fold]
-    positions = problem.space.positions(~problem.space.forbidden)
-    columns = with_accepted_names(problem.features.iloc[:, positions], problem.estimator)
-    named, scorer = type(last_step(problem.estimator)).__name__, problem.scoring.name
+    positions = problem.space.positions(mask)
+    columns = problem.columns(positions)
+    named, scorer = type(problem.estimator).__name__, problem.scoring.name
     tests = f"{len(test)} test rows of fold {fold}"
+    n_units = int(mask.sum())
+    subset = f"all {n_units}" if n_units == problem.space.n_units else f"{n_units}"
     failure = (
-        f"{named} cannot be fitted on the {len(train)} training rows of fold {fold} with all "
-        f"{len(positions)} features"
+        f"{named} cannot be fitted on the {len(train)} training rows of fold {fold} with {subset} "
+        f"feature{'s' if n_units > 1 else ''}"
     )
-    other = "another model"
     try:
         model, tested = train_fold(problem, columns, positions, fold)
         if problem.importance == "fold":
             model_importances(model, len(positions))
-        failure, other = (
-            f"the scorer {scorer!r} fails for {named} on the {tests}",
-            "another scorer or model",
-        )
-        weight = problem.score_weight(test)
-        cost = problem.scoring.cost(model, tested, problem.target[test], weight)
+        failure = f"the scorer {scorer!r} fails for {named} on the {tests}"
+        remedy = "choose another scorer or model" if mask.all() else remedy
+        cost = problem.cost(model, tested, test)
     except Exception as error:
         if is_transient(error):
             raise
-        return f"{failure}: {_reason(error)}; correct its parameters, or choose {other}"
+        return f"{failure}: {_reason(error)}; {remedy}"
     if np.isnan(cost):
         return (
             f"the scorer {scorer!r} gives NaN for {named} on the {tests}; choose another scorer, "
@@ -107,35 +140,36 @@ def _with_few_rounds(estimator: Any) -> Any | None:
     """Return a clone with few trees or iterations, or None if there is nothing to limit."""
     from sklearn.base import clone
 
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     long = {
         name: _FEW_ROUNDS
-        for name, value in estimator.get_params(deep=True).items()
+        for name, value in params.items()
         if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW_ROUNDS
     }
     return clone(estimator).set_params(**long) if long else None
 
 
-def _watched(problem: Problem, timeout: float) -> str | None:
+def _watched(problem: Problem, attempt: Attempt, timeout: float) -> str | None:
     from concurrent.futures import BrokenExecutor
     from concurrent.futures import TimeoutError as Late
 
     with process_pool(problem, 1) as pool:
         with children_ignore_sigint():
-            answer = pool.executor.submit(_limited, pool.send(), timeout)
+            answer = pool.executor.submit(_limited, pool.send(), attempt, timeout)
         try:
             return answer.result(timeout=_START_SECONDS + 3 * timeout)
         except (BrokenExecutor, Late):
             return None
 
 
-def _limited(load: Callable[[], Problem], seconds: float) -> str | None:
+def _limited(load: Callable[[], Problem], attempt: Attempt, seconds: float) -> str | None:
     """Run in a process that exits if the fit hangs; see :class:`.workers.Deadline`."""
     import faulthandler
 
     with open(os.devnull, "w") as nowhere:
         faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
         try:
-            return _trouble(load())
+            return attempt(load())
         finally:
             faulthandler.cancel_dump_traceback_later()
 

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import faulthandler
 import tempfile
-import warnings
 from collections import Counter, deque
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from swarm.checks import require_package
-from swarm.errors import ConfigError, TransientError
+from swarm.errors import ConfigError, SwarmError, TransientError, as_clause
 from swarm.evaluation.dask_executor import dask_pool
 from swarm.evaluation.executors import Pool, process_pool, thread_pool
 from swarm.evaluation.fitting import InvalidCost, Job, fit_mask
@@ -36,6 +35,7 @@ _AHEAD = 2
 # Seconds without a result after which a pool is checked.
 _POLL = 0.5
 
+T = TypeVar("T")
 Key = tuple[int, int]
 Fit = tuple[Job, Record | InvalidCost]
 
@@ -104,6 +104,33 @@ class Workers:
                 "use fewer workers or a machine with more memory, then resume"
             ) from error
 
+    def call(self, function: Callable[[Problem], T]) -> T | None:
+        """Call a function of the problem in a worker; None if the worker dies.
+
+        Raises
+        ------
+        ConfigError
+            If the problem cannot be sent to workers.
+        """
+        if self.backend == "sequential":
+            return function(self.problem)
+        try:
+            pool = self._open()
+            with children_ignore_sigint():
+                future = pool.executor.submit(_call, pool.send(), function)
+            return future.result()
+        except BrokenExecutor:
+            self.close()
+            return None
+        except SwarmError:
+            raise
+        except Exception as error:
+            self.close()
+            raise ConfigError(
+                f"the estimator or the scorer cannot be sent to workers ({as_clause(str(error))}); "
+                "define it in a module that workers can import, or use one worker"
+            ) from error
+
     def close(self) -> None:
         """Shut down the workers, or disconnect from those of a cluster; :meth:`run` reopens."""
         self._pool = None
@@ -151,7 +178,7 @@ class Workers:
 
     def _in_process(self, jobs: Sequence[Job]) -> Iterator[Fit]:
         for job in self._in_turn(jobs, 1):
-            with _quiet():
+            with _quiet(self.problem):
                 result = fit_mask(self.problem, job)
             yield job, result
 
@@ -187,7 +214,7 @@ class Workers:
         waiting, running = deque(left), dict[Future[Record | InvalidCost], Key]()
         died = Counter[Key]()
         broken: BaseException | None = None
-        with _quiet() if pool.is_local else nullcontext(), silence_pool_thread():
+        with _quiet(self.problem) if pool.is_local else nullcontext(), silence_pool_thread():
             try:
                 while waiting or running:
                     while waiting and (not pool.deaths or len(running) < _AHEAD * pool.width()):
@@ -240,20 +267,24 @@ def _too_many_deaths(left: Collection[Key], error: BaseException | None) -> Tran
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Fit on one thread, without warnings, which would repeat for every mask of a search."""
+def _quiet(problem: Problem) -> Iterator[None]:
+    """Fit on one thread, and silence warnings that are no errors."""
     # Warning filters and BLAS threads are per process: threads share those of their parent.
-    with warnings.catch_warnings(), one_thread():
-        warnings.simplefilter("ignore")
+    with problem.settings.silenced(), one_thread():
         yield
+
+
+def _call(load: Any, function: Callable[[Problem], T]) -> T:
+    return function(load())
 
 
 def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Record | InvalidCost:
     """Train a job in a worker; `load` returns the problem."""
-    with _quiet() if is_apart else nullcontext():
+    problem = load()
+    with _quiet(problem) if is_apart else nullcontext():
         if deadline is None:
-            return fit_mask(load(), job)
-        return fit_mask(load(), job, partial(deadline.watch, job))
+            return fit_mask(problem, job)
+        return fit_mask(problem, job, partial(deadline.watch, job))
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import numpy as np
 from pandas.api import types
+from scipy.sparse import issparse
 
 from swarm.arrays import Bool, Float
 from swarm.fastpaths.metrics import takes_labels, takes_probabilities
@@ -93,8 +94,13 @@ def _unfit(problem: Problem, path: str) -> str:
             return f"the pipeline has a {type(step).__name__} before the last step"
     if problem.weight is not None and path != "linear":
         return "rows have weights"
-    if problem.fit_params:
-        return f"fit has the parameter {min(problem.fit_params)!r}"
+    if problem.other_fit_params or problem.score_params:
+        named = min([*problem.other_fit_params, *problem.score_params])
+        return f"models or scores have the parameter {named!r}"
+    if issparse(problem.X):
+        return "rows are sparse"
+    if problem.settings.in_results():
+        return f"{min(problem.settings.in_results())} is set"
     # Linear paths compute coefficients; the other paths have no importances.
     has_importances = path == "linear" and problem.importance == "fold"
     if not has_importances and problem.importance not in ("none", "mutual_information"):

@@ -164,14 +164,10 @@ class FoldCosts:
         """Turn scores into costs; scikit-learn computes those that are missing."""
         problem, test = self.problem, self.problem.folds[fold][1]
 
-        tested: Any = None
-
         def called(row: int) -> float:
-            nonlocal tested
-            tested = problem.features.iloc[test] if tested is None else tested
             try:
-                weight = problem.score_weight(test)
-                return problem.scoring.cost(model(row), tested, problem.target[test], weight)
+                # A scorer of predictions reads no features.
+                return problem.cost(model(row), problem.X, test)
             except Exception:
                 return np.nan
 

@@ -15,7 +15,7 @@ from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, logs_lose_digi
 from swarm.fastpaths.metrics import magnifies_rounding
 from swarm.fastpaths.scores import scores_numbers
 from swarm.fastpaths.solve import predict_masks, solve_masks
-from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, fold_tables, membership
+from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, columns_of, fold_tables
 from swarm.problem.problem import Problem
 
 # If two decisions are closer than this share of the largest, a fitted model decides.
@@ -68,7 +68,7 @@ class LinearPath:
     def __init__(self, problem: Problem, model: Any) -> None:
         from threadpoolctl import threadpool_limits
 
-        self._problem, self._belongs, self._rule = problem, membership(problem), _rule(model)
+        self._problem, self._rule = problem, _rule(model)
         # The last digits of a product depend on the number of threads.
         with threadpool_limits(limits=1):
             self._systems = [
@@ -82,11 +82,11 @@ class LinearPath:
 
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks, see :class:`.choose.ExactPath`."""
-        chosen = chosen_columns(masks, self._belongs)
+        chosen = chosen_columns(self._problem, masks)
         shape = (len(masks), len(self._systems))
         costs = np.full(shape, np.nan)
         explains = self._problem.importance == "fold"
-        importances = np.full((*shape, self._belongs.shape[0]), np.nan) if explains else None
+        importances = np.full((*shape, masks.shape[1]), np.nan) if explains else None
         for fold in folds:
             system, (train, test) = self._systems[fold], self._problem.folds[fold]
             is_certain, solutions = self._solved(masks, chosen, system, len(train))
@@ -123,7 +123,7 @@ class LinearPath:
             is_certain &= (bounds[:, 2] * rule.smallest**2 < 0.5) & self._spread(
                 chosen, system, solutions
             )
-        is_certain &= ~(masks @ (self._belongs & system.far).any(axis=1))
+        is_certain &= ~((columns_of(self._problem, masks) & system.far).any(axis=1))
         return is_certain, solutions
 
     def _spread(self, chosen: Chosen, system: System, solutions: Float) -> Bool:
@@ -192,10 +192,8 @@ class LinearPath:
     def _importances(self, solutions: Float) -> Float:
         """Mean absolute coefficients over outputs, summed by unit: float64 (n, n_units)."""
         size = self._sizes(solutions)
-        units = self._problem.space.units
-        if len(units) == size.shape[1]:
-            return size
-        return np.stack([size[:, list(unit)].sum(axis=1) for unit in units], axis=1)
+        space = self._problem.space
+        return np.stack([space.by_unit(row, range(space.n_columns)) for row in size])
 
 
 def path_of(problem: Problem, model: Any) -> tuple[LinearPath | None, str]:

@@ -30,7 +30,6 @@ from swarm.fastpaths.tables import (
     chosen_columns,
     fitted_on,
     fold_tables,
-    membership,
     scales_are_exact,
 )
 from swarm.multilabel import label_evidence
@@ -59,7 +58,7 @@ class MultiLabelPath:
 
     def __init__(self, problem: Problem, model: Any) -> None:
         self.trust = Trust()
-        self._problem, self._belongs = problem, membership(problem)
+        self._problem = problem
         self._k, self._smoothing = int(model.n_neighbors), float(model.smoothing)
         self._labels = problem.target.astype(np.int64)
         self._costs = FoldCosts(problem, np.array([0, 1]))
@@ -77,7 +76,7 @@ class MultiLabelPath:
 
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks on all folds that share values, see :class:`.choose.ExactPath`."""
-        chosen = chosen_columns(masks, self._belongs)
+        chosen = chosen_columns(self._problem, masks)
         n_labels = self._labels.shape[1]
         costs = np.full((len(masks), self._problem.n_folds), np.nan)
         predicted = [

@@ -25,7 +25,6 @@ from swarm.fastpaths.tables import (
     columns_of,
     fitted_on,
     fold_tables,
-    membership,
 )
 from swarm.problem.problem import Problem
 
@@ -85,7 +84,7 @@ class NaiveBayesPath:
     """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class."""
 
     def __init__(self, problem: Problem, model: Any) -> None:
-        self._problem, self._belongs = problem, membership(problem)
+        self._problem = problem
         self._smoothing = float(model.var_smoothing)
         # If the order of a sum could change a prediction, it is summed again in the order of the
         # model, or a model is fitted if that order is unknown: False, or None until compared.
@@ -107,7 +106,7 @@ class NaiveBayesPath:
 
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks on the blocks of some folds, see :class:`.choose.ExactPath`."""
-        columns = columns_of(masks, self._belongs)
+        columns = columns_of(self._problem, masks)
         costs = np.full((len(masks), self._problem.n_folds), np.nan)
         for number in sorted({fold // self._first.step for fold in folds}):
             first = self._first[number]
@@ -219,17 +218,13 @@ def moments_are_exact(problem: Problem) -> bool:
     """Whether subsets stay contiguous, so that moments are bit-identical to those of models."""
     if getattr(problem.estimator, "steps", None):
         return False
-    return columns_are_contiguous(problem) and all(
-        _adds_exactly(problem.features.iloc[:, column]) for column in range(problem.space.n_columns)
-    )
-
-
-def _adds_exactly(column: Any) -> bool:
-    if column.dtype not in (np.dtype(np.float64), np.dtype(np.int64)):
+    kinds = problem.features.dtypes
+    if not kinds.isin([np.dtype(np.float64), np.dtype(np.int64)]).all():
         return False
-    values = column.to_numpy()
+    whole = problem.features.loc[:, (kinds == np.int64).to_numpy()].to_numpy()
     # Sums of integers are exact, and thus the same in any order, below this limit.
-    return bool(values.dtype != np.int64 or np.abs(values.astype(np.float64)).sum() < 2.0**52)
+    is_exact = np.abs(whole.astype(np.float64)).sum(axis=0) < 2.0**52
+    return bool(is_exact.all()) and columns_are_contiguous(problem)
 
 
 def _joint(made: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float) -> Float:

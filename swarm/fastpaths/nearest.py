@@ -31,11 +31,11 @@ from swarm.fastpaths.tables import (
     chosen_columns,
     fitted_on,
     fold_tables,
-    membership,
     scales_are_exact,
 )
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
+from swarm.problem.table import take_rows
 
 # Highest relative error of a squared distance that is used as a weight.
 _DISTANCE_MARGIN = 1e-9
@@ -54,7 +54,7 @@ class NearestPath:
         # tables through argpartition.
         self.trust = {"tree": Trust(), "heap": Trust(), "parted": Trust()}
         self._problem, self._model = problem, model
-        self._tables, self._belongs = fold_tables(problem), membership(problem)
+        self._tables = fold_tables(problem)
         self._k, self._weighted = int(model.n_neighbors), model.weights == "distance"
         # If they are not, fitted models break all ties.
         self._exact_scales = scales_are_exact(problem)
@@ -82,7 +82,7 @@ class NearestPath:
 
     def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks, see :class:`.choose.ExactPath`."""
-        chosen = chosen_columns(masks, self._belongs)
+        chosen = chosen_columns(self._problem, masks)
         costs = np.full((len(masks), len(self._tables)), np.nan)
         for fold in folds:
             neighbours, n_certain = nearest_rows(self._rows[fold], chosen, self._k)
@@ -199,7 +199,7 @@ class NearestPath:
 
         def agrees() -> bool:
             fitted, tested = fitted_on(self._problem, columns, fold)
-            query = tested.iloc[rows]
+            query = take_rows(tested, rows)
             for step in steps_before(fitted):
                 query = step.transform(query)
             last = fitted[-1] if hasattr(fitted, "steps") else fitted

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
 from swarm.arrays import Bool, Float, Int
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
+from swarm.problem.table import take_rows
 
 
 class Chosen(NamedTuple):
@@ -39,9 +41,7 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
     from sklearn.base import clone
 
     scalers = steps_before(problem.estimator)
-    # Scalers reject some column names, which do not matter here.
-    names = [f"x{position}" for position in range(problem.space.n_columns)]
-    features = problem.features.set_axis(names, axis=1)
+    features = problem.features
     made = []
     for train, test in problem.folds:
         seen, unseen = features.iloc[train], features.iloc[test]
@@ -58,14 +58,12 @@ def _by_column(rows: Any) -> Float:
     return np.ascontiguousarray(np.asarray(rows, dtype=np.float64).T)
 
 
-def fitted_on(problem: Problem, columns: Int, fold: int) -> tuple[Any, Any]:
+def fitted_on(problem: Problem, positions: Int, fold: int) -> tuple[Any, Any]:
     """Return the model of a fold on some columns, and the test rows as its input."""
-    from sklearn.base import clone
-
-    features = problem.features.iloc[:, columns.tolist()]
     train, test = problem.folds[fold]
-    model = clone(problem.estimator).fit(features.iloc[train], problem.target[train])
-    return model, features.iloc[test]
+    columns = problem.columns(positions)
+    with problem.settings.applied():
+        return problem.fit(columns, positions, train), take_rows(columns, test)
 
 
 def scales_are_exact(problem: Problem) -> bool:
@@ -77,28 +75,25 @@ def scales_are_exact(problem: Problem) -> bool:
 
 
 def columns_are_contiguous(problem: Problem) -> bool:
-    """Whether each column is contiguous in memory."""
-    columns = (problem.features.iloc[:, j].to_numpy() for j in range(problem.space.n_columns))
-    return all(values.strides == (values.itemsize,) for values in columns)
+    """Whether each column of a pandas table is contiguous in memory, as in the rows of models."""
+    X = problem.X
+    if not isinstance(X, pd.DataFrame):
+        return False
+    values = X.to_numpy()
+    if np.shares_memory(values, X.iloc[:, 0].to_numpy()):
+        return bool(values.strides[0] == values.itemsize)
+    columns = (X.iloc[:, j].to_numpy() for j in range(X.shape[1]))
+    return all(column.strides == (column.itemsize,) for column in columns)
 
 
-def membership(problem: Problem) -> Bool:
-    """Return the columns of each unit: bool (n_units, n_columns)."""
-    belongs = np.zeros((problem.space.n_units, problem.space.n_columns), dtype=bool)
-    for unit, positions in enumerate(problem.space.units):
-        belongs[unit, list(positions)] = True
-    return belongs
-
-
-def columns_of(masks: Bool, belongs: Bool) -> Bool:
+def columns_of(problem: Problem, masks: Bool) -> Bool:
     """Return the columns of masks (n, n_units) as flags: bool (n, n_columns)."""
-    # Matrix products of floats are fast, and these sums are small enough to be exact.
-    return masks.astype(np.float32) @ belongs.astype(np.float32) > 0.5
+    return masks[:, problem.space.unit_of]
 
 
-def chosen_columns(masks: Bool, belongs: Bool) -> Chosen:
+def chosen_columns(problem: Problem, masks: Bool) -> Chosen:
     """Return the columns of masks (n, n_units) for compiled code."""
-    flags = columns_of(masks, belongs)
+    flags = columns_of(problem, masks)
     pointers = np.zeros(len(masks) + 1, dtype=np.int64)
     np.cumsum(flags.sum(axis=1), out=pointers[1:])
     return Chosen(pointers, np.nonzero(flags)[1])

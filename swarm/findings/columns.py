@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.problem.dtypes import block_width, is_collection, is_plain
+from swarm.problem.table import block_width, is_collection, is_plain
 
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
 _FEWEST_ROWS = 50

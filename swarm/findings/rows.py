@@ -12,7 +12,7 @@ from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
 from swarm.findings.columns import hashable, number_blocks, other_columns
 from swarm.findings.registry import Finding, make_finding
-from swarm.problem.dtypes import block_width, is_plain
+from swarm.problem.table import block_width, is_plain
 
 _PRIME = np.uint64(1_099_511_628_211)
 # Rows are compared in so many columns first, those that these leave equal in four times as many.

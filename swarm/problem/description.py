@@ -1,200 +1,194 @@
-"""What estimators and scorers are, as values of JSON: equal for equal settings, code and versions.
+"""Names of code in the archive: estimators, scorers and settings as JSON values.
 
-The code of an installed package is that of its version. Other code, of a notebook or a module of
-one's own, is described by its bytecode, together with the functions, classes, values and
-collections that it names in its own module. Not seen is what may be state: the lists and
-dictionaries of a class, and those that a function may change. Neither is what code reaches in
-another way, such as ``helpers.score`` of an imported module.
+Code of an installed package is named by package and version, other code by the text of the file of
+its module, so that any edit is a new name; modules that it imports are not read. Lambdas, and what
+is defined in a function, a notebook or ``__main__``, have no name without a ``__version__``.
 """
 
 from __future__ import annotations
 
-import dis
+import copyreg
 import hashlib
+import json
+import os
 import sys
-import sysconfig
-from collections.abc import Iterator
-from dataclasses import is_dataclass
-from functools import partial
+from collections.abc import Callable
+from datetime import date, time, timedelta
+from functools import cache, partial
+from importlib import metadata
+from operator import methodcaller
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType
+from types import MethodType
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 
 from swarm.errors import ConfigError
 
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
-_STATE = (list, set, dict, np.ndarray, pd.DataFrame, pd.Series)
-# What changes a collection, an array or an object.
-_MUTATORS = frozenset(
-    {"add", "append", "clear", "extend", "insert", "pop", "remove", "setdefault", "update"}
-)
-_STORES = frozenset({"STORE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR"})
-_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+_distributions = cache(metadata.packages_distributions)
+# By module: the spec of its import, and the digest of its text, which an edit changes only when it
+# is imported again.
+_TEXTS: dict[str, tuple[object, str]] = {}
 
 
-def describe(value: Any) -> object:
-    """Describe a setting, an estimator or a scorer; ConfigError without a stable name."""
+class Unnamed(ConfigError):
+    """A class, function or setting without a name, whose evaluations cannot be stored."""
+
+
+def describe(value: Any, strict: bool = True) -> object:
+    """Return a JSON value that is equal for equal settings, code and versions.
+
+    Raises Unnamed if a part has no name; unless `strict`, such a part is ``{"unnamed": its
+    qualified name}``, which is enough to compare models within one session.
+    """
+    try:
+        return _describe(value, strict, is_cloned=True)
+    except RecursionError:
+        if strict:
+            raise _unnamed(value, "refers to itself") from None
+        return {"unnamed": _label(value)}
+
+
+def _describe(value: Any, strict: bool, is_cloned: bool = False) -> object:
+    """Describe a part; the fitted state counts, except of what is cloned for each fit."""
+    value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return [str(value.dtype), value.tolist()]
+    try:
+        return _parts(value, partial(_describe, strict=strict), is_cloned)
+    except Unnamed:
+        if strict:
+            raise
+        return {"unnamed": _label(value)}
+
+
+def _parts(value: Any, of: Callable[..., object], is_cloned: bool) -> object:
+    """Describe a value that is no scalar of JSON; `of` describes its parts."""
+    if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
+        is_plain = value.dtype.kind in "biufcmMSU"
+        content = _sha256(value.tobytes()) if is_plain else of(value.tolist())
+        return {"array": [str(value.dtype), list(value.shape), content]}
+    if isinstance(value, (pd.DataFrame, pd.Series)):
+        # Equal tables may differ in the blocks of their state.
+        frame = pd.DataFrame(value)
+        columns = [frame.iloc[:, i].array for i in range(frame.shape[1])]
+        return {type(value).__name__: of([frame.index, frame.columns, columns])}
+    if isinstance(value, (pd.Index, pd.api.extensions.ExtensionArray)):
+        dtype: Any = value.dtype
+        categories = [dtype.categories, dtype.ordered] if hasattr(dtype, "categories") else []
+        return {"values": [str(dtype), of([np.asarray(value), *categories])]}
+    if isinstance(value, bytes):
+        return {"bytes": _sha256(value)}
+    if value is pd.NA or isinstance(value, (date, time, timedelta)):
+        return {"value": repr(value)}
     if isinstance(value, (list, tuple)):
-        return [describe(item) for item in value]
+        return [of(item, is_cloned=is_cloned) for item in value]
     if isinstance(value, (set, frozenset)):
-        return [describe(item) for item in sorted(value, key=repr)]
+        return {"set": sorted(map(of, value), key=json.dumps)}
     if isinstance(value, dict):
-        return {str(key): describe(item) for key, item in sorted(value.items())}
-    if hasattr(value, "get_params") and not isinstance(value, type):
+        return {"dict": sorted(([of(k), of(v)] for k, v in value.items()), key=json.dumps)}
+    if isinstance(value, MethodType):
+        if getattr(value.__self__, value.__name__, None) != value:
+            raise _unnamed(value, "is no method of its object")
+        return {"method": value.__name__, "of": of(value.__self__)}
+    if isinstance(value, np.ufunc) or hasattr(value, "__qualname__"):
+        return _identity(value, _version(value))
+    return _instance(value, of, is_cloned)
+
+
+def _instance(value: Any, of: Callable[..., object], is_cloned: bool) -> dict[str, object]:
+    """Describe an object by its class and its parameters, or its state as :mod:`copy` reads it."""
+    kind, version = type(value), _version(value)
+    about = {"class": of(kind) if version is None else _identity(kind, version)}
+    if version is not None:
+        # The version also stands for parts without a name.
+        of = partial(of, strict=False)
+    if "_metadata_request" in getattr(value, "__dict__", ()):
+        # A request refers back to its owner, but its text does not.
+        about["request"] = repr(value._metadata_request)
+    # Estimators that define how they are cloned keep their state, such as FrozenEstimator.
+    clone = getattr(kind, "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
+    if is_cloned and hasattr(value, "get_params") and clone is BaseEstimator.__sklearn_clone__:
         params = value.get_params(deep=False)
-        return {"class": _identity(type(value)), "params": describe(params)}
-    if isinstance(value, partial):
-        return {"partial": [describe(part) for part in (value.func, value.args, value.keywords)]}
-    if isinstance(value, MethodType) and not isinstance(value.__self__, type):
-        owner = _identity(type(value.__self__))
-        return {"method": value.__name__, "class": owner, "state": describe(_state_of(value))}
-    name = getattr(value, "__qualname__", "")
-    if name and "<" not in name:
-        return _identity(value)
-    kind = type(value)
-    ours = kind.__module__.startswith("sklearn.") or is_dataclass(value)
-    if (ours or hasattr(value, "fit")) and hasattr(value, "__dict__"):
-        # Splitters, column selectors, scorers and plain classes: settings without get_params.
-        return {"class": _identity(kind), "state": describe(vars(value))}
-    raise ConfigError(
-        f"{value!r} has no stable name, so its results cannot be archived; "
-        "define it by name in a module"
+        return about | {"params": {k: of(v, is_cloned=True) for k, v in sorted(params.items())}}
+    try:
+        state = [*copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 4))(value)]
+    except RecursionError:
+        raise
+    except Exception as error:
+        raise _unnamed(value, "cannot be described") from error
+    if len(state) > 2 and isinstance(state[2], dict):
+        state[2] = {name: v for name, v in state[2].items() if name != "_metadata_request"}
+    if state[0] is copyreg.__newobj__:  # type: ignore[attr-defined]
+        # A detail of Python, and the class again.
+        state[:2] = [state[1][1:]]
+    # Items of a container are iterators.
+    return about | {"state": of([list(p) if hasattr(p, "__next__") else p for p in state])}
+
+
+def _identity(kind: Any, version: str | None) -> list[str]:
+    """Return the name of a class or function, its version, and what its code and bases are from."""
+    # Ufuncs of SciPy do not know their module.
+    default = "scipy.special" if isinstance(kind, np.ufunc) else "builtins"
+    module = getattr(kind, "__module__", None) or default
+    name = getattr(kind, "__qualname__", None) or kind.__name__
+    bases = [base for base in getattr(kind, "__mro__", ())[1:] if base is not object]
+    sources = {
+        _source(base, base.__module__) if _version(base) is None else f"{base} {_version(base)}"
+        for base in bases
+    }
+    if version is not None:
+        return [f"{module}.{name}", "version", version, *sorted(sources)]
+    if "<" in name:
+        raise _unnamed(kind, "is a lambda or is defined in a function")
+    sources.add(_source(kind, module))
+    # After a reload the old code has the name of the new, and a wrapper that of what it wraps.
+    namesake: Any = sys.modules[module]
+    for part in name.split("."):
+        namesake = getattr(namesake, part, None)
+    if namesake != kind:
+        raise _unnamed(kind, "is not the object that an import by its name returns")
+    return [f"{module}.{name}", *sorted(sources)]
+
+
+def _source(kind: Any, module: str) -> str:
+    """Return ``package==version``, or ``module:digest`` of the text of another module."""
+    file = getattr(sys.modules.get(module), "__file__", None)
+    top = module.partition(".")[0]
+    if file is not None and {"site-packages", "dist-packages"} & {*Path(file).parts}:
+        version = getattr(sys.modules.get(top), "__version__", None)
+        if not isinstance(version, str):
+            version = ",".join(sorted(map(metadata.version, {*_distributions().get(top, ())})))
+        return f"{top}=={version}"
+    is_stdlib = file is None or Path(file).is_relative_to(Path(os.__file__).parent)
+    if top in sys.stdlib_module_names and is_stdlib:
+        return f"python=={sys.version_info.major}.{sys.version_info.minor}"
+    if file is None or not Path(file).is_file() or module in ("__main__", "__mp_main__"):
+        raise _unnamed(kind, "is defined in a notebook or in __main__")
+    spec = sys.modules[module].__spec__
+    if module not in _TEXTS or _TEXTS[module][0] is not spec:
+        _TEXTS[module] = spec, _sha256(Path(file).read_bytes().replace(b"\r\n", b"\n"))
+    return f"{module}:{_TEXTS[module][1]}"
+
+
+def _version(value: Any) -> str | None:
+    """Return the version that an author gave a class, a function or an object."""
+    version = getattr(value, "__dict__", {}).get("__version__")
+    return version if isinstance(version, str) else None
+
+
+def _unnamed(value: Any, reason: str) -> Unnamed:
+    return Unnamed(
+        f"{_label(value)!r} {reason}, so its evaluations are not stored; "
+        "give it a __version__, or define it in a module"
     )
 
 
-def _identity(kind: Any) -> list[str]:
-    """Return the name of a class or function, versions, and a digest of code without a version."""
-    identity = [f"{kind.__module__}.{kind.__qualname__}"]
-    # Base classes without `fit` do not change a model.
-    bases = [base for base in getattr(kind, "__mro__", ()) if hasattr(base, "fit")]
-    for package in sorted({base.__module__.partition(".")[0] for base in bases}):
-        version = getattr(sys.modules.get(package), "__version__", None)
-        identity += [f"{package}=={version}"] if version else []
-    code = "\n".join(_code(kind))
-    return [*identity, hashlib.sha256(code.encode()).hexdigest()] if code else identity
+def _label(value: Any) -> str:
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 
-def _code(kind: Any) -> Iterator[str]:
-    """Yield what a class or function does by code that no installed package has."""
-    # Values by their ids, which are used again for others once a value is gone.
-    waiting, seen = [kind], dict[int, Any]()
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, _PLAIN):
-            yield repr(value)
-            continue
-        if id(value) in seen:
-            continue
-        seen[id(value)] = value
-        if isinstance(value, (list, tuple, set, frozenset, dict)):
-            yield f"{type(value).__name__} of {len(value)}"
-            is_set = isinstance(value, (set, frozenset))
-            waiting += sorted(value, key=repr) if is_set else value
-            waiting += value.values() if isinstance(value, dict) else ()
-        elif isinstance(value, pd.DataFrame):
-            waiting += [list(value.columns), *(value.iloc[:, i] for i in range(value.shape[1]))]
-        elif isinstance(value, (np.ndarray, pd.Series)):
-            yield _array_digest(np.asarray(value))
-        elif isinstance(value, partial):
-            waiting += [value.func, value.args, value.keywords]
-        elif isinstance(value, MethodType):
-            waiting += [value.__func__, _state_of(value)]
-        elif hasattr(value, "_score_func"):  # made by make_scorer
-            waiting += [type(value), dict(vars(value))]
-        elif hasattr(value, "get_params") and not isinstance(value, type):
-            waiting += [type(value), value.get_params(deep=False)]
-        elif isinstance(value, type):
-            for base in value.__mro__:
-                if not _is_installed(base.__module__):
-                    members = sorted(vars(base).items())
-                    own = [m for m in members if not m[0].startswith("__") or callable(m[1])]
-                    yield repr([name for name, _ in own])
-                    waiting += [member for _, member in own if not isinstance(member, _STATE)]
-        elif isinstance(value, property):
-            waiting += [value.fget, value.fset]
-        elif isinstance(value, FunctionType) and not _is_installed(value.__module__):
-            yield from _bytecode(value.__code__)
-            waiting += _reached_by(value)
-        # Of a decorated function, and of class and static methods.
-        wrapped = getattr(value, "__wrapped__", None)
-        if isinstance(wrapped, FunctionType):
-            waiting.append(wrapped)
-
-
-def _array_digest(values: NDArray[Any]) -> str:
-    plain = values if values.dtype.kind in "biufcmM" else values.astype(str)
-    digest = hashlib.sha256(np.ascontiguousarray(plain).tobytes()).hexdigest()
-    return f"{values.dtype} {values.shape} {digest}"
-
-
-def _state_of(method: MethodType) -> dict[str, Any]:
-    """Return the attributes of the owner of a method, none if the method may change them."""
-    return {} if _may_change(method.__func__) else dict(getattr(method.__self__, "__dict__", {}))
-
-
-def _may_change(function: Any) -> bool:
-    """Whether a function may change what it names; code that cannot be read may not."""
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return False
-    stores = any(instruction.opname in _STORES for instruction in dis.get_instructions(code))
-    return stores or not _MUTATORS.isdisjoint(_names(code))
-
-
-def _bytecode(code: CodeType) -> Iterator[str]:
-    """Yield what a code object does, without lines and file names."""
-    yield code.co_code.hex()
-    yield repr(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _bytecode(constant)
-        else:
-            # The order of a set changes between processes.
-            plain = sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
-            yield repr(plain)
-
-
-def _reached_by(function: FunctionType) -> Iterator[Any]:
-    """Yield the defaults of a function, and the values of its closure and of globals it names."""
-    skipped = _STATE if _may_change(function) else ()
-    yield from (value for value in _named_by(function) if not isinstance(value, skipped))
-
-
-def _named_by(function: FunctionType) -> Iterator[Any]:
-    yield from function.__defaults__ or ()
-    yield from (function.__kwdefaults__ or {}).values()
-    for cell in function.__closure__ or ():
-        try:
-            yield cell.cell_contents
-        except ValueError:  # not filled yet
-            continue
-    for name in _names(function.__code__):
-        if name in function.__globals__:
-            yield function.__globals__[name]
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
-
-
-def _is_installed(module: str) -> bool:
-    """Whether a module is one of an installed package, or of the standard library."""
-    file = getattr(sys.modules.get(module), "__file__", None)
-    if file is None or module == "__main__":
-        return module in sys.builtin_module_names
-    path = Path(file)
-    in_package = not _PACKAGE_FOLDERS.isdisjoint(path.parts)
-    return in_package or path.is_relative_to(sysconfig.get_path("stdlib"))
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
-from swarm.problem.column_params import for_columns
 from swarm.problem.description import describe
+from swarm.problem.table import container_of
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
@@ -35,39 +36,44 @@ def digests(problem: Problem) -> tuple[str, str]:
 def data_hash(problem: Problem, prefix: bytes) -> Any:
     """Return the hash of a prefix, the features, the target and the weights."""
     digest = hashlib.sha256(prefix)
-    for part in _column_bytes(problem.features):
-        digest.update(part)
+    for value in (problem.X, problem.y):
+        digest.update(json.dumps(container_of(value)).encode())
+    if issparse(problem.X):
+        stored = problem.X.tocsc()
+        parts = (stored.data, stored.indices, stored.indptr, np.array(stored.shape))
+        digest.update(b"".join(map(_array_bytes, parts)))
+    else:
+        for part in _column_bytes(problem.features):
+            digest.update(part)
+    # Models may read the labels of rows and the levels of a target.
+    for name, value in (("X", problem.X), ("y", problem.y)):
+        index = getattr(value, "index", None)
+        if isinstance(index, pd.Index) and not index.equals(pd.RangeIndex(len(index))):
+            digest.update(name.encode() + _array_bytes(index.to_numpy()))
     for array in (problem.target, problem.weight):
         digest.update(_array_bytes(array))
     return digest
 
 
-def recipe(problem: Problem) -> bytes:
-    """Return what a cost depends on apart from the rows and the folds."""
+def recipe(problem: Problem, strict: bool = True) -> bytes:
+    """Return what a cost depends on apart from the rows and the folds.
+
+    Unless `strict`, code without a name has the same placeholder.
+    """
     scorer = problem.scoring
-    # Tables and series as arrays, which are described by their values.
-    fit_params = {
-        name: value.to_numpy() if hasattr(value, "to_numpy") else value
-        for name, value in problem.fit_params.items()
-    }
+    code = describe(scorer.scorer, strict=strict)
+    fit_params = {name: problem.fit_params[name] for name in problem.other_fit_params}
     parts = {
-        "estimator": describe(_in_order_of_search(problem)),
-        "scoring": [scorer.name, scorer.upper, scorer.pos_label, describe(scorer.scorer)],
+        "estimator": describe(problem.estimator, strict=strict),
+        "scoring": [scorer.name, scorer.upper, scorer.pos_label, code],
         "importance": problem.importance,
         "units": problem.space.units,
-        "fit_params": describe(fit_params),
-        "as_array": problem.as_array,
+        "fit_params": describe(fit_params, strict=strict),
+        "score_params": describe(problem.score_params, strict=strict),
+        "settings": problem.settings.in_results(),
         "weights_in_score": problem.weights_in_score,
     }
     return json.dumps(parts, sort_keys=True).encode()
-
-
-def _in_order_of_search(problem: Problem) -> Any:
-    """Return the estimator with positions of columns as they are in the features of the problem."""
-    columns = list(problem.features.columns)
-    if not problem.by_column or columns == problem.given_columns:
-        return problem.estimator
-    return for_columns(problem.estimator, problem.given_columns, columns)
 
 
 def _array_bytes(array: NDArray[Any] | None) -> bytes:

@@ -88,6 +88,8 @@ def make_folds(
 
 def refuse_missing(groups: Any) -> None:
     """Raise DataError if groups of rows are missing."""
+    if not np.ndim(groups):
+        raise DataError(f"groups must have a value for each row, got {groups!r}")
     # NumPy writes a missing value in a list of text as text.
     is_list = isinstance(groups, (list, tuple))
     is_missing = pd.isna(np.asarray(groups, dtype=object if is_list else None))
@@ -100,10 +102,8 @@ def refuse_missing(groups: Any) -> None:
 
 def complete_groups(groups: Any) -> NDArray[Any]:
     """Return groups as an array that splitters can sort; missing groups are a DataError."""
-    values = np.asarray(groups)
-    if not values.ndim:
-        raise DataError(f"groups must have a value for each row, got {groups!r}")
     refuse_missing(groups)
+    values = np.asarray(groups)
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
     if values.dtype == object and values.ndim == 1:
         try:

@@ -77,7 +77,19 @@ def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
         raise _too_many(space)
     from swarm.statistics.spearman import spearman_distance, unit_distance
 
-    return unit_distance(spearman_distance(_sampled(features)), space.units)
+    ordered, units = _by_unit(features, space)
+    return unit_distance(spearman_distance(_sampled(ordered)), units)
+
+
+def _by_unit(features: pd.DataFrame, space: SearchSpace) -> tuple[pd.DataFrame, list[Any]]:
+    """Return the columns in the order of the units, and the places of each unit among them.
+
+    Statistics of them do not depend on the order of the columns in the table, to the last bit.
+    """
+    ends = np.cumsum([len(unit) for unit in space.units])
+    units = np.split(np.arange(space.n_columns), ends[:-1])
+    is_ordered = (np.diff(space.order) > 0).all()
+    return features if is_ordered else features.iloc[:, space.order], units
 
 
 def _sampled(rows: Any) -> Any:
@@ -164,12 +176,13 @@ def prepare_hints(
         from swarm.problem.target import task_of
         from swarm.statistics import information
 
-        features, target = _sampled(features), _sampled(target)
+        ordered, units = _by_unit(features, space)
+        features, target = _sampled(ordered), _sampled(target)
         task = task or task_of(target)
         if "redundancy" in needs:
             columns = information.mutual_information(features, target, task)
-            redundancy, relevance = information.unit_information(*columns, space.units)
+            redundancy, relevance = information.unit_information(*columns, units)
         else:
             per_column = information.target_information(features, target, task)
-            relevance = information.unit_relevance(per_column, space.units)
+            relevance = information.unit_relevance(per_column, units)
     return Hints(distance, labels, relevance, redundancy, warm)

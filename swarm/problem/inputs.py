@@ -12,15 +12,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import is_classifier, is_regressor
+from scipy.sparse import issparse
+from sklearn import get_config
+from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError, DataError, InputError, as_clause
-from swarm.problem.dtypes import has_several_values
-from swarm.problem.folds import Fold, complete_groups, make_folds
-from swarm.problem.inner_estimators import has_method, preprocesses
+from swarm.problem.folds import Fold, make_folds, refuse_missing
 from swarm.problem.models import (
     allows_missing,
+    encloses_estimators,
+    has_method,
     is_a,
     is_lightgbm,
     last_step,
@@ -30,6 +32,14 @@ from swarm.problem.models import (
 )
 from swarm.problem.scoring import Scoring, scores_perfect_predictions
 from swarm.problem.space import SearchSpace
+from swarm.problem.table import (
+    as_frame,
+    has_odd_categories,
+    has_several_values,
+    is_polars,
+    names_of,
+    plain_target,
+)
 from swarm.problem.time_splitters import TimeSplitter
 from swarm.wording import quoted
 
@@ -39,28 +49,77 @@ _LARGEST = float(np.finfo(np.float32).max)
 _BLOCK = 512
 # Share of the rows.
 _MOST_CLASSES = 0.9
+# Splitters of groups
+_GROUPED = frozenset(
+    {
+        *("GroupKFold", "StratifiedGroupKFold", "GroupShuffleSplit"),
+        *("LeaveOneGroupOut", "LeavePGroupsOut"),
+    }
+)
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
-def check_estimator(estimator: Any, scoring: object = None, task: str = "") -> None:
+def check_estimator(estimator: Any, scoring: object = None) -> None:
     """Reject an object that is not an estimator, or that a scorer given by name cannot score."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ConfigError(
             f"the estimator must be an object with fit and predict, got {estimator!r}; "
             "give an object such as LGBMClassifier()"
         )
+    last = last_step(estimator)
+    if is_a(is_outlier_detector, last) or is_a(is_clusterer, last):
+        raise ConfigError(
+            f"{type(last).__name__} does not predict a target: its answers are numbers of its own; "
+            "give a classifier or a regressor"
+        )
+    _check_inner_groups(estimator)
+    tags = tags_of(estimator)
+    if tags is not None and tags.input_tags.pairwise:
+        raise ConfigError(
+            f"{type(estimator).__name__} reads distances or kernels of pairs of rows, which have "
+            "no features to select; give an estimator that reads features"
+        )
     if callable(scoring) or isinstance(scoring, Scoring):
         return
-    methods = ("score",) if task == "unsupervised" else _PREDICTS
-    if not any(has_method(estimator, method) for method in methods):
+    if not any(has_method(estimator, method) for method in _PREDICTS):
         raise ConfigError(
-            f"{type(estimator).__name__} has no method {methods[0]!r}, which is needed to score "
+            f"{type(estimator).__name__} has no method 'predict', which is needed to score "
             "it; give an estimator that has it, or a callable as scoring"
         )
 
 
-def check_task(estimator: Any, target: Any, task: str) -> None:
+def _check_inner_groups(estimator: Any) -> None:
+    """Reject a splitter of groups inside an estimator that no groups can reach."""
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    for name, value in params.items():
+        is_grouped = not _GROUPED.isdisjoint(kind.__name__ for kind in type(value).__mro__)
+        if is_grouped and not get_config()["enable_metadata_routing"]:
+            raise ConfigError(
+                f"the parameter {name!r} of {type(estimator).__name__} is a "
+                f"{type(value).__name__}, whose groups are passed on with metadata routing only; "
+                "call sklearn.set_config(enable_metadata_routing=True)"
+            )
+
+
+def check_target(y: Any) -> None:
+    """Reject targets that NumPy would change on the way to a model, or that have no values."""
+    if isinstance(y, np.ma.MaskedArray):
+        raise DataError("y is a masked array, whose mask models ignore; drop the masked rows")
+    if issparse(y):
+        raise DataError("y is a sparse matrix; pass an array, y.toarray()")
+    dtype: Any = getattr(y, "dtype", None)
+    if getattr(dtype, "names", None):
+        raise DataError(
+            f"y has the fields {quoted(dtype.names)}, which no scorer of a single target reads; "
+            "pass one of them"
+        )
+    if isinstance(dtype, np.dtype) and dtype.kind == "S":
+        raise DataError("the target y has bytes; decode them, such as by y.astype(str)")
+
+
+def check_task(estimator: Any, y: Any, task: str) -> None:
     """Reject a target that the model does not support, because every fit would fail."""
+    target = plain_target(y)
     model = last_step(estimator)
     # The tags of other packages may be those that they inherited.
     has_tags = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
@@ -74,7 +133,7 @@ def check_task(estimator: Any, target: Any, task: str) -> None:
             "one; use an estimator that predicts several, such as KNeighborsClassifier, or wrap it "
             "in MultiOutputClassifier"
         )
-    named = "" if getattr(target, "name", None) is None else f" {target.name!r}"
+    named = "" if getattr(y, "name", None) is None else f" {y.name!r}"
     distinct = len(pd.unique(np.ravel(target)))
     # Whole numbers that hardly repeat are no classes either.
     counts = task == "multiclass" and distinct > max(20, _MOST_CLASSES * len(target))
@@ -105,13 +164,13 @@ def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
         )
 
 
-def check_read(space: SearchSpace, dropped: Sequence[str]) -> None:
-    """Raise ConfigError if a search may select units whose columns a model drops."""
+def check_read(space: SearchSpace, dropped: Sequence[int]) -> None:
+    """Raise ConfigError if a search may select units whose columns, by position, a model drops."""
     columns = set(dropped)
     unread = [
         name
         for name, unit, forbidden in zip(space.names, space.units, space.forbidden, strict=True)
-        if not forbidden and all(space.columns[position] in columns for position in unit)
+        if not forbidden and columns.issuperset(unit)
     ]
     if unread:
         raise ConfigError(
@@ -143,16 +202,16 @@ def takes_fit_param(estimator: Any, name: str) -> bool:
     return name in params or any(p.kind is p.VAR_KEYWORD for p in params.values())
 
 
-def check_rows(features: pd.DataFrame, target: NDArray[Any]) -> None:
+def check_rows(features: Any, target: NDArray[Any]) -> None:
     """Reject features and target of different lengths, and a target without some values."""
+    n_rows = features.shape[0]
     if np.ndim(target) == 0:
         raise DataError(f"the target is {str(target)!r}; pass a value for each row")
-    if len(features) != len(target):
+    if n_rows != len(target):
         raise DataError(
-            f"there are {len(features)} rows of features but {len(target)} of the target; "
-            "they must match"
+            f"there are {n_rows} rows of features but {len(target)} of the target; they must match"
         )
-    if len(features) == 0:
+    if n_rows == 0:
         raise DataError("the table has no rows; it needs at least one per fold")
     missing = int(pd.isna(target).sum())
     if missing:
@@ -170,14 +229,38 @@ def check_varies(target: NDArray[Any]) -> None:
         )
 
 
-def check_columns(features: pd.DataFrame, estimator: Any) -> None:
-    """Reject columns that the model does not support."""
-    encodes = preprocesses(estimator)
+def check_columns(X: Any, estimator: Any) -> None:
+    """Reject columns that the model does not support; those of estimators inside are left to it."""
+    model, names = type(estimator).__name__, names_of(X)
+    if encloses_estimators(estimator):
+        if not issparse(X):
+            _check_cells(as_frame(X, names), estimator, by_itself=False)
+        return
+    if issparse(X):
+        tags = tags_of(estimator)
+        if tags is not None and not tags.input_tags.sparse and not is_lightgbm(estimator):
+            raise DataError(f"{model} does not support a sparse matrix; pass X.toarray()")
+        if np.isinf(X.data).any() or (np.isnan(X.data).any() and not allows_missing(estimator)):
+            raise DataError(f"the sparse X has missing or infinite values, which {model} rejects")
+        return
+    if is_polars(X) and is_lightgbm(estimator):
+        kinds = ("Categorical", "Enum")
+        odd = [name for name, dtype in X.schema.items() if str(dtype).startswith(kinds)]
+        if odd:
+            raise DataError(
+                f"LightGBM does not support {quoted(odd)}, categories of polars, and ends the "
+                "process; pass X.to_pandas()"
+            )
+    _check_cells(as_frame(X, names), estimator, by_itself=True)
+
+
+def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> None:
+    """Reject columns of a table that an estimator reads `by_itself`, or with others inside."""
     lightgbm = is_lightgbm(estimator)
-    takes_categories = takes_categorical(estimator)
-    allows_nan = allows_missing(estimator)
-    suspicious = _may_be_rejected(features, lightgbm, allows_nan)
-    for name, column in features.loc[:, suspicious].items():
+    allows_nan = not by_itself or allows_missing(estimator)
+    takes_categories = not by_itself or takes_categorical(estimator)
+    texts, categories = [], []
+    for name, column in features.loc[:, _may_be_rejected(features, lightgbm, allows_nan)].items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no values; drop it")
         if has_several_values(column):
@@ -186,17 +269,15 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
                 "drop it"
             )
         if isinstance(column.dtype, pd.CategoricalDtype):
-            if not takes_categories:
+            categories += [] if takes_categories or _holds_numbers(column) else [name]
+            if by_itself and lightgbm and has_odd_categories(column.dtype):
+                kind = type(column.dtype.categories[0]).__name__
                 raise DataError(
-                    f"column {name!r} is categorical but {type(estimator).__name__} needs numbers; "
-                    "drop it, or encode it in a Pipeline (model.steps of a configuration); an "
-                    "estimator that supports categories has the tag input_tags.categorical"
+                    f"column {name!r} has categories of type {kind}, which LightGBM cannot store; "
+                    "make them text: column.cat.rename_categories(str)"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
-            if not encodes:
-                raise DataError(
-                    f"column {name!r} has {column.dtype} values, not numbers; {_remedy(column)}"
-                )
+            texts += [name] if by_itself and (lightgbm or not _holds_numbers(column)) else []
         elif column.dtype.kind == "f":
             plain = isinstance(column.dtype, np.dtype)
             options: dict[str, Any] = {} if plain else {"dtype": float, "na_value": np.nan}
@@ -207,15 +288,40 @@ def check_columns(features: pd.DataFrame, estimator: Any) -> None:
                 f"{type(estimator).__name__} does not support; impute in a "
                 "Pipeline (model.steps of a configuration), or use LightGBM"
             )
+    if texts:
+        dtypes = ", ".join(dict.fromkeys(str(features[name].dtype) for name in texts))
+        raise DataError(
+            f"{_columns(texts)} {dtypes} values, not numbers; {_remedy(features[texts])}"
+        )
+    if categories:
+        raise DataError(
+            f"{_columns(categories)} categories but {type(estimator).__name__} needs numbers; "
+            "drop them, or encode them in a Pipeline (model.steps of a configuration); an "
+            "estimator that supports categories has the tag input_tags.categorical"
+        )
 
 
-def _remedy(column: pd.Series) -> str:
-    """Return what to do about a column that is not numeric."""
-    if column.dtype.kind == "M":
-        return "replace it by numbers, such as its year, month, day and weekday"
-    if pd.api.types.is_numeric_dtype(column.infer_objects()):
-        return "convert it with infer_objects()"
-    return "make it categorical, encode it or drop it"
+def _holds_numbers(column: pd.Series) -> bool:
+    """Whether scikit-learn reads the cells of a column as numbers, whatever holds them."""
+    try:
+        column.dropna().astype(object).to_numpy().astype(np.float64)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _columns(names: Sequence[Any]) -> str:
+    return f"column {names[0]!r} has" if len(names) == 1 else f"columns {quoted(names)} have"
+
+
+def _remedy(texts: pd.DataFrame) -> str:
+    """Return what to do about columns that are not numeric."""
+    them = "it" if texts.shape[1] == 1 else "them"
+    if all(dtype.kind == "M" for dtype in texts.dtypes):
+        return f"replace {them} by numbers, such as year, month, day and weekday"
+    if all(map(pd.api.types.is_numeric_dtype, texts.infer_objects().dtypes)):
+        return f"convert {them} with infer_objects()"
+    return f"make {them} categorical, encode {them} or drop {them}"
 
 
 def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:
@@ -256,16 +362,18 @@ def _check_range(name: str, values: Float, lightgbm: bool) -> None:
 
 def resolve_folds(
     folds: Any,
-    features: pd.DataFrame,
+    X: Any,
+    *,
+    y: Any,
     target: NDArray[Any],
     task: str,
     seed: int,
     groups: Any,
 ) -> list[Fold]:
     """Return the folds of a number of folds, a splitter, or pairs of row positions."""
-    draw = partitions(folds, features, target, task, groups)
+    draw = partitions(folds, X, y=y, target=target, task=task, groups=groups)
     if hasattr(folds, "split") and not isinstance(folds, str):
-        return _split(folds, features, target, seed, groups)
+        return _split(folds, X, y, seed, groups)
     if draw is not None:
         return draw(seed)
     try:
@@ -296,7 +404,7 @@ def depend_on_seed(folds: Any) -> bool:
 
 
 def partitions(
-    folds: Any, features: pd.DataFrame, target: NDArray[Any], task: str, groups: Any
+    folds: Any, X: Any, *, y: Any, target: NDArray[Any], task: str, groups: Any
 ) -> Callable[[int], list[Fold]] | None:
     """Return a function from a seed to folds of the same kind; None if no seed affects them."""
     if not depend_on_seed(folds):
@@ -311,14 +419,13 @@ def partitions(
         with warnings.catch_warnings():
             # Warnings about the splitter were issued when the first partition was drawn.
             warnings.simplefilter("ignore", UserWarning)
-            return _split(splitter, features, target, seed, groups)
+            return _split(splitter, X, y, seed, groups)
 
     return drawn
 
 
-def _split(
-    splitter: Any, features: pd.DataFrame, target: NDArray[Any], seed: int, groups: Any
-) -> list[Fold]:
+def _split(splitter: Any, X: Any, y: Any, seed: int, groups: Any) -> list[Fold]:
+    """Return the folds of a splitter, which sees X, y and groups as they were given."""
     state = getattr(splitter, "random_state", 0)
     if state is None:
         splitter = copy(splitter)
@@ -328,11 +435,10 @@ def _split(
             f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
             "a generator is not reproducible"
         )
-    labels = groups
     if groups is not None and not isinstance(splitter, TimeSplitter):
-        labels = complete_groups(groups)
+        refuse_missing(groups)
     try:
-        return [(train, test) for train, test in splitter.split(features, target, labels)]
+        return [(train, test) for train, test in splitter.split(X, y, groups)]
     except InputError:
         raise
     except (TypeError, ValueError) as error:
@@ -346,6 +452,8 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
     """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
+    if isinstance(weight, np.ma.MaskedArray):
+        raise DataError("weights are a masked array, whose mask models ignore; fill them")
     try:
         weights = np.asarray(weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -425,6 +533,11 @@ def check_folds(
                 f"fold {number} has row {odd} but the rows are 0 to {len(target) - 1}; correct it"
             )
         if not classes:
+            if len(test) < 2 and not scores_perfect_predictions(scoring, target[test], None):
+                raise DataError(
+                    f"fold {number} has a single test row, for which the scorer {scoring.name!r} "
+                    "is undefined; use folds of several rows, or 'neg_mean_absolute_error'"
+                )
             continue
         trained, tested = np.unique(target[train]), np.unique(target[test])
         if len(trained) == 1:

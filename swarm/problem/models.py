@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.utils.validation import has_fit_parameter
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
-from swarm.problem.column_params import BY_COLUMN
-from swarm.problem.inner_estimators import preprocesses, readers
+from swarm.problem.table import labels_of, numbered, take_rows
 
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
 # other features, so that dropping an unused feature could change a model.
@@ -29,7 +27,14 @@ _COLUMN_SAMPLING = {
     "extra_trees": False,
     "extra_tree": False,
 }
-_BY_FEATURE = (*BY_COLUMN["lightgbm"], "linear_tree", "linear_trees", "use_quantized_grad")
+_BY_FEATURE = (
+    *("categorical_feature", "cat_feature", "categorical_column", "cat_column"),
+    *("monotone_constraints", "mc", "monotone_constraint", "monotonic_cst"),
+    *("interaction_constraints", "feature_contri", "feature_contrib", "fc", "fp"),
+    *("feature_penalty", "max_bin_by_feature", "cegb_penalty_feature_lazy"),
+    *("cegb_penalty_feature_coupled", "forcedsplits_filename", "forcedbins_filename"),
+    *("linear_tree", "linear_trees", "use_quantized_grad"),
+)
 # Trees after the best iteration are dropped, and which one is best may depend on the columns that
 # only they use.
 _EARLY_STOPPING = (
@@ -121,34 +126,67 @@ def tags_of(estimator: Any) -> Any:
         return None
 
 
+def encloses_estimators(estimator: Any) -> bool:
+    """Whether other estimators inside read the table, which may encode or impute it."""
+    values = _params_of(estimator).values()
+    parts = [part for value in values for part in _estimators_in(value)]
+    return any(part not in ("passthrough", None) for part in parts)
+
+
+def _params_of(estimator: Any) -> dict[str, Any]:
+    return dict(estimator.get_params(deep=False)) if hasattr(estimator, "get_params") else {}
+
+
+def _estimators_in(value: Any) -> list[Any]:
+    """Return the estimators in a parameter: itself, or those of a list of pairs."""
+    if isinstance(value, type):
+        return []
+    if hasattr(value, "get_params") and hasattr(value, "fit"):
+        return [value]
+    items = value if isinstance(value, (list, tuple)) else ()
+    parts = [item[1] if isinstance(item, tuple) and len(item) > 1 else item for item in items]
+    return [part for part in parts if hasattr(part, "fit") and not isinstance(part, type)]
+
+
+def has_method(estimator: Any, name: str) -> bool:
+    """Whether an estimator has a method once it is fitted."""
+    # Before, stacking has no method of a final estimator that is None, which is a default model.
+    if hasattr(estimator, name):
+        return True
+    from sklearn.base import clone
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+
+    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
+    defaults = {}
+    for key, value in params.items():
+        owner, _, last = key.rpartition("__")
+        if last == "final_estimator" and value is None:
+            regresses = "Regressor" in type(params.get(owner, estimator)).__name__
+            defaults[key] = RidgeCV() if regresses else LogisticRegression()
+    return bool(defaults) and hasattr(clone(estimator).set_params(**defaults), name)
+
+
 def allows_missing(estimator: Any) -> bool:
-    """Whether an estimator, or every one inside that reads the table, supports missing values."""
-    # Assumed of a pipeline, which may impute.
-    return all(preprocesses(reader) or _allows_missing(reader) for reader, _ in readers(estimator))
-
-
-def _allows_missing(estimator: Any) -> bool:
+    """Whether an estimator supports missing values; assumed if others inside read the table."""
     tags = tags_of(estimator)
-    return is_lightgbm(estimator) or bool(tags is not None and tags.input_tags.allow_nan)
-
-
-def takes_categorical(estimator: Any) -> bool:
-    """Whether an estimator, or every one inside that reads the table, supports categories."""
-    # Assumed of a pipeline, which may encode them.
-    return all(
-        preprocesses(reader) or (kind == "table" and _takes_categorical(reader))
-        for reader, kind in readers(estimator)
+    return (
+        is_lightgbm(estimator)
+        or encloses_estimators(estimator)
+        or bool(tags is not None and tags.input_tags.allow_nan)
     )
 
 
-def _takes_categorical(estimator: Any) -> bool:
-    tags = tags_of(estimator)
+def takes_categorical(estimator: Any) -> bool:
+    """Whether an estimator supports categories; assumed if others inside read the table."""
     if is_lightgbm(estimator) or "HistGradient" in type(estimator).__name__:
         return True
-    if tags and tags.input_tags.categorical:
-        return True
-    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    return bool(params.get("enable_categorical")) or params.get("cat_features") is not None
+    tags, params = tags_of(estimator), _params_of(estimator)
+    return (
+        encloses_estimators(estimator)
+        or bool(tags is not None and tags.input_tags.categorical)
+        or bool(params.get("enable_categorical"))
+        or params.get("cat_features") is not None
+    )
 
 
 def is_lightgbm(estimator: object) -> bool:
@@ -173,27 +211,28 @@ def has_importances(model: Any) -> bool:
     return hasattr(last_step(model), "feature_importances_") or hasattr(last_step(model), "coef_")
 
 
-def keeps_columns(
-    model: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool = False
-) -> bool:
+def keeps_columns(model: Any, X: Any, y: Any) -> bool:
     """Whether the last step of a pipeline receives the input columns, in their order."""
     from sklearn.base import clone
 
     if len(getattr(model, "steps", ())) < 2:
         return True
-    # Feature names are passed on only if all of them are strings.
-    features = features.set_axis([str(name) for name in features.columns], axis=1)
-    table = features.to_numpy() if as_array else features
+    # Steps may change their input in place.
+    before, X = clone(model[:-1]), take_rows(X, np.arange(X.shape[0]))
     try:
-        before = clone(model[:-1]).fit(table, target)
+        before.fit(X, y)
     except Exception:
         # The real fit raises a clearer error.
         return True
+    labels = labels_of(X)
+    # Steps pass names on only if all of them are text.
+    named = labels is not None and all(isinstance(label, str) for label in labels)
     try:
-        return list(before.get_feature_names_out()) == list(features.columns)
+        names = list(before.get_feature_names_out())
+        return names == (labels if named else numbered(X.shape[1]))
     except (AttributeError, ValueError):
         # A step without feature names, such as a logarithm, is trusted if it keeps their number.
-        return bool(np.shape(before.transform(table))[1:] == (features.shape[1],))
+        return bool(np.shape(before.transform(X))[1:] == (X.shape[1],))
 
 
 def model_importances(model: Any, n_columns: int) -> Float:

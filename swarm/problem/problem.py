@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import _check_method_params
 
-from swarm.arrays import Float, Int
+from swarm.arrays import Float, Int, Positions
 from swarm.errors import ConfigError, DataError, check_known
-from swarm.problem.column_params import column_params, dropped_columns, for_columns
+from swarm.problem.column_params import check_fit_params as check_fit_columns
+from swarm.problem.column_params import column_params, dropped_columns, fit_params_for, for_columns
+from swarm.problem.description import Unnamed
 from swarm.problem.fingerprint import data_hash, digests, recipe
 from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
@@ -25,17 +30,12 @@ from swarm.problem.inputs import (
     check_read,
     check_rows,
     check_score_weights,
+    check_target,
     check_target_range,
     check_task,
     check_varies,
     checked_weights,
     resolve_folds,
-)
-from swarm.problem.model_inputs import (
-    fit_params_of,
-    rows_for_model,
-    with_accepted_names,
-    with_named_columns,
 )
 from swarm.problem.models import (
     has_importances,
@@ -44,9 +44,22 @@ from swarm.problem.models import (
     last_step,
     make_deterministic,
     shrinks_exactly,
+    weight_name,
 )
 from swarm.problem.scoring import Scoring, resolve_scoring
-from swarm.problem.space import SearchSpace, canonical_order
+from swarm.problem.settings import Settings
+from swarm.problem.space import SearchSpace
+from swarm.problem.table import (
+    as_frame,
+    labels_of,
+    names_for_lightgbm,
+    names_of,
+    plain_target,
+    renamed,
+    sliceable,
+    take_columns,
+    take_rows,
+)
 from swarm.problem.target import task_of
 
 Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]
@@ -60,16 +73,19 @@ IMPORTANCES = ("auto", "fold", "permutation", "mutual_information", "none")
 class Problem:
     """Data, estimator, scorer, folds and units: everything that a cost depends on.
 
-    Use :meth:`build`; the constructor expects validated values.
+    The cost of a subset S on a fold is that of scikit-learn's ``cross_validate`` for
+    ``X[S]``, with the same estimator, folds, scorer and settings. Use :meth:`build`; the
+    constructor expects validated values.
 
     Attributes
     ----------
-    features : DataFrame (n_rows, n_columns)
-    target : (n_rows,) or (n_rows, n_labels)
-        Zeros if there is no target.
+    X : table, array or sparse matrix (n_rows, n_columns)
+        As it was given. Models see their columns of it, in its order.
+    y : (n_rows,) or (n_rows, n_labels)
+        As it was given.
     task : str
-        ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes``,
-        ``multioutput_regression`` or ``unsupervised``.
+        ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes`` or
+        ``multioutput_regression``.
     estimator : estimator
         Deterministic, with one thread.
     scoring : Scoring
@@ -78,47 +94,45 @@ class Problem:
     space : SearchSpace
     importance : str
         Source of the importances: ``fold``, ``permutation``, ``mutual_information`` or ``none``.
+    settings : Settings
+        Of the process that built the problem; they apply to every fit.
     weight : float64 (n_rows,) or None
-        Sample weights, passed to ``fit``.
+        Sample weights, which are also in `fit_params`.
     seed : int
         Seed of the noise that breaks ties in the estimates of mutual information.
     exact_shrink : bool
-        Whether units that no fold model uses can be dropped without changing any model.
-    fit_params : dict
-        Further parameters of ``fit``, see :func:`swarm.problem.model_inputs.fit_params_of`.
-    as_array : bool
-        Whether models receive arrays instead of tables.
+        Whether units that no fold model uses can be dropped without changing any cost.
+    fit_params, score_params : dict
+        Parameters of ``fit`` and of the scorer; those with a value per row are split with the rows.
     by_column : tuple of str
         Parameters of the estimator that are restricted to the columns of a subset, see
-        :mod:`swarm.problem.column_params`. Their positions refer to the user's table.
-    order : tuple of int
-        Position of each column of `features` in the table that was given to :meth:`build`.
+        :mod:`swarm.problem.column_params`.
     weights_in_score : bool
         Whether the sample weights are passed to the scorer too.
     """
 
-    features: pd.DataFrame
-    target: NDArray[Any]
+    X: Any
+    y: Any
     task: str
     estimator: Any
     scoring: Scoring
     folds: tuple[Fold, ...]
     space: SearchSpace
     importance: str
+    settings: Settings
     weight: Float | None
     exact_shrink: bool
     seed: int = 0
     fit_params: Mapping[str, Any] = field(default_factory=dict)
-    as_array: bool = False
+    score_params: Mapping[str, Any] = field(default_factory=dict)
     by_column: tuple[str, ...] = ()
-    order: tuple[int, ...] = ()
     weights_in_score: bool = False
 
     @classmethod
     def build(
         cls,
-        features: pd.DataFrame,
-        target: Any,
+        X: Any,
+        y: Any,
         estimator: Any,
         *,
         space: SearchSpace | None = None,
@@ -129,22 +143,17 @@ class Problem:
         weight: Any = None,
         importance: Importance = "auto",
         fit_params: Mapping[str, Any] | None = None,
-        as_array: bool = False,
+        score_params: Mapping[str, Any] | None = None,
         task: str | None = None,
         seed: int = 0,
         weights_in_score: bool = False,
     ) -> Problem:
         """Validate the input and build the problem.
 
-        Columns are sorted by :func:`swarm.problem.space.canonical_order`, so that a search does
-        not depend on their order in `features`.
-
         Parameters
         ----------
-        features : DataFrame (n_rows, n_columns)
-        target : (n_rows,) or (n_rows, n_labels), or None
-            None: unsupervised, scored by the estimator's own ``score`` or a callable
-            ``(estimator, X)``.
+        X : pandas or polars DataFrame, array or sparse matrix (n_rows, n_columns)
+        y : (n_rows,) or (n_rows, n_labels)
         estimator
             Any scikit-learn estimator.
         space
@@ -152,8 +161,8 @@ class Problem:
         scoring
             Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
             correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
-            ``(estimator, X, y) -> float``, or a :class:`Scoring`. Default: r2 for regression,
-            accuracy otherwise, which is subset accuracy for multi-label targets.
+            ``(estimator, X, y) -> float``, or a :class:`Scoring`. Default: the estimator's own
+            ``score``, that is accuracy for most classifiers and r2 for most regressors.
         pos_label
             Positive class of f1, jaccard, precision, recall and average_precision, by default 1
             if that is a label, else the rarer class. Other scorers ignore it; votes and test
@@ -161,17 +170,15 @@ class Problem:
         folds
             Number of folds (stratified for classes and labels, shuffled with `seed`), pairs of
             row positions, or a scikit-learn splitter.
-        groups, weight : (n_rows,)
-            Groups for the splitter; sample weights.
+        groups : (n_rows,)
+            Groups for the splitter.
+        weight : (n_rows,)
+            Sample weights for ``fit``, in a pipeline for that of its last step.
         importance
             ``auto``: importances of the fold models, or mutual information if models have none.
-        fit_params
-            Further parameters of ``fit``. Values with one entry per row are split with the rows;
-            ``categorical_feature`` and ``cat_features`` list columns of the table, by name or by
-            position, and are restricted to those of a subset.
-        as_array
-            Whether models receive arrays. Then `features` has a single dtype and generated
-            column names.
+        fit_params, score_params
+            Further parameters of ``fit``, and of the scorer. Values with one entry per row are
+            split with the rows; see :mod:`swarm.problem.column_params` for those by column.
         task
             As in :class:`Problem`. Default: inferred from the target and the estimator.
         seed
@@ -185,77 +192,129 @@ class Problem:
         DataError, ConfigError
             If a fit would fail, or a cost would be meaningless.
         """
-        if target is None:
-            target, task = np.zeros(len(features), dtype=np.int8), "unsupervised"
-        if isinstance(target, pd.DataFrame) and target.shape[1] == 1:
-            target = target.iloc[:, 0]
-        labels = np.asarray(target)
-        if labels.ndim == 2 and labels.shape[1] == 1:
-            labels = labels[:, 0]
-        # The task is inferred from the dtypes of a table; a list or a column becomes an array.
-        target = target if isinstance(target, (pd.Series, pd.DataFrame)) else labels
-        check_estimator(estimator, scoring, task or "")
-        check_rows(features, labels)
-        if task != "unsupervised":
-            check_varies(labels)
-        space = space or SearchSpace.build(list(features.columns))
-        if list(space.columns) != list(features.columns):
+        X = sliceable(X)
+        check_target(y)
+        y = y if hasattr(y, "__getitem__") else np.asarray(y)
+        labels = plain_target(y)
+        check_estimator(estimator, scoring)
+        check_rows(X, labels)
+        check_varies(labels)
+        names = names_of(X)
+        space = space or SearchSpace.build(names)
+        if list(space.columns) != names:
             raise DataError(
                 "the search space must have the columns of the data, and in their order"
             )
-        features = features.reset_index(drop=True)
-        params = dict(fit_params or {})
-        names, order = list(features.columns), canonical_order(features.columns)
-        by_name, by_column = with_named_columns(params, names), column_params(estimator, names)
-        if order != sorted(order):
-            params = by_name
-            features, space = features.iloc[:, order], space.reordered(order)
-        check_read(space, dropped_columns(estimator, names))
-        task = task or task_of(target, estimator)
-        check_columns(features, estimator)
-        check_task(estimator, target, task)
+        place = labels_of(X), len(names)
+        by_column = column_params(estimator, *place)
+        check_read(space, dropped_columns(estimator, *place))
+        task = task or task_of(labels, estimator)
+        check_columns(X, estimator)
+        check_task(estimator, y, task)
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        made = resolve_folds(folds, features, target=labels, task=task, seed=seed, groups=groups)
-        check_folds(made, labels, task, model, score)
+        pairs = resolve_folds(folds, X, y=y, target=labels, task=task, seed=seed, groups=groups)
+        check_folds(pairs, labels, task, model, score)
+        params = dict(fit_params or {})
         weights = checked_weights(weight, len(labels), model)
-        check_fold_weights(made, weights, scored=weights_in_score)
+        check_fold_weights(pairs, weights, scored=weights_in_score)
         if weights_in_score:
             check_score_weights(score, weights, task)
-        check_fit_params(model, params)
+        check_fit_columns(params, *place, n_rows=len(labels))
+        settings = Settings.current()
+        if not settings.sklearn["enable_metadata_routing"]:
+            check_fit_params(model, params)
+        if weights is not None:
+            params[weight_name(model)] = weight
         problem = cls(
-            features=features,
-            target=labels,
+            X=X,
+            y=y,
             task=task,
             estimator=model,
             scoring=score,
-            folds=tuple(made),
+            folds=tuple(pairs),
             space=space,
             importance="none",
+            settings=settings,
             weight=weights,
             exact_shrink=False,
             fit_params=params,
-            as_array=as_array,
-            order=tuple(order),
+            score_params=dict(score_params or {}),
             weights_in_score=weights_in_score,
         )
         return problem._with_model(model, importance, by_column, seed)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what is computed from the rest: it would double the size of a problem."""
+        return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+
+    @cached_property
+    def features(self) -> pd.DataFrame:
+        """The table with the names of the space and rows from 0, for all but the models."""
+        return as_frame(self.X, self.space.columns)
+
+    @cached_property
+    def target(self) -> NDArray[Any]:
+        """The target as an array of a plain dtype."""
+        return plain_target(self.y)
+
     @property
-    def given_columns(self) -> list[str]:
-        """Names of the columns in the order of the table that was given to :meth:`build`."""
-        columns = self.features.columns
-        return list(columns[np.argsort(self.order)] if self.order else columns)
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
 
     @property
     def n_folds(self) -> int:
         """Number of folds."""
         return len(self.folds)
 
+    @property
+    def other_fit_params(self) -> list[str]:
+        """Names of the parameters of ``fit`` other than the sample weights."""
+        weight = weight_name(self.estimator) if self.weight is not None else None
+        return [name for name in self.fit_params if name != weight]
+
     def score_weight(self, rows: Int) -> Float | None:
         """Return the weights of some rows for the scorer, or None."""
         return self.weight[rows] if self.weights_in_score and self.weight is not None else None
+
+    def columns(self, positions: Positions) -> Any:
+        """Return the columns at ascending positions as models receive them, all rows."""
+        return take_columns(self.X, positions)
+
+    def fit(self, columns: Any, positions: Positions, rows: Int) -> Any:
+        """Fit a clone of the estimator on some rows of :meth:`columns`.
+
+        Parameters
+        ----------
+        columns : table, array or sparse matrix (n_rows, len(positions))
+        positions : int (n,)
+            Ascending positions of these columns.
+        rows : int (n_train,)
+
+        Returns
+        -------
+        estimator
+            The clone, whatever its ``fit`` returns.
+        """
+        table, names = take_rows(columns, rows), {}
+        if is_lightgbm(self.estimator):
+            names = names_for_lightgbm(table)
+            table = renamed(table, names)
+        model, params = clone_of(self.estimator), self.fit_params
+        if self.by_column or self.other_fit_params:
+            place = labels_of(self.X), self.space.n_columns, positions
+            model = for_columns(self.estimator, *place, renamed=names)
+            params = fit_params_for(params, *place, renamed=names)
+        model.fit(table, take_rows(self.y, rows), **_check_method_params(self.X, params, rows))
+        return model
+
+    def cost(self, model: Any, tested: Any, rows: Int) -> float:
+        """Return the cost of a fitted model on some rows; `tested` are their columns."""
+        params = _check_method_params(self.X, self.score_params, rows)
+        target = take_rows(self.y, rows)
+        return self.scoring.cost(model, tested, target, self.score_weight(rows), **params)
 
     @cached_property
     def relevance(self) -> Float | None:
@@ -270,44 +329,40 @@ class Problem:
         from swarm.problem.hints import MOST_COLUMNS
         from swarm.statistics.information import neighbour_information, target_information
 
+        order = self.space.order
+        features = self.features.iloc[:, order]
         if self.space.n_columns > MOST_COLUMNS:
-            values = target_information(self.features, self.target, self.task).mean(axis=1)
+            values = target_information(features, self.target, self.task).mean(axis=1)
         else:
-            values = neighbour_information(self.features, self.target, self.task, self.seed)
-        return self.space.by_unit(values, range(self.space.n_columns))
+            values = neighbour_information(features, self.target, self.task, self.seed)
+        return self.space.by_unit(values, order)
 
     def with_estimator(
         self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
-        by_column = column_params(estimator, self.given_columns)
-        check_columns(self.features, estimator)
-        check_fit_params(estimator, self.fit_params)
-        return self._with_model(make_deterministic(estimator, seed), importance, by_column, seed)
+        by_column = column_params(estimator, labels_of(self.X), self.space.n_columns)
+        check_columns(self.X, estimator)
+        model = make_deterministic(estimator, seed)
+        params = {name: self.fit_params[name] for name in self.other_fit_params}
+        check_fit_params(estimator, params)
+        if self.weight is not None:
+            checked_weights(self.weight, self.n_rows, model)
+            params[weight_name(model)] = self.fit_params[weight_name(self.estimator)]
+        return replace(self, fit_params=params)._with_model(model, importance, by_column, seed)
 
     def _with_model(
         self, model: Any, importance: str, by_column: tuple[str, ...], seed: int
     ) -> Problem:
-        columns, fold_model = list(self.features.columns), model
-        if by_column:
-            fold_model = for_columns(model, self.given_columns, columns)
-        kind = _importance_kind(
-            importance,
-            fold_model,
-            features=self.features,
-            target=self.target,
-            as_array=self.as_array,
-            task=self.task,
-        )
-        return replace(
-            self,
-            estimator=model,
-            importance=kind,
-            exact_shrink=not self.fit_params and _exact(kind, model, self.features, self.folds),
-            seed=seed,
-            by_column=by_column,
-        )
+        problem = replace(self, estimator=model, seed=seed, by_column=by_column)
+        kind = _importance_kind(importance, problem)
+        exact = kind == "fold" and self.scoring.reads_answers and not self.other_fit_params
+        if exact and is_lightgbm(model):
+            exact = all(
+                shrinks_exactly(model, self.features.iloc[train]) for train, _ in self.folds
+            )
+        return replace(problem, importance=kind, exact_shrink=exact and is_lightgbm(model))
 
     def with_folds(self, folds: Sequence[Fold]) -> Problem:
         """Return the problem on other folds, without importances.
@@ -348,59 +403,62 @@ class Problem:
         weight = None if self.weight is None else self.weight[rows]
         check_folds(folds, target, self.task, self.estimator, self.scoring)
         check_fold_weights(folds, weight, scored=self.weights_in_score)
-        columns = list(self.features.columns)
         return replace(
             self,
-            features=self.features.iloc[rows].reset_index(drop=True),
-            target=target,
+            X=take_rows(self.X, rows),
+            y=take_rows(self.y, rows),
             folds=folds,
             importance="none",
             weight=weight,
             exact_shrink=False,
-            fit_params=fit_params_of(
-                self.fit_params, len(self.target), columns, range(len(columns)), rows
-            ),
+            fit_params=_check_method_params(self.X, self.fit_params, rows),
+            score_params=_check_method_params(self.X, self.score_params, rows),
         )
 
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.
 
-        Covers data, target, weights, folds, estimator and the versions of its packages, scorer,
-        importances, units, and the code of estimators and scorers that are in no installed package,
-        see :mod:`swarm.problem.description`. Constraints do not affect costs, so searches that
-        differ only in their constraints share evaluations.
+        Covers data, target, weights, folds, estimator and scorer, the versions of their packages or
+        the text of their modules, importances, units, and settings that change a result.
+        Constraints do not affect costs, so searches that differ only in their constraints share
+        evaluations.
+
+        Raises
+        ------
+        Unnamed
+            If the estimator or the scorer has no name, see :mod:`swarm.problem.description`.
         """
         return self._digests[0]
 
     def model_and_data_digests(self) -> tuple[bytes, str]:
         """Return what :meth:`matches_data` takes; the fingerprint has hashed the data for it."""
+        prefix = recipe(self, strict=False)
         try:
-            return recipe(self), self._digests[1]
-        except ConfigError:  # no stable name, and so no fingerprint
-            return b"", data_hash(self, b"").hexdigest()
+            return prefix, self._digests[1]
+        except Unnamed:
+            return prefix, data_hash(self, prefix).hexdigest()
 
     def matches_data(self, mark: tuple[bytes, str]) -> bool:
         """Whether features, target and weights are those of the problem with this mark."""
         return bool(data_hash(self, mark[0]).hexdigest() == mark[1])
 
     def matches_models(self, mark: tuple[bytes, str]) -> bool:
-        """Whether the models are those of the problem with this mark, if they have a name."""
-        return not mark[0] or recipe(self) == mark[0]
+        """Whether the models are those of the problem with this mark."""
+        return recipe(self, strict=False) == mark[0]
 
     @cached_property
     def _digests(self) -> tuple[str, str]:
         return digests(self)
 
 
-def _importance_kind(
-    importance: str,
-    model: Any,
-    features: pd.DataFrame,
-    target: NDArray[Any],
-    as_array: bool,
-    task: str,
-) -> str:
+def clone_of(estimator: Any) -> Any:
+    """Return a clone; an object without ``get_params`` is copied."""
+    return clone(estimator, safe=False)
+
+
+def _importance_kind(importance: str, problem: Problem) -> str:
     check_known("importance", importance, IMPORTANCES)
+    task = problem.task
     has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
     if importance == "mutual_information" and not has_estimate:
         raise ConfigError(
@@ -410,12 +468,11 @@ def _importance_kind(
     if importance not in ("auto", "fold"):
         return importance
     reason = ""
-    classes = task in ("binary", "multiclass")
-    rows = _rows_of_a_trial(target, classes)
-    if not _provides_importances(model, features.iloc[rows], target[rows], as_array):
-        reason = f"{type(model).__name__} has none"
-    elif not keeps_columns(model, features, target, as_array):
-        reason = "the pipeline creates new columns"
+    with problem.settings.silenced():
+        if not _provides_importances(problem):
+            reason = f"{type(problem.estimator).__name__} has none"
+        elif not keeps_columns(problem.estimator, problem.X, problem.y):
+            reason = "the pipeline creates new columns"
     if importance == "auto":
         without = "mutual_information" if has_estimate else "none"
         return without if reason else "fold"
@@ -427,12 +484,6 @@ def _importance_kind(
     return importance
 
 
-def _exact(kind: str, model: Any, features: pd.DataFrame, folds: Sequence[Fold]) -> bool:
-    return kind == "fold" and all(
-        shrinks_exactly(model, features.iloc[train]) for train, _ in folds
-    )
-
-
 def _rows_of_a_trial(target: NDArray[Any], classes: bool) -> Int:
     """Return a few rows, spread evenly, and a few of every class."""
     rows = np.unique(np.linspace(0, len(target) - 1, _ROWS_OF_A_TRIAL).astype(np.int64))
@@ -441,19 +492,15 @@ def _rows_of_a_trial(target: NDArray[Any], classes: bool) -> Int:
     return np.union1d(rows, pd.Series(target).groupby(target).head(_ROWS_OF_A_CLASS).index)
 
 
-def _provides_importances(
-    estimator: Any, features: pd.DataFrame, target: NDArray[Any], as_array: bool
-) -> bool:
+def _provides_importances(problem: Problem) -> bool:
     """Fit on a few rows: some classes have importances only with some of their settings."""
-    from sklearn.base import clone
-
-    last = last_step(estimator)
+    last = last_step(problem.estimator)
     if is_lightgbm(last):
         return True
-    columns = with_accepted_names(features, estimator)
-    rows = rows_for_model(columns, np.arange(len(columns)), as_array)
+    rows = _rows_of_a_trial(problem.target, problem.task in ("binary", "multiclass"))
+    model = clone_of(problem.estimator)
     try:
-        model = clone(estimator, safe=False).fit(rows, target)
+        model.fit(take_rows(problem.X, rows), take_rows(problem.y, rows))
     except Exception:
         return hasattr(type(last), "feature_importances_")
     return has_importances(model)

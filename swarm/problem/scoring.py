@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, is_classifier, is_regressor
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    RegressorMixin,
+    is_classifier,
+    is_regressor,
+)
 
 from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a, last_step
@@ -21,6 +27,14 @@ _PROBABILITY_OF_ONE_CLASS = ("average_precision", "neg_brier_score", "d2_brier_s
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
 # Multi-label scorers that scikit-learn does not provide under these names.
 _SEVERAL_LABELS = ("neg_hamming_loss", "subset_accuracy")
+# Methods of estimators that are accuracy, of all labels of a row, or r2.
+_STANDARD_SCORES = tuple(
+    f"{kind}.score"
+    for kind in (
+        *("ClassifierMixin", "RegressorMixin", "MultiOutputClassifier"),
+        *("KNeighborsClassifier", "RadiusNeighborsClassifier"),
+    )
+)
 # Scorers that scikit-learn averages over classes or rows; terms may have a zero denominator.
 _AVERAGED = tuple(
     f"{name}_{average}"
@@ -97,24 +111,28 @@ class Scoring:
         """Return the bounds of a difference of the metric for those of one of costs."""
         return (low, high) if self.lower_is_better else (-high, -low)
 
-    def cost(self, estimator: Any, features: Any, target: Any, weight: Any = None) -> float:
-        """Return the cost of a fitted estimator on test rows, weighted if weights are given."""
-        arguments = {} if weight is None else {"sample_weight": weight}
-        score = float((self.quiet or self.scorer)(estimator, features, target, **arguments))
+    def cost(
+        self, estimator: Any, features: Any, target: Any, weight: Any = None, **params: Any
+    ) -> float:
+        """Return the cost of a fitted estimator on test rows, with parameters of the scorer."""
+        if weight is not None:
+            params["sample_weight"] = weight
+        score = float((self.quiet or self.scorer)(estimator, features, target, **params))
         return (self.upper or 0.0) - score
 
 
-@dataclass(frozen=True)
-class UnsupervisedScorer:
-    """A scorer ``(estimator, X)`` without a target; None: the estimator's own ``score``."""
+def own_score(estimator: Any, features: Any, target: Any, **params: Any) -> float:
+    """Score an estimator by its own method ``score``."""
+    return float(estimator.score(features, target, **params))
 
-    scorer: Callable[..., float] | None = None
 
-    def __call__(self, estimator: Any, features: Any, target: Any = None) -> float:
-        """Score the estimator on test rows."""
-        if self.scorer is None:
-            return float(estimator.score(features))
-        return self.scorer(estimator, features)
+def has_own_score(estimator: Any) -> bool:
+    """Whether ``score`` is another method than those that scikit-learn's models inherit."""
+    while last_step(estimator) is not estimator:
+        estimator = last_step(estimator)
+    score = getattr(type(estimator), "score", None)
+    named = getattr(score, "__qualname__", ""), getattr(score, "__module__", "").split(".")[0]
+    return score is not None and (named[0] not in _STANDARD_SCORES or named[1] != "sklearn")
 
 
 def resolve_scoring(
@@ -130,14 +148,8 @@ def resolve_scoring(
     """
     if isinstance(scoring, Scoring):
         return scoring
-    if task == "unsupervised":
-        if isinstance(scoring, str):
-            raise ConfigError(
-                f"scorer {scoring!r} needs a target and there is none; give y, or a callable "
-                "(estimator, X) as scoring"
-            )
-        name = "score" if scoring is None else _name(scoring)
-        return Scoring(name, UnsupervisedScorer(scoring), upper=None)
+    if scoring is None and has_own_score(estimator):
+        return Scoring("score", own_score, upper=None)
     if scoring is None:
         scoring = "r2" if task == "regression" else "accuracy"
     if not isinstance(scoring, str):
@@ -219,19 +231,34 @@ class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return True
 
 
+class _PerfectRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A fitted regressor whose predictions are always correct."""
+
+    def __init__(self, truth: Any) -> None:
+        self.truth = truth
+
+    def predict(self, _features: Any) -> Any:
+        return self.truth
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+
 def scores_perfect_predictions(
-    scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any]
+    scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any] | None
 ) -> bool:
-    """Whether a scikit-learn scorer is defined for perfect predictions of test rows."""
+    """Whether a scikit-learn scorer is defined for perfect predictions of test rows.
+
+    `classes` are those of the model, None for a regressor.
+    """
     if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
         # A custom scorer may inspect the model.
         return True
+    model = _PerfectRegressor(truth) if classes is None else _PerfectClassifier(truth, classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            cost = scoring.cost(
-                _PerfectClassifier(truth, classes), np.zeros((len(truth), 1)), truth
-            )
+            cost = scoring.cost(model, np.zeros((len(truth), 1)), truth)
         except Exception:
             return False
     return not np.isnan(cost)

@@ -6,12 +6,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import Bool, Float, Int, Positions, read_only
 from swarm.errors import SpaceError, suggestion
 from swarm.statistics.lowest import first_of
 
@@ -27,9 +28,11 @@ class SearchSpace:
     Attributes
     ----------
     columns : tuple of str
-        Feature names in the order of the table; the table of a problem is in canonical order.
+        Feature names in the order of the table.
     names : tuple of str
-        Unit names: the feature, or the group of features that are selected together.
+        Unit names: the feature, or the group of features that are selected together. Units are
+        sorted by :func:`canonical_order`, so that what is drawn at random does not depend on the
+        order of the columns.
     units : tuple of tuple of int
         Column positions of each unit.
     fixed, forbidden : bool (n_units,)
@@ -66,7 +69,7 @@ class SearchSpace:
         groups
             Mapping of group names to features that are selected together, or a list of groups,
             which are named after their features: ``x0+x2``. Features without a group are units
-            of their own. A group has the position of its first feature.
+            of their own. A group is sorted by its first feature.
         fixed, forbidden
             Features, or names of groups, that are always, or never, selected. Here and in
             groups, an integer is the position of a column, from 0.
@@ -139,9 +142,25 @@ class SearchSpace:
         """Number of feature columns that are not forbidden."""
         return len(self.positions(~self.forbidden))
 
-    def positions(self, mask: Bool) -> list[int]:
+    @cached_property
+    def unit_of(self) -> Int:
+        """Unit of each column: int (n_columns,)."""
+        owner = np.empty(self.n_columns, dtype=np.int64)
+        owner[self.order] = np.repeat(np.arange(self.n_units), [len(unit) for unit in self.units])
+        return owner
+
+    @cached_property
+    def order(self) -> Int:
+        """Column positions in the order of the units: int (n_columns,)."""
+        return np.fromiter((p for unit in self.units for p in unit), dtype=np.int64)
+
+    def positions(self, mask: Bool) -> Int:
         """Return the column positions of `mask` (n_units,), ascending."""
-        return sorted(p for unit in np.flatnonzero(mask) for p in self.units[unit])
+        return np.flatnonzero(mask[self.unit_of])
+
+    def positions_by_unit(self, mask: Bool) -> Int:
+        """Return the column positions of `mask` (n_units,) in the order of the units."""
+        return self.order[mask[self.unit_of[self.order]]]
 
     def subset(self, mask: Bool) -> list[str]:
         """Return the feature names of `mask` (n_units,), in the order of `columns`."""
@@ -170,27 +189,6 @@ class SearchSpace:
         importances = np.broadcast_to(importances, self.n_units)
         return np.lexsort((-importances, ~self.fixed, self.forbidden))
 
-    def reordered(self, order: Sequence[int]) -> SearchSpace:
-        """Return the space of the table with its columns in `order`, all positions or whole units.
-
-        As in :meth:`build`, a unit has the position of its first column.
-        """
-        place = {position: index for index, position in enumerate(order)}
-        units = {
-            number: tuple(sorted(place[position] for position in unit))
-            for number, unit in enumerate(self.units)
-            if unit[0] in place
-        }
-        by_first = sorted(units, key=units.__getitem__)
-        return replace(
-            self,
-            columns=tuple(self.columns[position] for position in order),
-            names=tuple(self.names[unit] for unit in by_first),
-            units=tuple(units[unit] for unit in by_first),
-            fixed=self.fixed[by_first],
-            forbidden=self.forbidden[by_first],
-        )
-
     def restricted(self, mask: Bool) -> SearchSpace:
         """Return the space of the units of `mask` (n_units,) alone, in the same order.
 
@@ -208,13 +206,21 @@ class SearchSpace:
         allowed = int((mask & ~self.forbidden).sum())
         if allowed == 0:
             raise SpaceError("at least one unit that is not forbidden must be kept")
+        positions, kept = self.positions(mask), np.flatnonzero(mask)
+        place = np.zeros(self.n_columns, dtype=np.int64)
+        place[positions] = np.arange(len(positions))
         return replace(
-            self.reordered(self.positions(mask)),
+            self,
+            columns=tuple(self.columns[position] for position in positions),
+            names=tuple(self.names[unit] for unit in kept),
+            units=tuple(tuple(place[list(self.units[unit])].tolist()) for unit in kept),
+            fixed=self.fixed[kept],
+            forbidden=self.forbidden[kept],
             min_size=min(self.min_size, allowed),
             max_size=min(self.max_size, allowed),
         )
 
-    def by_unit(self, values: Float, positions: Sequence[int]) -> Float:
+    def by_unit(self, values: Float, positions: Positions) -> Float:
         """Sum the values of columns by unit.
 
         Parameters
@@ -227,11 +233,13 @@ class SearchSpace:
         float64 (n_units,)
             Zero for units without any of the columns.
         """
-        full = np.zeros(self.n_columns)
-        full[list(positions)] = values
-        if self.n_units == self.n_columns:
-            return full
-        return np.array([full[list(unit)].sum() for unit in self.units])
+        columns, values = np.asarray(positions, dtype=np.int64), np.asarray(values)
+        if self.n_units < self.n_columns:
+            # Sums of a group do not depend on the order of the columns in the table.
+            rank = np.argsort(np.argsort(self.order)[columns], kind="stable")
+            columns, values = columns[rank], values[rank]
+        sums = np.bincount(self.unit_of[columns], weights=values, minlength=self.n_units)
+        return sums.astype(np.float64, copy=False)
 
     def repair(self, masks: Bool, rng: np.random.Generator) -> Bool:
         """Return the masks with the fewest changes that satisfy every constraint.
@@ -271,7 +279,6 @@ class SearchSpace:
 
 def canonical_order(columns: Iterable[object]) -> list[int]:
     """Return the positions of columns sorted by name, with numbers by value: x2 before x10."""
-    # A search on columns in this order does not depend on their order in the table.
     names = [str(name) for name in columns]
     return sorted(range(len(names)), key=lambda position: _name_key(names[position]))
 
@@ -363,7 +370,8 @@ def _units(
                 )
             owner[member] = group
     members_of: dict[str, list[int]] = {}
-    for position, name in enumerate(columns):
+    for position in canonical_order(columns):
+        name = columns[position]
         members_of.setdefault(owner.get(name, name), []).append(position)
     return {name: tuple(unit) for name, unit in members_of.items()}
 

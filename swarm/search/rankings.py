@@ -40,9 +40,9 @@ MOST_PREFIXES = len(_RANKINGS) * _N_SIZES
 
 
 def allows_rankings(problem: Problem) -> bool:
-    """Whether rankings compete with a search: there is a target, and units outnumber rows."""
+    """Whether rankings compete with a search: units outnumber rows."""
     n_units = int((~problem.space.forbidden).sum())
-    return problem.task != "unsupervised" and n_units > len(problem.features)
+    return n_units > problem.n_rows
 
 
 def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
@@ -117,7 +117,7 @@ def _order(
     name: str, problem: Problem, space: SearchSpace, rows: Int, *, seed: int, n_trees: int
 ) -> Int | None:
     """Return the units in the order of a ranking of some rows; None if it cannot read the cells."""
-    positions = space.positions(~space.forbidden)
+    positions = space.positions_by_unit(~space.forbidden)
     features, target = problem.features.iloc[rows, positions], problem.target[rows]
     try:
         if name == _INFORMATION:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool
 from swarm.checks import require
 from swarm.errors import EvaluationError
+from swarm.evaluation.types import failed_evaluations
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
@@ -85,10 +86,15 @@ class SearchResult:
 
     def no_subset_error(self) -> EvaluationError:
         """Return the error of a search in which no mask had a finite cost."""
-        remedy = " or check the failed fits" if self.state.counts.failed else ""
+        counts = self.state.counts
+        if counts.failed:
+            which = f"{counts.failed} of {counts.evaluations} evaluations failed, and no subset of"
+            return failed_evaluations(
+                f"{which} an allowed size has a finite cost", self.state.first_error
+            )
         return EvaluationError(
             f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
-            f"increase the budget{remedy}"
+            "increase the budget"
         )
 
     @property

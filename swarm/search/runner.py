@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Self
 
 import numpy as np
 
 from swarm.arrays import Bool
+from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
+from swarm.evaluation.probe import trouble
 from swarm.problem.problem import Problem
 from swarm.search.budget import Counts
 from swarm.search.driver import Driver, OnEpoch, Step
@@ -88,6 +90,13 @@ class Stages:
         assert self.search.confirmation is not None
         return self._evaluator(self.search.confirmation.problem)
 
+    def try_out(self) -> None:
+        """Raise ConfigError where all masks would fail, or all of the smallest size."""
+        for evaluator in dict.fromkeys((self.search_evaluator, self.full_evaluator)):
+            message = evaluator.workers.call(partial(trouble, smallest=self.search.smallest_size))
+            if message is not None:
+                raise ConfigError(message)
+
     def narrow(self) -> Cut | None:
         """Rank the units, and continue with those that the prefilter keeps."""
         if self.search.prefilter is not None:
@@ -146,6 +155,7 @@ def run(
     on_fit: Callable[[Bool, Record], None] | None = None,
     step: Step | None = None,
     salvage: bool = False,
+    trial: bool = False,
 ) -> SearchResult:
     """Run a search to its end, and confirm its best subsets.
 
@@ -165,13 +175,20 @@ def run(
     salvage : bool
         Whether Ctrl-C within the first epoch returns the best evaluated subset instead of raising
         KeyboardInterrupt. After the first epoch Ctrl-C always returns the best subset so far.
+    trial : bool
+        Whether to fit one fold with all units and one with few before the search, so that settings
+        that no model can have are refused.
 
     Raises
     ------
+    ConfigError
+        If a fit of the trial fails.
     EvaluationError
         If a cost is NaN, or more than a tenth of the evaluations, and five, failed.
     """
     with Stages(search, Archive() if archive is None else archive, on_fit) as stages:
+        if trial:
+            stages.try_out()
         stages.narrow()
         driver = stages.driver()
         try:

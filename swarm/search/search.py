@@ -26,6 +26,7 @@ from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import make
+from swarm.strategies.operators.sequential import answer_sizes
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +93,7 @@ class Search:
         hints = prepare_hints(
             problem.features.iloc[:, problem.space.positions(mask)],
             space,
-            None if problem.task == "unsupervised" else problem.target,
+            problem.target,
             problem.task,
             n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
             needs=self.strategy.needs,
@@ -103,6 +104,17 @@ class Search:
         """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
         mask: Bool = first_of(self.problem.space.in_order()[None, :], count)[0]
         return mask
+
+    @property
+    def smallest_size(self) -> int:
+        """Smallest number of units of a mask that the strategy may propose."""
+        space, strategy = self.problem.space, self.strategy
+        if strategy.evaluations_in(space)[1] == 1:
+            return space.max_size
+        size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
+        if size is None or not strategy.starts_from_all:
+            return space.min_size
+        return answer_sizes(size, space, tol=getattr(strategy, "tol", None))[0]
 
     @property
     def search_problem(self) -> Problem:

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_clusterer
 
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, check_known
 from swarm.findings.registry import check_mute
 from swarm.problem.inputs import check_estimator
-from swarm.problem.models import is_a, tags_of
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import PICKS
 
@@ -37,9 +35,8 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 
 def check_parameters(selector: Any, y: Any) -> None:
     """Reject a missing target, and parameters with which a fit could not be repeated."""
-    check_estimator(selector.estimator, selector.scoring, "unsupervised" if y is None else "")
-    tags = tags_of(selector.estimator)
-    if y is None and (tags is None or tags.target_tags.required):
+    check_estimator(selector.estimator, selector.scoring)
+    if y is None:
         raise DataError(
             f"{type(selector).__name__} requires y to be passed, but the target y is None"
         )
@@ -51,11 +48,6 @@ def check_parameters(selector: Any, y: Any) -> None:
     if not 0 <= selector.random_state < 2**32:
         raise ConfigError(
             f"random_state must be at least 0 and below 2**32, got {selector.random_state}"
-        )
-    if y is not None and selector.scoring is None and is_a(is_clusterer, selector.estimator):
-        raise ConfigError(
-            f"{type(selector.estimator).__name__} numbers its clusters at will, which accuracy "
-            "compares with y; pass scoring, such as 'adjusted_rand_score', or leave y out"
         )
     if isinstance(selector.cv, type):
         raise ConfigError(

@@ -17,7 +17,7 @@ from sklearn.utils.multiclass import type_of_target
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a
-from swarm.problem.scoring import Scoring
+from swarm.problem.scoring import Scoring, has_own_score
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.selector.checks import check_options
@@ -140,13 +140,11 @@ def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
 
 
 def task_for(y: Any, estimator: Any) -> str | None:
-    """Return the task if there is no target or several outputs, else None.
+    """Return the task if there are several outputs, else None.
 
     A target of several columns has several outputs, of numbers for a regressor, unless all values
     are 0 or 1 and the estimator is no regressor.
     """
-    if y is None:
-        return "unsupervised"
     values = np.asarray(y)
     if values.ndim == 2 and values.shape[1] > 1 and not pd.isna(values).any():
         if is_a(is_regressor, estimator):
@@ -185,15 +183,16 @@ def folds_and_scorer(
     if task in _SEVERAL_OUTPUTS.values() and scoring is None:
         classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
         return cv, classes if task == "multioutput_classes" else "r2"
-    regression = y is not None and is_a(is_regressor, selector.estimator)
+    regression = is_a(is_regressor, selector.estimator)
+    is_default = scoring is None and regression and not has_own_score(selector.estimator)
     if isinstance(cv, (int, np.integer)) and cv > 1:
         cv = _splitter(int(cv), y, regression, selector.random_state, groups) or cv
-    return cv, "r2" if scoring is None and regression else scoring
+    return cv, "r2" if is_default else scoring
 
 
 def _splitter(n_folds: int, y: Any, regression: bool, seed: int, groups: Any) -> Any:
     """Return the splitter of groups, or of values that are rarer than folds; None elsewhere."""
-    values = np.zeros(0) if y is None else np.asarray(y)
+    values = np.asarray(y)
     counts = pd.Series(values).value_counts() if values.ndim == 1 else None
     numbers = regression or counts is None or pd.api.types.is_float_dtype(counts.index.dtype)
     options: dict[str, Any] = {"n_splits": n_folds, "shuffle": True, "random_state": seed}

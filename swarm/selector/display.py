@@ -242,7 +242,7 @@ def _size(selector: Any, axes: Axes) -> None:
     axes.plot(table["size"], scores, ".", color="0.6", alpha=0.5, label="measured subset")
     axes.fill_between(best.index, best_scores - error, best_scores + error, alpha=0.15, label=label)
     axes.step(front["size"], natural(front["cost"]), ".-", where="post", label="Pareto front")
-    n_units = len(selector.importances_)
+    n_units = len(selector._importances)
     axes.plot([n_units], [natural(selector.cost_)], "*", markersize=14, label="selected")
     # A few bad subsets would flatten the good ones.
     costs = table["cost"]
@@ -254,7 +254,7 @@ def _size(selector: Any, axes: Axes) -> None:
 
 def _importances(selector: Any, axes: Axes) -> None:
     """Draw a bar per selected feature, the most important at the top."""
-    values = selector.importances_.dropna()
+    values = selector._importances.dropna()
     if values.empty:
         raise InputError(
             "there are no importances to plot; fit the selector with importance='permutation'"
@@ -332,7 +332,7 @@ def _smaller_pick(selector: Any) -> tuple[int, float] | None:
 
 def _by_importance(selector: Any) -> list[str]:
     """Return the selected features by importance; in the order of X without importances."""
-    names = [name for name in selector.importances_.dropna().index if name in selector.subset_]
-    if len(names) < selector.importances_.notna().sum():  # units are groups
-        return list(selector.subset_)
-    return [*names, *(name for name in selector.subset_ if name not in names)]
+    names = [name for name in selector._importances.dropna().index if name in selector._names]
+    if len(names) < selector._importances.notna().sum():  # units are groups
+        return list(selector._names)
+    return [*names, *(name for name in selector._names if name not in names)]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, DataError, as_clause
+from swarm.errors import ConfigError, as_clause
 from swarm.problem.hints import Hints, prepare_hints
-from swarm.problem.inputs import partitions
+from swarm.problem.inputs import check_target, partitions
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.problem.table import names_of
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.fresh_folds import fresh_problem
@@ -22,9 +25,8 @@ from swarm.search.search import Search
 from swarm.search.warm_start import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import prefilter_options, proxy_options
 from swarm.selector.defaults import folds_and_scorer, n_jobs_of, strategy_and_bounds, task_for
-from swarm.selector.inputs import as_table, as_target, route_fit_metadata
+from swarm.selector.inputs import checked_table, names_of_constraint, route_fit_metadata
 from swarm.strategies.base import Strategy
-from swarm.strategies.catalogue import name_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,39 +35,39 @@ class PosedProblem:
 
     problem: Problem
     strategy: Strategy
-    columns: list[str]  # of the table, in the order of X
     folds: Any  # what the problem drew its folds from, with `groups`
     groups: Any
 
     def on_fresh_folds(self, repeats: int, first: int = 1) -> Problem | None:
         """Return the problem on partitions that the search does not use, None if there are none."""
         problem = self.problem
-        draw = partitions(self.folds, problem.features, problem.target, problem.task, self.groups)
+        draw = partitions(
+            self.folds,
+            problem.X,
+            y=problem.y,
+            target=problem.target,
+            task=problem.task,
+            groups=self.groups,
+        )
         return None if draw is None else fresh_problem(problem, draw, problem.seed, repeats, first)
 
 
 def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
     """Build the problem from the arguments of ``fit``, and set `n_features_in_` and names."""
-    weight, groups, fit_params = route_fit_metadata(selector, params)
-    table, as_array = as_table(selector, X)
-    y = as_target(y)
+    check_target(y)
+    weight, groups, fit_params, score_params = route_fit_metadata(selector, params)
+    table = checked_table(selector, X, reset=True)
     strategy, min_size, max_size = strategy_and_bounds(selector)
-    if y is None:
-        strategy = strategy.without_target()
-        if strategy.needs_target:
-            raise DataError(
-                f"strategy {name_of(strategy)!r} needs a target, got y=None; choose another one"
-            )
     space = SearchSpace.build(
-        list(table.columns),
-        groups=selector.groups,
-        fixed=selector.fixed,
-        forbidden=selector.forbidden,
+        names_of(table),
+        groups=names_of_constraint(selector, table, "groups"),
+        fixed=names_of_constraint(selector, table, "fixed"),
+        forbidden=names_of_constraint(selector, table, "forbidden"),
         min_size=min_size,
         max_size=max_size,
     )
     task = task_for(y, selector.estimator)
-    folds, scoring = folds_and_scorer(selector, y, len(table), task, groups)
+    folds, scoring = folds_and_scorer(selector, y, table.shape[0], task, groups)
     problem = Problem.build(
         table,
         y,
@@ -77,12 +79,12 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
         weight=weight,
         importance=selector.importance,
         fit_params=fit_params,
-        as_array=as_array,
+        score_params=score_params,
         task=task,
         seed=selector.random_state,
         weights_in_score=selector.weights_in_score,
     )
-    return PosedProblem(problem, strategy, list(table.columns), folds, groups)
+    return PosedProblem(problem, strategy, folds, groups)
 
 
 def _described(cv: Any) -> str:
@@ -105,7 +107,7 @@ def search_of(selector: Any, posed: PosedProblem, budget: Budget) -> Search:
         hints = prepare_hints(
             problem.features,
             problem.space,
-            None if problem.task == "unsupervised" else problem.target,
+            problem.target,
             problem.task,
             warm=warm,
             needs=strategy.needs,
@@ -126,7 +128,11 @@ def search_of(selector: Any, posed: PosedProblem, budget: Budget) -> Search:
 def _warm(selector: Any, posed: PosedProblem) -> Bool | None:
     if selector.warm is None:
         return None
-    masks = warm_masks(read_warm(selector.warm, posed.columns), posed.problem.space)
+    space = posed.problem.space
+    warm = selector.warm
+    if not isinstance(warm, (str, Path, np.ndarray)):
+        warm = names_of_constraint(selector, posed.problem.X, "warm")
+    masks = warm_masks(read_warm(warm, list(space.columns)), space)
     if masks is None:
         raise ConfigError("warm has no subset of the features of X; pass one, or warm=None")
     return masks

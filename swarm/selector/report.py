@@ -16,13 +16,14 @@ from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.folds import complete_groups
 from swarm.problem.hints import MOST_COLUMNS, prepare_hints
-from swarm.problem.inputs import check_columns, check_rows, checked_weights
+from swarm.problem.inputs import check_columns, check_rows, check_target, checked_weights
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
+from swarm.problem.table import as_frame, labels_of, plain_target, take_columns, take_rows
 from swarm.report import ReportData, render
 from swarm.report.data import by_column, confirmed_scores, work_of
 from swarm.selector.defaults import n_jobs_of
-from swarm.selector.inputs import as_table, as_target
+from swarm.selector.inputs import checked_table
 from swarm.selector.plan import PosedProblem, pose
 from swarm.selector.results import headline_of_pick, reason_not_comparable
 from swarm.strategies.catalogue import name_of
@@ -61,20 +62,16 @@ def page_of(
     if test is not None:
         unseen = _test_rows(selector, posed, test)
         data = _judged(selector, data, problem, unseen)
-        train = np.arange(len(problem.target))
-        rows = [
-            Unseen(train, unseen.features, np.asarray(unseen.target), unseen.weight, unseen.groups)
-        ]
-        named = f"{len(unseen.features):,} unseen rows"
+        train = np.arange(problem.n_rows)
+        rows = [Unseen(train, unseen.features, unseen.target, unseen.weight, unseen.groups)]
+        named = f"{unseen.n_rows:,} unseen rows"
     else:
         rows, named = _folds(posed)
-    if problem.task != "unsupervised":
-        chosen = problem.space.mask(selector.subset_)
-        ranked = list(selector.importances_.index)
-        jobs = n_jobs_of(selector)
-        losses = feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
-        data = replace(data, dropped=losses)
-    return render(data)
+    chosen = problem.space.mask(selector._names)
+    ranked = list(selector._importances.index)
+    jobs = n_jobs_of(selector)
+    losses = feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
+    return render(replace(data, dropped=losses))
 
 
 def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
@@ -82,7 +79,12 @@ def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
     problem, fresh = posed.problem, posed.on_fresh_folds(1)
     folds = problem.folds if fresh is None else fresh.folds
     rows = [
-        Unseen(train, problem.features.iloc[test], problem.target[test], problem.score_weight(test))
+        Unseen(
+            train,
+            take_rows(problem.X, test),
+            take_rows(problem.y, test),
+            problem.score_weight(test),
+        )
         for train, test in folds
     ]
     return rows, f"{len(rows)} {'folds of the search' if fresh is None else 'fresh folds'}"
@@ -93,13 +95,13 @@ def _search_data(selector: Any) -> ReportData:
     result, scoring = selector.result_, selector._evaluated.scoring
     table = selector.results_
     measured = table[table["cost"].notna()]
-    importances = by_column(selector.importances_.dropna(), result.space)
+    importances = by_column(selector._importances.dropna(), result.space)
     return ReportData(
         title=f"SubsetSelector, {name_of(selector.strategy)}, seed {selector.random_state}",
         verdict="",
-        features=list(selector.subset_),
+        features=list(selector._names),
         n_available=result.space.n_allowed,
-        subsets=[(list(selector.subset_), float(selector.cost_))],
+        subsets=[(list(selector._names), float(selector.cost_))],
         history=result.history,
         evaluations=measured[["size", "cost"]].reset_index(drop=True),
         has_proxy=result.measured is not None,
@@ -142,6 +144,11 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
         raise DataError(
             "X, y or sample_weight differ from those of the fit; pass what fit was called with"
         )
+    if problem.settings.in_results() != selector._settings:
+        raise InputError(
+            "settings of scikit-learn, NumPy or warnings differ from those of the fit: "
+            f"{selector._settings or 'the defaults'}; set the same"
+        )
     if not problem.matches_models(selector._digests):
         raise InputError(
             "the estimator, the scorer or another parameter of the models was changed after the "
@@ -167,58 +174,62 @@ def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Row
             f"counted; pass ({', '.join(names)})"
         )
     given = dict(zip(names, test, strict=True))
-    table, as_array = as_table(clone(selector), given["X_test"])
-    if as_array and table.shape[1] != problem.space.n_columns:
-        raise DataError(
-            f"the test rows have {table.shape[1]:,} columns and those of the fit "
-            f"{problem.space.n_columns:,}; pass an array with the same columns"
-        )
-    missing = [name for name in problem.features.columns if name not in table.columns]
-    if missing:
-        raise DataError(
-            f"the test rows have no column {missing[0]!r}; pass a table like that of the fit"
-        )
-    rows = table[list(problem.features.columns)].reset_index(drop=True)
-    target = _target(as_target(given["y_test"]))
-    check_rows(rows, target.to_numpy())
+    rows = _columns_of_fit(problem, checked_table(clone(selector), given["X_test"], reset=True))
+    target = given["y_test"]
+    check_target(target)
+    check_rows(rows, plain_target(target))
     check_columns(rows, problem.estimator)
     seen = _seen(problem, rows, target)
     if seen:
         raise InputError(
-            f"{seen:,} of {len(rows):,} test rows are rows of the fit; pass rows that fit has not "
-            "seen"
+            f"{seen:,} of {rows.shape[0]:,} test rows are rows of the fit; pass rows that fit has "
+            "not seen"
         )
     weight, groups = given.get("sample_weight"), given.get("groups")
     if weight is not None:
-        weight = checked_weights(weight, len(rows), problem.estimator)
+        weight = checked_weights(weight, rows.shape[0], problem.estimator)
     if groups is not None:
         groups = complete_groups(groups)
-        if len(groups) != len(rows):
+        if len(groups) != rows.shape[0]:
             raise DataError(
-                f"there are {len(rows):,} test rows but {len(groups):,} groups; pass one for each"
-                " row"
+                f"there are {rows.shape[0]:,} test rows but {len(groups):,} groups; pass one "
+                "for each row"
             )
     return Rows(rows, target, groups=groups, weight=weight)
 
 
-def _seen(problem: Problem, rows: pd.DataFrame, target: pd.Series | pd.DataFrame) -> int:
+def _columns_of_fit(problem: Problem, table: Any) -> Any:
+    """Return the columns of the fit in a table of test rows, in their order."""
+    labels, given = labels_of(problem.X), labels_of(table)
+    if labels == given and table.shape[1] == problem.space.n_columns:
+        return table
+    if labels is None or given is None:
+        raise DataError(
+            f"the test rows have {table.shape[1]:,} columns as {type(table).__name__}, and those "
+            f"of the fit {problem.space.n_columns:,} as {type(problem.X).__name__}; pass the same"
+        )
+    place = {label: position for position, label in enumerate(given)}
+    missing = [label for label in labels if label not in place]
+    if missing:
+        raise DataError(
+            f"the test rows have no column {missing[0]!r}; pass a table like that of the fit"
+        )
+    return take_columns(table, [place[label] for label in labels])
+
+
+def _seen(problem: Problem, rows: Any, target: Any) -> int:
     """Count the test rows that are rows of the fit, unless so few are that they may be copies."""
-    fitted = problem.features.reset_index(drop=True)
+    fitted, tested = problem.features, as_frame(rows, problem.space.columns)
     hashes = [
-        hash_rows(pd.concat([features, pd.DataFrame(np.asarray(labels))], axis=1))
-        for features, labels in ((fitted, problem.target), (rows, target))
+        hash_rows(pd.concat([features, pd.DataFrame(labels)], axis=1))
+        for features, labels in ((fitted, problem.target), (tested, plain_target(target)))
     ]
     fitted_rows = np.unique(hashes[0])
     if not is_distinguished(fitted, len(fitted_rows)):
         # Rows of a few categories are equal by chance, but not whole tables.
-        return len(rows) if rows.equals(fitted) else 0
+        return len(tested) if tested.equals(fitted) else 0
     seen = int(np.isin(hashes[1], fitted_rows).sum())
-    return seen if seen > _MOST_COPIES * len(rows) else 0
-
-
-def _target(values: Any) -> pd.Series | pd.DataFrame:
-    array = np.asarray(values)
-    return pd.Series(array) if array.ndim == 1 else pd.DataFrame(array)
+    return seen if seen > _MOST_COPIES * len(tested) else 0
 
 
 def _distance(problem: Problem) -> pd.DataFrame | None:
@@ -226,7 +237,7 @@ def _distance(problem: Problem) -> pd.DataFrame | None:
     if space.n_units != space.n_columns or space.n_columns > MOST_COLUMNS:
         return None
     hints = prepare_hints(problem.features, space, needs=("distance",))
-    names = list(space.columns)
+    names = list(space.names)
     return pd.DataFrame(hints.distance, index=names, columns=names)
 
 
@@ -261,23 +272,19 @@ def _judgement(
     n_random: int = 5,
 ) -> Judgement:
     scoring, binary = problem.scoring, problem.task == "binary"
-    if problem.fit_params:
-        name = next(iter(problem.fit_params))
+    if problem.other_fit_params or problem.score_params:
+        name = next(iter([*problem.other_fit_params, *problem.score_params]))
         raise InputError(
             f"models are compared on test rows without {name!r}, which fit passed to its models; "
             "set it on the estimator, or score the test rows by hand"
         )
-    subset = problem.space.subset(problem.space.mask(selector.subset_))
-    # Positions of columns in the estimator are those of the table of the fit.
-    features = problem.features[problem.given_columns]
     return judge(
         SubsetEnsemble(
             problem.estimator,
-            [subset],
+            [selector._names],
             pos_label=positive_class(scoring, problem.target) if binary else None,
-            as_array=problem.as_array,
         ),
-        Rows(features, _target(problem.target), weight=problem.weight),
+        Rows(problem.X, problem.y, weight=problem.weight),
         test,
         space=problem.space,
         scoring=scoring,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +15,7 @@ from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
-from swarm.problem.space import SearchSpace
+from swarm.problem.table import labels_of
 from swarm.search.candidates import PICKS, pareto_front, pick
 from swarm.search.packing import first_of_equal
 from swarm.search.requests import only_ranked, read_records, requested_masks
@@ -40,7 +39,7 @@ class EvaluatedSubsets:
     # (n_units,) of the rows on the front and of the best, NaN if there are none
     importances: dict[int, Float]
     bounds: tuple[int, int]  # smallest and largest requested number of units
-    order: tuple[int, ...]  # see `Problem`
+    labels: tuple[Any, ...]  # of the columns of X
     scoring: Scoring
     task: str  # see `Problem`
 
@@ -81,7 +80,7 @@ class EvaluatedSubsets:
             front=front,
             importances={},
             bounds=bounds,
-            order=problem.order,
+            labels=labels_in(problem),
             scoring=problem.scoring,
             task=problem.task,
         )
@@ -148,13 +147,9 @@ class EvaluatedSubsets:
         return shrunk
 
 
-def selected_columns(
-    space: SearchSpace, order: Sequence[int], mask: Bool
-) -> tuple[list[str], Bool]:
-    """Return the columns of a mask as names, in the order of X, and as a mask (n_features,)."""
-    name_at = {order[position]: space.columns[position] for position in space.positions(mask)}
-    support = np.isin(np.arange(space.n_columns), list(name_at))
-    return [name_at[position] for position in sorted(name_at)], support
+def labels_in(problem: Problem) -> tuple[Any, ...]:
+    """Return the labels of the columns of X; x0, x1, ... for an array."""
+    return tuple(labels_of(problem.X) or problem.space.columns)
 
 
 def headline_of_pick(selector: Any) -> Headline:
@@ -167,8 +162,6 @@ def headline_of_pick(selector: Any) -> Headline:
 
 def reason_not_comparable(estimator: Any, task: str) -> str | None:
     """Return why models of a task cannot be compared on test rows; None if they can."""
-    if task == "unsupervised":
-        return "models without a target cannot be compared on test rows; leave the rows out"
     if task.startswith("multioutput"):
         return (
             "models of several outputs cannot be compared on test rows, unless these are labels of"
@@ -208,7 +201,7 @@ def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[
 
 
 def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
-    n_folds = problem.n_folds
+    n_folds, labels = problem.n_folds, labels_in(problem)
     costs = costs_of(fold_costs)
     whole = np.isfinite(costs)
     errors = np.full(len(costs), np.nan)
@@ -216,7 +209,7 @@ def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
         errors[whole] = [standard_error(row) for row in fold_costs[whole]]
     columns: dict[str, object] = {
         "features": [
-            tuple(selected_columns(problem.space, problem.order, mask)[0]) for mask in masks
+            tuple(labels[position] for position in problem.space.positions(mask)) for mask in masks
         ],
         "size": masks.sum(axis=1),
         "cost": costs,

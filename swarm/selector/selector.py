@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import MetadataRouter
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from swarm.arrays import Bool
 from swarm.errors import DataError
@@ -23,15 +23,10 @@ from swarm.findings.outcome import search_findings
 from swarm.findings.rows import label_findings
 from swarm.findings.table import column_findings, target_findings
 from swarm.interrupts import within_model_selection
-from swarm.problem.dtypes import is_polars, with_model_dtypes
-from swarm.problem.models import (
-    allows_missing,
-    is_lightgbm,
-    tags_of,
-    takes_categorical,
-)
+from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
+from swarm.problem.table import is_polars, take_columns
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
@@ -40,16 +35,10 @@ from swarm.search.state import SearchState
 from swarm.selector.checks import check_parameters
 from swarm.selector.defaults import bounds_of_answer, budget_of, epochs_of
 from swarm.selector.display import SelectionDisplay
-from swarm.selector.inputs import (
-    as_pandas,
-    numbered,
-    output_container,
-    router_of,
-    warn_of_categories,
-)
+from swarm.selector.inputs import checked_table, output_container, router_of
 from swarm.selector.plan import pose, search_of
 from swarm.selector.progress import print_line, progress
-from swarm.selector.results import EvaluatedSubsets, selected_columns
+from swarm.selector.results import EvaluatedSubsets
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
@@ -153,9 +142,9 @@ class SubsetSelector(
 
     Attributes
     ----------
-    subset_ : list of str
-        Names of the selected features, in the order of X. Models are trained on them sorted by
-        name (`result_.features`), so that the search does not depend on the order of columns.
+    subset_ : list
+        Labels of the selected columns in the order of X, so that a table has ``X[subset_]``; x0,
+        x1, ... for an array. Models are trained on them in this order.
     support_ : bool (n_features_in_,)
         Whether each column of X is selected, as from ``get_support()``.
     cost_ : float
@@ -273,18 +262,16 @@ class SubsetSelector(
         Parameters
         ----------
         X : pandas or polars DataFrame, array or sparse matrix (n_rows, n_features)
-            The model is fitted on tables with the same dtypes, categories and missing values, or
-            on arrays if X is an array.
-        y : (n_rows,) or (n_rows, n_labels), optional
+            Models see rows of their columns of it, as they are.
+        y : (n_rows,) or (n_rows, n_labels)
             For a classifier integers are classes, however many there are. Several columns are
-            labels if all values are 0 or 1, else several outputs. An unsupervised estimator is
-            scored by its own ``score``, or by a callable ``(estimator, X)``.
+            labels if all values are 0 or 1, else several outputs.
         **params
             ``groups`` (n_rows,), passed to the splitter; a number of folds divides no group.
             ``sample_weight`` (n_rows,) and all others, passed to the estimator's ``fit``: those
-            with a value for each row are split with the rows, and ``categorical_feature`` and
-            ``cat_features``, names or positions of columns, are restricted to those of a subset.
-            With scikit-learn's metadata routing enabled they go where they were requested.
+            with a value for each row are split with the rows, and those with names of columns are
+            restricted to a subset, see :mod:`swarm.problem.column_params`. With scikit-learn's
+            metadata routing enabled they go where they were requested.
 
         Raises
         ------
@@ -350,27 +337,11 @@ class SubsetSelector(
         Returns
         -------
         table, array or sparse matrix (n_rows, n_selected)
-            Unlike other transformers of scikit-learn, of the kind of X wherever ``set_output`` was
-            not called: the next step of a pipeline has the columns, dtypes, categories and missing
-            values that the search has scored. Tables other than those of polars become those of
-            pandas. Call ``set_output(transform="default")`` for arrays.
+            The columns as they are, in a container of the kind of X unless ``set_output`` was
+            called.
         """
         check_is_fitted(self, "subset_")
-        container, chosen = output_container(self), self.get_support(indices=True)
-        if not is_polars(X) or container not in (None, "polars"):
-            X = as_pandas(X)
-        if is_polars(X):
-            # scikit-learn before 1.7 checks names of pandas tables only, so an empty one is used.
-            names = pd.DataFrame(columns=X.columns)
-            validate_data(self, names, reset=False, skip_check_array=True)
-            X = with_model_dtypes(X[:, chosen.tolist()])
-            if container is None and is_lightgbm(self.estimator):
-                warn_of_categories(X)
-            return X
-        if isinstance(X, pd.DataFrame) and container is None:
-            validate_data(self, X, reset=False, skip_check_array=True)
-            return X.iloc[:, chosen]
-        return super().transform(X)
+        return take_columns(checked_table(self, X), self.get_support(indices=True))
 
     def inverse_transform(self, X: Any) -> Any:
         """Insert columns of zeros in place of the features that were not selected.
@@ -385,10 +356,11 @@ class SubsetSelector(
             Of a table a pandas table, in which the selected columns keep their dtypes and the
             others are whole numbers.
         """
-        X = as_pandas(X)
+        check_is_fitted(self, "subset_")
+        X = X.to_pandas() if is_polars(X) else X
         if not isinstance(X, pd.DataFrame) or output_container(self) == "default":
             return super().inverse_transform(X)
-        names = pd.Index(getattr(self, "feature_names_in_", numbered(self.n_features_in_)))
+        names = pd.Index(self._evaluated.labels)
         chosen = names[self.get_support()]
         if X.shape[1] != len(chosen):
             raise DataError(
@@ -433,8 +405,9 @@ class SubsetSelector(
                 callback(record, state)
 
         with closing(archive):
-            result = run(search, archive, on_epoch=on_epoch, salvage=True)
+            result = run(search, archive, on_epoch=on_epoch, salvage=True, trial=True)
             self._digests = problem.model_and_data_digests()
+            self._settings = problem.settings.in_results()
             self.findings_ = self._findings_of(problem, result, findings)
             if result.proxy_warning:
                 warnings.warn(
@@ -468,9 +441,18 @@ class SubsetSelector(
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
-        self.subset_, self.support_ = selected_columns(space, evaluated.order, mask)
+        self._names = space.subset(mask)
+        self.support_ = mask[space.unit_of]
+        self.subset_ = [evaluated.labels[position] for position in space.positions(mask)]
         self.cost_ = result.cost if row is None or pick == "best" else evaluated.cost(row)
-        self.importances_ = evaluated.importance_of(mask, row)
+        self._importances = evaluated.importance_of(mask, row)
+        labels = {
+            name: evaluated.labels[unit[0]] if len(unit) == 1 else name
+            for name, unit in zip(space.names, space.units, strict=True)
+        }
+        self.importances_ = self._importances.set_axis(
+            pd.Index([labels[name] for name in self._importances.index], tupleize_cols=False)
+        )
 
     def _warn_of_end(self) -> None:
         """Warn of an interrupted search, and of one that did not reach the requested sizes."""
@@ -504,9 +486,9 @@ class SubsetSelector(
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         inner = tags_of(self.estimator)
-        tags.target_tags.required = inner is None or inner.target_tags.required
+        tags.target_tags.required = True
         tags.target_tags.multi_output = inner is not None and inner.target_tags.multi_output
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = inner is None or inner.input_tags.sparse
         tags.input_tags.allow_nan = allows_missing(self.estimator)
         tags.input_tags.categorical = takes_categorical(self.estimator)
         return tags

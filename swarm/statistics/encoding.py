@@ -49,6 +49,8 @@ def columns_of_units(units: Sequence[Sequence[int]]) -> tuple[Int, Int, Int]:
 
 
 def _numbers(column: pd.Series) -> Float:
+    if column.dtype == object or isinstance(column.dtype, pd.ArrowDtype):
+        column = _inferred(column)
     dtype = column.dtype
     if isinstance(dtype, pd.CategoricalDtype):
         return _with_gaps(column.cat.codes.to_numpy())
@@ -63,6 +65,16 @@ def _numbers(column: pd.Series) -> Float:
         f"column {column.name!r} has the dtype {dtype}, which has no order and no categories; "
         "convert it to numbers or to a category, or drop it"
     )
+
+
+def _inferred(column: pd.Series) -> pd.Series:
+    """Return a column of objects, or in Arrow's memory, with the dtype of its cells."""
+    kind = types.infer_dtype(column, skipna=True)
+    if kind in ("integer", "floating", "mixed-integer-float", "decimal", "boolean"):
+        return pd.Series(column.to_numpy(dtype=np.float64, na_value=np.nan), name=column.name)
+    if kind in ("timedelta", "timedelta64"):
+        return pd.to_timedelta(column)
+    return column
 
 
 def _with_gaps(codes: NDArray[np.integer]) -> Float:

@@ -3,6 +3,9 @@
 The archive is the only durable state of a search. It is append-only: a mask that was trained on
 two folds and later on the other three has two rows, which are merged on reading. See
 :mod:`swarm.storage.records` for the contents of a row.
+
+A problem without a name, see :mod:`swarm.problem.description`, is cached in memory until the
+archive is closed.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import hashlib
 import json
 import time
 import uuid
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -21,8 +25,9 @@ import numpy as np
 import sqlalchemy as sa
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, StoreError, as_clause
+from swarm.errors import StoreError, as_clause
 from swarm.interrupts import sigint_deferred
+from swarm.problem.description import Unnamed
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
 from swarm.storage.records import Recall, Record, blank_record, decode, encode, mask_key
@@ -93,7 +98,7 @@ _BY_DIGEST = _rows_among(_DIGEST)
 
 
 class Archive:
-    """Persistent cache of evaluations.
+    """Persistent cache of evaluations; those of a problem without a name end with the object.
 
     Parameters
     ----------
@@ -121,8 +126,9 @@ class Archive:
                 "the user or password in the address of the archive contains an '@'; "
                 "write %40 instead"
             )
-        # Problems of an archive in memory that have no stable name.
+        # Random names of the problems without one, and the archive in memory that has them.
         self._unnamed = WeakKeyDictionary["Problem", str]()
+        self._session: Archive | None = None
         self._engine = self._connect()
         try:
             self._create()
@@ -136,7 +142,13 @@ class Archive:
             raise
 
     def open_problem(self, problem: Problem) -> ProblemEvaluations:
-        """Return the known evaluations of `problem`; a new problem is added to the archive."""
+        """Return the known evaluations of `problem`; a new problem is added to the archive.
+
+        A problem without a name is cached until the archive is closed, with one UserWarning.
+        """
+        archive = self._archive_of(problem)
+        if archive is not self:
+            return archive.open_problem(problem)
         about = {
             "rows": len(problem.target),
             "columns": problem.space.n_columns,
@@ -164,6 +176,9 @@ class Archive:
 
     def has_evaluations(self, problem: Problem) -> bool:
         """Whether the archive contains a successful evaluation of `problem`; nothing is written."""
+        archive = self._archive_of(problem)
+        if archive is not self:
+            return archive.has_evaluations(problem)
         query = (
             sa.select(_EVALUATIONS.c.id)
             .join(_PROBLEMS, _PROBLEMS.c.id == _EVALUATIONS.c.problem)
@@ -186,8 +201,11 @@ class Archive:
             raise StoreError(f"the archive {self._name} is damaged: {fault}; restore a backup")
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, and forget the problems without a name."""
         self._engine.dispose()
+        if self._session is not None:
+            self._session.close()
+            self._session = None
 
     @contextmanager
     def _connected(self, action: str) -> Iterator[sa.Connection]:
@@ -216,15 +234,24 @@ class Archive:
         return sqlite and self._url.database in (None, "", ":memory:")
 
     def fingerprint(self, problem: Problem) -> str:
-        """Return the name of a problem; in memory a random one if it has none."""
+        """Return the name of a problem; a random one of this object if it has none."""
         try:
             return problem.fingerprint()
-        except ConfigError:
-            if not self._in_memory:
-                raise
-            # Nothing is persisted, so that a problem without a stable name, e.g. with a lambda,
-            # is allowed.
+        except Unnamed:
             return self._unnamed.setdefault(problem, uuid.uuid4().hex)
+
+    def _archive_of(self, problem: Problem) -> Archive:
+        """Return the archive of a problem: this one, or one in memory if nothing may be stored."""
+        if self._in_memory:
+            return self
+        try:
+            problem.fingerprint()
+        except Unnamed as reason:
+            if self._session is None:
+                warnings.warn(str(reason), UserWarning, stacklevel=3)
+                self._session = Archive()
+            return self._session
+        return self
 
     def _connect(self) -> sa.Engine:
         backend = self._url.get_backend_name()

@@ -19,7 +19,7 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
 from swarm.evaluation.types import Evaluations
-from swarm.problem.hints import TARGET_HINTS, Hints
+from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 
 
@@ -121,6 +121,9 @@ class Strategy(ABC):
     takes_size_rules : bool
         Whether `size_parameter` also takes a pair (min, max), ``"best"``, ``"parsimonious"`` and
         ``"auto"``. Default: False.
+    starts_from_all : bool
+        Whether it begins with all units, and goes no further than to the smallest size that it
+        selects. Default: False.
     """
 
     uses_importances: ClassVar[bool] = True
@@ -130,20 +133,12 @@ class Strategy(ABC):
     crosses_size_bounds: ClassVar[bool] = False
     size_parameter: ClassVar[str | None] = None
     takes_size_rules: ClassVar[bool] = False
+    starts_from_all: ClassVar[bool] = False
 
     @property
     def needs(self) -> tuple[str, ...]:
         """Names of the hints it requires. Default: none."""
         return ()
-
-    @property
-    def needs_target(self) -> bool:
-        """Whether it requires a target: some hints are computed from it."""
-        return not TARGET_HINTS.isdisjoint(self.needs)
-
-    def without_target(self) -> Strategy:
-        """Return the strategy of a search without a target. Default: itself."""
-        return self
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
         """Minimum and maximum number of evaluations that the space allows until it finishes.

@@ -128,10 +128,6 @@ class MultiSwarm(Strategy):
         """What the first positions are drawn from, and distances for the local search."""
         return hints_to_place(self.init) + (("distance",) if self.local_search else ())
 
-    def without_target(self) -> MultiSwarm:
-        """Start from clusters, as there is nothing to rank the units by."""
-        return replace(self, init="clusters") if self.init == "ranked" else self
-
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy="multiswarm")

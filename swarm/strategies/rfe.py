@@ -69,6 +69,7 @@ class RecursiveElimination(Strategy):
     ends_by_itself: ClassVar[bool] = True
     takes_warm_start: ClassVar[bool] = False
     crosses_size_bounds: ClassVar[bool] = True
+    starts_from_all: ClassVar[bool] = True
     size_parameter: ClassVar[str | None] = "size"
 
     step: float = 0.1

@@ -34,6 +34,7 @@ class BackwardSelection(SequentialStrategy):
     """
 
     forward: ClassVar[bool] = False
+    starts_from_all: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -54,3 +55,4 @@ class FloatingBackwardSelection(FloatingStrategy):
     """
 
     forward: ClassVar[bool] = False
+    starts_from_all: ClassVar[bool] = True

@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from swarm.arrays import AnyArray, Float
-from swarm.ensemble import SubsetEnsemble, has_probabilities, plain_target
+from swarm.ensemble import SubsetEnsemble, has_probabilities
 from swarm.errors import DataError, InputError
 from swarm.problem.scoring import default_positive
+from swarm.problem.table import plain_target
 
 # Classes of which each is a guess, the most frequent ones.
 _MOST_CONSTANTS = 10
@@ -30,7 +30,7 @@ class Rows:
 
     Attributes
     ----------
-    features : DataFrame (n_rows, n_features)
+    features : table, array or sparse matrix (n_rows, n_features)
     target : (n_rows,) or 0/1 (n_rows, n_labels)
     groups : (n_rows,), optional
         Rows with the same value belong together.
@@ -38,10 +38,15 @@ class Rows:
         Sample weights.
     """
 
-    features: pd.DataFrame
-    target: pd.Series | pd.DataFrame
+    features: Any
+    target: Any
     groups: ArrayLike | None = None
     weight: Float | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(self.features.shape[0])
 
 
 @dataclass(frozen=True)
@@ -179,7 +184,7 @@ class _FixedClasses(ClassifierMixin, _Fixed):  # type: ignore[misc]
         return scores[:, 1] if scores.shape[1] == 2 else scores
 
 
-def answers_of(ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Answers:
+def answers_of(ensemble: SubsetEnsemble, rows: Any) -> Answers:
     """Return the answers of a fitted ensemble, its probabilities as the mean over its members.
 
     The mean is used whatever the vote, since shares of few votes rank rows coarsely.

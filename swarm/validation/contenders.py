@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
+from swarm.problem.table import keys_of
 from swarm.threads import one_thread
 from swarm.validation.answers import Answers, Rows, answers_of
 
@@ -141,16 +142,14 @@ def train_and_predict(
     pos_label: Any,
     fitted: SubsetEnsemble | None,  # used instead of training one
     cost_of: Callable[..., float] | None,  # function of model, features and target
-    as_array: bool = False,  # whether the models get arrays
 ) -> tuple[Answers, float | None]:
     """Return the answers of a contender on the test rows, and its cost on them."""
     # One thread, so that results are bit-identical in this process and in a worker.
     with one_thread():
         ensemble = fitted
         if ensemble is None:
-            ensemble = SubsetEnsemble(
-                estimator, contender.subsets, contender.vote, pos_label, as_array
-            )
+            subsets = [keys_of(train.features, subset) for subset in contender.subsets]
+            ensemble = SubsetEnsemble(estimator, subsets, contender.vote, pos_label)
             ensemble.fit(train.features, train.target, train.weight, contender.rows)
         answers = answers_of(ensemble, test.features)
         if cost_of is None:

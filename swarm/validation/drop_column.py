@@ -19,14 +19,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from joblib import delayed
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, Positions
 from swarm.ensemble import has_probabilities
 from swarm.errors import describe
 from swarm.evaluation.fitting import fit_for
 from swarm.problem.problem import Problem
+from swarm.problem.table import plain_target
 from swarm.statistics.resampled import corrected_t
 from swarm.statistics.spearman import spread_rows
 from swarm.validation.answers import Answers
@@ -43,8 +44,8 @@ class Unseen:
     """Rows to score a model on, and the rows of the problem to train it on."""
 
     train: Int  # (n_train,), positions of rows of the problem
-    features: pd.DataFrame  # (n_rows, n_columns), with the columns of the problem in their order
-    target: NDArray[Any]  # (n_rows,) or (n_rows, n_labels)
+    features: Any  # (n_rows, n_columns), with the columns of the problem in their order
+    target: Any  # (n_rows,) or (n_rows, n_labels)
     weight: Float | None = None  # (n_rows,), weights in the score
     groups: ArrayLike | None = None  # (n_rows,), ids of rows that belong together
 
@@ -156,7 +157,7 @@ def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict
     return masks
 
 
-def _scored(problem: Problem, positions: Sequence[int], unseen: Unseen) -> _Scored:
+def _scored(problem: Problem, positions: Positions, unseen: Unseen) -> _Scored:
     """Train a model on some columns, and score it; a failure is its reason."""
     try:
         model, rows = fit_for(problem, positions, unseen.train, unseen.features)
@@ -238,10 +239,10 @@ def _resampled(problem: Problem, scored: _Scored, unseen: Unseen, draws: Sequenc
     costs = np.full(len(draws), np.nan)
     if scored.answers is None:
         return costs
-    model = scored.answers.estimator()
+    model, target = scored.answers.estimator(), plain_target(unseen.target)
     for at, rows in enumerate(draws):
         weight = None if unseen.weight is None else unseen.weight[rows]
         # A draw may lack one of the classes, and a metric of one's own may raise anything.
         with suppress(Exception):
-            costs[at] = problem.scoring.cost(model, rows[:, None], unseen.target[rows], weight)
+            costs[at] = problem.scoring.cost(model, rows[:, None], target[rows], weight)
     return costs

@@ -21,6 +21,7 @@ from swarm.errors import DataError, InputError, suggestion
 from swarm.problem.models import make_deterministic
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
+from swarm.problem.table import names_of
 from swarm.rounding import difference
 from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
@@ -238,9 +239,9 @@ def judge(
     check_scorable(names, truth, scoring)
     vote = ensemble.vote_ if hasattr(ensemble, "models_") else ensemble.resolve_vote()
     classes = None if truth.task == "regression" else truth.train
-    n_members, n_train = len(ensemble.subsets), len(train.features)
+    n_members, n_train = len(ensemble.subsets), train.n_rows
     contenders = make_contenders(
-        SearchSpace.build(list(train.features.columns)) if space is None else space,
+        SearchSpace.build(names_of(train.features)) if space is None else space,
         ensemble.subsets,
         vote,
         committee_rows(n_members, classes, n_train, train.groups, seed),
@@ -257,7 +258,7 @@ def judge(
         n_jobs=n_jobs,
         on_models=on_models,
     )
-    bootstrap = Bootstrap(len(test.features), test.groups, n_resamples, seed)
+    bootstrap = Bootstrap(test.n_rows, test.groups, n_resamples, seed)
     measured = measure_metrics(answers, truth, names, bootstrap, scoring)
     value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
     means = mean_by_contender(contenders, costs) if costs else {}
@@ -307,13 +308,12 @@ def _answered(
         options = {
             "fitted": fitted.get(part.name),
             "cost_of": cost_of,
-            "as_array": ensemble.as_array,
         }
         calls.append(delayed(train_and_predict)(*inputs, pos_label=truth.pos_label, **options))
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
-    positions = np.arange(len(test.features))[:, None]
+    positions = np.arange(test.n_rows)[:, None]
     for contender, whole in zip(contenders, parts, strict=True):
         results = []
         for part in whole:
@@ -337,14 +337,14 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) ->
             raise InputError(f"{name} must be at least 1, got {value}")
     if not ensemble.subsets:
         raise InputError("there is no subset to evaluate; give at least one")
-    if len(test.features) == 0:
+    if test.n_rows == 0:
         raise DataError("there is no test row to evaluate on; hold some rows out")
     for rows, which in ((train, "training"), (test, "test")):
         target = np.asarray(rows.target)
-        if len(target) != len(rows.features) or pd.isna(target).any():
+        if len(target) != rows.n_rows or pd.isna(target).any():
             raise DataError(f"a {which} row has no target; pass one for each row")
-    columns = test.features.columns
-    for name in train.features.columns:
+    columns = names_of(test.features)
+    for name in names_of(train.features):
         if name not in columns:
             near = suggestion(name, columns)
             raise DataError(f"the test table has no column {name!r} of the training table{near}")
@@ -460,4 +460,4 @@ def _prediction_table(
             for name, values in predictions.items()
             for i, label in enumerate(labels)
         }
-    return pd.DataFrame(predictions, index=test.features.index)
+    return pd.DataFrame(predictions, index=getattr(test.features, "index", None))

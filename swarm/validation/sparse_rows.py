@@ -13,7 +13,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 
 from swarm.evaluation.boosted import has_known_params, is_better_sparse, sparse_matrix
-from swarm.problem.dtypes import has_plain_dtypes
+from swarm.problem.table import has_plain_dtypes
 from swarm.validation.answers import Rows
 from swarm.validation.contenders import Contender
 
@@ -29,14 +29,15 @@ class SparseRows:
         parts = (train.features, test.features)
         self._matrix = vstack([sparse_matrix(part) for part in parts], format="csc")
         positions = pd.DataFrame({"row": np.arange(self._matrix.shape[0])})
-        n_train = len(train.features)
+        n_train = train.n_rows
         self._train = replace(train, features=positions[:n_train])
         self._test = replace(test, features=positions[n_train:])
 
     @classmethod
     def of(cls, estimator: BaseEstimator, train: Rows, test: Rows) -> SparseRows | None:
         """Return the rows, or None if the models do not gain by it."""
-        if not has_known_params(estimator) or not is_better_sparse(train.features):
+        is_pandas = isinstance(train.features, pd.DataFrame)
+        if not is_pandas or not has_known_params(estimator) or not is_better_sparse(train.features):
             return None
         test = replace(test, features=test.features[train.features.columns])
         return cls(train, test) if has_plain_dtypes(test.features) else None

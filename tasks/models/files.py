@@ -11,7 +11,8 @@ import pandas as pd
 
 from swarm.ensemble import has_probabilities
 from swarm.errors import StoreError
-from swarm.problem.model_inputs import with_accepted_names
+from swarm.problem.models import is_lightgbm
+from swarm.problem.table import names_for_lightgbm
 from tasks.secrets import reason
 
 _PLAIN = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
@@ -53,8 +54,8 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
         spec = _write_member(model, folder, number)
         packages += spec.pop("packages")
         names = [str(name) for name in subset]
-        accepted = list(with_accepted_names(example[subset], model).columns)
-        renamed = {} if accepted == names else {"names": accepted}
+        accepted = names_for_lightgbm(example[subset]) if is_lightgbm(model) else {}
+        renamed = {"names": list(accepted.values())} if accepted else {}
         members.append({"subset": names, **renamed, **spec})
     used = {name for member in members for name in member["subset"]}
     spec = {

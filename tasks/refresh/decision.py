@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import AnyArray
-from swarm.ensemble import plain_target
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.problem.problem import Problem
+from swarm.problem.table import plain_target
 from swarm.validation.answers import Answers, EvaluationTarget
 from tasks.files import json_file
 from tasks.prefect_artifacts import show_table

@@ -16,9 +16,9 @@ from swarm.findings.columns import (
     signed_number,
     timestamps,
 )
-from swarm.problem.dtypes import is_collection, with_model_dtypes
-from swarm.problem.model_inputs import with_plain_categories
+from swarm.problem.table import is_collection
 from swarm.wording import quoted
+from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
@@ -136,7 +136,7 @@ def _features(
     cast = set(features.columns) & {*categorical, *raw.categorical}
     if cast:  # even an empty cast splits the frame into one block per column
         features = features.astype(dict.fromkeys(cast, "category"))
-    return with_plain_categories(features)
+    return with_model_dtypes(features)
 
 
 def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Series | None]:

@@ -1,0 +1,206 @@
+"""Tables as they were given: their labels, rows and columns, and their values as numbers.
+
+Models, scorers and splitters see rows and columns that scikit-learn takes from the table itself;
+:func:`as_frame` is for fast paths, rankings and findings alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from pandas.api.types import is_numeric_dtype
+from scipy.sparse import issparse
+from sklearn.utils import _safe_indexing
+
+from swarm.arrays import Int, Positions
+from swarm.errors import DataError
+
+# Columns, and cells, that are converted at once.
+_COLUMNS_PER_BLOCK = 256
+_CELLS_PER_BLOCK = 1 << 22
+# Characters that LightGBM does not allow in the names of columns.
+_REFUSED_BY_LIGHTGBM = str.maketrans(dict.fromkeys('",:[]{}\n\r\0', "_"))
+
+
+def labels_of(X: Any) -> list[Any] | None:
+    """Return the labels of the columns of a table; None for an array or a sparse matrix."""
+    columns = getattr(X, "columns", None)
+    return None if columns is None else list(columns)
+
+
+def names_of(X: Any) -> list[str]:
+    """Return the labels as text; columns of arrays are named x0, x1, ..."""
+    labels = labels_of(X)
+    return numbered(X.shape[1]) if labels is None else [str(label) for label in labels]
+
+
+def numbered(count: int) -> list[str]:
+    """Return the names of columns without labels."""
+    return [f"x{position}" for position in range(count)]
+
+
+def take_columns(X: Any, positions: Positions) -> Any:
+    """Return the columns at some positions, in their order."""
+    return _safe_indexing(X, np.asarray(positions, dtype=np.intp), axis=1)
+
+
+def keys_of(X: Any, names: Sequence[str]) -> list[Any]:
+    """Return what takes columns of X by their names: labels of a table, or positions."""
+    labels = labels_of(X)
+    keys = range(X.shape[1]) if labels is None else labels
+    key_of = dict(zip(names_of(X), keys, strict=True))
+    return [key_of[name] for name in names]
+
+
+def take_rows(rows: Any, positions: Int) -> Any:
+    """Return some rows of a table, a target, or another argument with a value for each row."""
+    # As in scikit-learn's cross-validation, models get rows of other sparse formats in this one.
+    return owned(_safe_indexing(rows.tocsr() if issparse(rows) else rows, positions))
+
+
+def owned(taken: Any) -> Any:
+    """Return rows or columns that share no memory with the table that they were taken from.
+
+    Those of pandas may, and a model may change its input, such as a scaler with ``copy=False``.
+    """
+    return taken.copy() if isinstance(taken, (pd.DataFrame, pd.Series)) else taken
+
+
+def sliceable(X: Any) -> Any:
+    """Return X itself, a list as an array, and a sparse matrix in a format with columns."""
+    if isinstance(X, np.ma.MaskedArray):
+        raise DataError("X is a masked array, whose mask models ignore; pass X.filled(np.nan)")
+    if type(X).__name__ == "LazyFrame":
+        raise DataError("a LazyFrame has no rows before it is collected; pass its collect()")
+    if issparse(X):
+        return X if X.format in ("csr", "csc", "lil") else X.tocsr()
+    is_table = isinstance(X, pd.DataFrame) or is_polars(X)
+    if hasattr(X, "to_pandas") and not is_table:
+        name = type(X).__name__
+        raise DataError(f"X is a {name}, whose columns cannot be taken; pass X.to_pandas()")
+    return X if is_table or isinstance(X, np.ndarray) else np.asarray(X)
+
+
+def is_polars(table: Any) -> bool:
+    """Whether a table is a polars DataFrame; does not import polars."""
+    return type(table).__module__.split(".")[0] == "polars" and hasattr(table, "to_pandas")
+
+
+def as_frame(X: Any, names: Sequence[str]) -> pd.DataFrame:
+    """Return a table as one of pandas with some names and rows from 0, for statistics."""
+    if issparse(X):
+        _refuse_larger_than_memory(X)
+        frame = pd.DataFrame(X.toarray(), copy=False)
+    elif isinstance(X, np.ndarray):
+        frame = pd.DataFrame(X, copy=False)
+        frame = frame.infer_objects() if X.dtype == object else frame
+    else:
+        frame = X if isinstance(X, pd.DataFrame) else _from_polars(X)
+        if not frame.index.equals(pd.RangeIndex(len(frame))):
+            frame = frame.reset_index(drop=True)
+    return frame if list(frame.columns) == list(names) else frame.set_axis(list(names), axis=1)
+
+
+def _from_polars(table: Any) -> pd.DataFrame:
+    """Return a table of polars as one of pandas, in which truth values with gaps are no objects."""
+    frame: pd.DataFrame = table.to_pandas()
+    gaps = [name for name, dtype in table.schema.items() if str(dtype) == "Boolean"]
+    return frame.astype(dict.fromkeys(gaps, "boolean"))
+
+
+def container_of(value: Any) -> list[str]:
+    """Return the kind of a table or a target, which a model may look at."""
+    kind = type(value)
+    dtype = getattr(value, "dtype", "")
+    return [f"{kind.__module__.split('.')[0]}.{kind.__name__}", str(dtype)]
+
+
+def names_for_lightgbm(X: Any) -> dict[Any, str]:
+    """Return new names for the columns of a table if LightGBM rejects one, else nothing.
+
+    LightGBM looks at the names when it is fitted; it predicts by position.
+    """
+    labels = labels_of(X)
+    if labels is None:
+        return {}
+    names = [str(label) for label in labels]
+    plain = [name.translate(_REFUSED_BY_LIGHTGBM) or "_" for name in names]
+    if plain == names and len(names) == len({name.replace(" ", "_") for name in names}):
+        return {}
+    unique: dict[str, Any] = {}
+    for label, name in zip(labels, plain, strict=True):
+        new = name.replace(" ", "_")
+        while new in unique:
+            new += "_"
+        unique[new] = label
+    return {label: name for name, label in unique.items()}
+
+
+def renamed(X: Any, names: Mapping[Any, str]) -> Any:
+    """Return a table with other labels."""
+    if not names:
+        return X
+    new = list(names.values())
+    return X.set_axis(new, axis=1) if isinstance(X, pd.DataFrame) else X.rename(names)
+
+
+def is_plain(dtype: Any) -> bool:
+    """Whether a type is one of NumPy's numbers."""
+    return isinstance(dtype, np.dtype) and dtype.kind in "biuf"
+
+
+def has_plain_dtypes(table: pd.DataFrame) -> bool:
+    """Whether all columns have one of NumPy's numbers of at most 8 bytes."""
+    return all(is_plain(dtype) and dtype.itemsize <= 8 for dtype in table.dtypes)
+
+
+def block_width(n_rows: int) -> int:
+    """Return how many columns are converted at once."""
+    return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
+
+
+def has_odd_categories(dtype: Any) -> bool:
+    """Whether a column has categories other than text, numbers and booleans."""
+    return (
+        isinstance(dtype, pd.CategoricalDtype)
+        and not is_numeric_dtype(dtype.categories)
+        and not all(isinstance(each, (str, int, float)) for each in dtype.categories)
+    )
+
+
+def has_several_values(column: pd.Series) -> bool:
+    """Whether a cell of a column is a list or another collection."""
+    if isinstance(column.dtype, pd.ArrowDtype):
+        return column.dtype.type in (list, dict)
+    return column.dtype == object and any(map(is_collection, column.tolist()))
+
+
+def is_collection(cell: object) -> bool:
+    """Whether a cell is a list or another collection."""
+    return isinstance(cell, (list, tuple, dict, set, np.ndarray))
+
+
+def plain_target(y: Any) -> NDArray[Any]:
+    """Return a target as an array of a plain dtype, a column as (n_rows,)."""
+    target = np.asarray(y)
+    target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
+    return np.array(target.tolist()) if target.dtype == object else target
+
+
+def _refuse_larger_than_memory(values: Any) -> None:
+    needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
+    try:
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # unknown on this system
+        return
+    if needed > memory:
+        raise DataError(
+            f"the sparse matrix of {values.shape[0]} rows and {values.shape[1]} columns takes "
+            f"{needed / 1e9:.0f} GB once dense, and the machine has {memory / 1e9:.0f} GB; drop "
+            "columns that are almost constant, for example with VarianceThreshold"
+        )
