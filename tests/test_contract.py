@@ -1,0 +1,150 @@
+"""Fold scores are those of ``cross_validate(clone(estimator), X[S], y, ...)`` in the same place."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.ensemble import IsolationForest, VotingClassifier
+from sklearn.metrics import accuracy_score, make_scorer
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
+
+from swarm.errors import InputError
+from tests.contract import BAYES, LABELS, LOGISTIC, MODELS, Case, draw, same_table
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(90, 5)), RNG.permutation(90), LABELS["names"][:5])
+Y = (X["x10"] + 0.5 * X["Age"] + np.sin(X.index) > 0).astype(int)
+WEIGHT, GROUPS = np.where(X["width"] > 0, 5.0, 0.01), RNG.integers(0, 9, 90)
+PLAIN = Case(X, Y, LOGISTIC, list(X), scoring="neg_log_loss")
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_costs_and_columns_are_those_of_the_subset(seed: int) -> None:
+    case = draw(seed)
+    selector = case.check()
+    subset = [case.labels[at] for at in np.flatnonzero(selector.support_)]
+    assert selector.subset_ == subset
+    assert same_table(selector.transform(case.X), case.table(subset))
+    assert same_table(case.X, draw(seed).X)
+
+
+@pytest.mark.parametrize("seed", range(0, 100, 10))
+def test_a_pipeline_predicts_what_the_model_of_the_subset_does(seed: int) -> None:
+    case = replace(draw(seed), params={}, cv=KFold(3))
+    selector, model = case.fit(), clone(case.model)
+    table = case.table(selector.subset_)
+    predicted = make_pipeline(clone(selector), model).fit(case.X, case.y).predict(case.X)
+    assert np.array_equal(predicted, clone(model).fit(table, case.y).predict(table))
+
+
+@pytest.mark.parametrize("seed", [0, 50])
+def test_two_workers_give_the_same_costs(seed: int) -> None:
+    one, two = (draw(seed).fit(n_jobs=n_jobs).results_ for n_jobs in (1, 2))
+    pd.testing.assert_frame_equal(one, two, check_exact=True)
+
+
+@pytest.mark.parametrize("receiver", ["member", "step", "scorer", "score", "inner folds"])
+def test_metadata_reach_what_requested_them(receiver: str) -> None:
+    def ask(estimator: Any, on: bool = True) -> Any:
+        return clone(estimator).set_fit_request(sample_weight=on)
+
+    with config_context(enable_metadata_routing=True):
+        asked = receiver == "scorer"
+        accuracy = make_scorer(accuracy_score).set_score_request(sample_weight=asked)
+        model = {
+            "member": VotingClassifier([("a", ask(LOGISTIC)), ("b", ask(BAYES, False))]),
+            "step": make_pipeline(make_pipeline(ask(StandardScaler()), ask(LOGISTIC, False))),
+            "scorer": ask(LOGISTIC),
+            "score": ask(LOGISTIC, False).set_score_request(sample_weight=True),
+            "inner folds": GridSearchCV(BAYES, {"var_smoothing": [1e-9, 1]}, cv=GroupKFold(2)),
+        }[receiver]
+        params = {"groups": GROUPS} if receiver == "inner folds" else {"sample_weight": WEIGHT}
+        scoring = None if receiver == "score" else accuracy
+        replace(PLAIN, model=model, scoring=scoring, params=params).check()
+
+
+def unless_settings_are_lost(table: Any) -> Any:
+    kept = np.geterr()["divide"] == "raise" and isinstance(table, pd.DataFrame)
+    try:
+        warnings.warn("settings are lost", FutureWarning, stacklevel=1)
+    except FutureWarning:
+        return table * float(kept)
+    return table * 0.0
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_settings_of_the_process_apply_to_every_model(n_jobs: int) -> None:
+    steps = make_pipeline(StandardScaler(), FunctionTransformer(unless_settings_are_lost), LOGISTIC)
+    pandas, errors = config_context(transform_output="pandas"), np.errstate(divide="raise")
+    with pandas, errors, warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        replace(PLAIN, model=steps).check(n_jobs=n_jobs)
+
+
+def accuracy_of_even_rows(model: Any, X: Any, y: Any) -> float:
+    return float(np.mean((model.predict(X) == y) * (X.index % 2 == 0) * (y.index % 2 == 0)))
+
+
+def test_a_scorer_sees_the_index_of_the_rows() -> None:
+    replace(PLAIN, model=BAYES, scoring=accuracy_of_even_rows).check()
+
+
+def test_models_are_fitted_on_sparse_rows() -> None:
+    rows, labels = sparse.csc_matrix(X.clip(lower=0.5) - 0.5), [f"x{at}" for at in range(5)]
+    model = clone(MODELS["sparse"][0]).set_params(random_state=0)
+    replace(PLAIN, X=rows, labels=labels, model=model).check()
+
+
+def test_a_model_that_overwrites_its_rows_leaves_the_table_as_it_is() -> None:
+    table = X.copy()
+    model = make_pipeline(StandardScaler(copy=False), LOGISTIC)
+    selector = replace(PLAIN, X=table, model=model).check()
+    assert table.equals(X)
+    unseen = X + 0.1
+    selector.judge(table, Y, test=(unseen, Y))
+    assert unseen.equals(X + 0.1)
+
+
+def test_another_order_of_columns_selects_the_same_where_no_model_depends_on_it() -> None:
+    selector = replace(PLAIN, model=BAYES).fit()
+    turned = replace(PLAIN, X=X[sorted(X)], labels=sorted(X), model=BAYES).fit()
+    assert turned.subset_ == sorted(selector.subset_)
+
+
+@pytest.mark.parametrize("kind", LABELS)
+def test_labels_of_any_type_are_those_of_the_table(kind: str) -> None:
+    labels = LABELS[kind][:5]
+    selector = replace(PLAIN, X=X.set_axis(pd.Index(labels), axis=1), labels=labels).fit()
+    assert selector.subset_ == [labels[at] for at in selector.get_support(indices=True)]
+
+
+def test_transformers_are_given_tables_of_polars() -> None:
+    pl = pytest.importorskip("polars")
+    total = FunctionTransformer(lambda table: table.with_columns(total=pl.sum_horizontal(pl.all())))
+    replace(PLAIN, X=pl.from_pandas(X), model=make_pipeline(total, LOGISTIC)).check()
+
+
+@pytest.mark.parametrize(
+    "flaw",
+    [
+        {"y": np.ma.masked_array(Y, mask=X["width"] > 1)},
+        {"model": IsolationForest(n_estimators=3), "scoring": "accuracy"},
+        {"scoring": {"a": "accuracy", "b": "f1"}},
+        {"X": X.assign(width="wide")},
+    ],
+    ids=["masked target", "outlier detector", "several metrics", "text"],
+)
+def test_what_has_no_such_score_is_refused_before_training(flaw: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        replace(PLAIN, **flaw).fit()
