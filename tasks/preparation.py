@@ -161,6 +161,9 @@ def _findings(
         findings.append(
             make_finding("SWM005", f"{train.n_unlabelled:,} rows without a target are left out")
         )
+    texts = [name for name in train.as_text if name in problem.space.columns]
+    if texts:
+        findings.append(make_finding("SWM006", f"{quoted(texts)}: read as text", texts))
     target, task = problem.target, problem.task
     findings += target_findings(target, task, problem.scoring.name, pos_label)
     # No model has the columns that are forbidden.

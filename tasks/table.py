@@ -40,6 +40,7 @@ class Table:
     in_order_of: str | None = None
     # Features that no column of the source has as its name: parts of dates.
     derived: tuple[str, ...] = ()
+    as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
         """Return the weights of these rows for the scorer of a problem, or None."""

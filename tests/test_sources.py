@@ -381,6 +381,15 @@ def test_percentages_are_numbers_if_all_values_are(decimal: str, csv: Callable[.
     assert raw["grouped"].tolist()[0] == ("1,200%" if decimal == "." else 1.2)
 
 
+def test_long_numbers_beside_empty_cells_keep_their_digits(csv: Callable[..., str]) -> None:
+    ids = [str(2**60), str(2**60 + 1), "", str(2**60)]
+    frame = small(account=ids, size=[1.5e19, np.nan, -2.25e18, 3.0], rank=[1.0, np.nan, 2.0, 3.0])
+    raw = read_file(csv(frame))
+    assert raw.as_text == ("account",)
+    assert raw.frame["account"].dropna().tolist() == [text for text in ids if text]
+    assert raw.frame[["size", "rank"]].dtypes.tolist() == [np.float64, np.float64]
+
+
 def test_dates_may_be_numbers_with_gaps_and_have_a_zone() -> None:
     days = parsed_dates(pd.Series([20240131.0, np.nan, 20240201.0], name="day"), "%Y%m%d")
     assert days.dt.day.tolist()[::2] == [31, 1]

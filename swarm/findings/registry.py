@@ -77,6 +77,14 @@ _ALL = (
         severity="note",
     ),
     Kind(
+        "SWM006",
+        "Long whole numbers read as text",
+        "Beside empty cells, whole numbers of more than 15 digits, such as identifiers, would"
+        " become inexact floats, and different ones equal. They are read as text.",
+        "see that its values are codes and not quantities",
+        severity="note",
+    ),
+    Kind(
         "SWM101",
         "Groups on both sides of the split",
         "Rows of one group are in both the training and the test rows, so test scores are too"

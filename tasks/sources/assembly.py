@@ -76,6 +76,7 @@ def assemble(
         n_unlabelled=n_read - len(frame),
         in_order_of=None if "time" in by_role else sorted_date(frame, formats),
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
+        as_text=raw.as_text,
     )
 
 

@@ -12,6 +12,7 @@ from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from swarm.errors import DataError, StoreError
@@ -22,6 +23,8 @@ from tasks.sources.raw import Raw, duplicates, release_memory
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
+# Whole numbers above this one may be inexact as floats.
+_LARGEST_EXACT = 2.0**53
 
 
 def read_file(
@@ -97,7 +100,8 @@ def read_file(
         # The name of the snapshot that was read.
         folder = source[: source.rindex("/") + 1] if "/" in source else ""
         source = folder + PurePosixPath(full).name
-    return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside)
+    as_text = frame.attrs.pop("as_text", ())
+    return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside, as_text=as_text)
 
 
 def _refuse_stream(full: str, shown: str) -> None:
@@ -140,7 +144,10 @@ def _read_csv(
             f"set data.csv.separator to {other[0]!r}"
         )
     frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
-    for name in text_columns(frame):
+    texts = _long_numbers(full, frame, {"compression": compression, **csv})
+    frame = frame.assign(**texts) if texts else frame
+    frame.attrs["as_text"] = tuple(texts)
+    for name in text_columns(frame.drop(columns=list(texts))):
         numbers = percentages(frame[name], csv["decimal"])
         if numbers is not None:
             frame[name] = numbers
@@ -155,6 +162,20 @@ def _read_csv(
     if is_index and len(frame) and (numbers - numbers[0] == range(len(frame))).all():
         return frame, (str(frame.columns[0]),)
     return frame, ()
+
+
+def _long_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:
+    """Return the text of columns whose whole numbers lost digits as floats, beside empty cells."""
+    floats = frame.select_dtypes(np.float64)
+    large = floats.columns[(floats.abs() > _LARGEST_EXACT).any()].tolist()
+    if not large:
+        return {}
+    texts = pd.read_csv(full, usecols=large, dtype=str, **csv)
+    return {
+        name: column
+        for name, column in texts.items()
+        if column.dropna().str.fullmatch(r"[+-]?[0-9]+").all()
+    }
 
 
 def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:

@@ -24,6 +24,7 @@ class Raw:
     target: tuple[str, ...] = ()  # columns that the source declares as its target
     aside: tuple[str, ...] = ()  # may have a role but are never features: ids, a saved index
     categorical: tuple[str, ...] = ()  # columns that the source declares as categorical
+    as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
 
 
 def name_list(names: str | Sequence[str] | None) -> list[str]:
