@@ -7,7 +7,6 @@ from typing import Any
 from conf.estimator import build_estimator, with_params
 from conf.schema import SelectConfig
 from swarm.problem.problem import Problem
-from swarm.problem.time_folds import TimeWindows
 from swarm.search.proxy import on_part_of_rows
 
 
@@ -22,19 +21,13 @@ def fold_kind(config: SelectConfig, estimator: Any) -> str:
     return config.kind_of_folds(classes=not is_a(is_regressor, estimator))
 
 
-def outer_windows(config: SelectConfig, kind: str) -> TimeWindows:
-    """Return the windows of the outer folds of nested resampling.
+def outer_gap(config: SelectConfig) -> int:
+    """Return the gap of the outer folds of nested resampling.
 
-    Those of the split if it is in time, as outer test rows take the place of test rows, else those
-    of the folds.
+    That of the split if it is in time, as outer test rows take the place of test rows, else that of
+    the folds, which is 0 unless they are in time.
     """
-    horizon = config.horizon
-    if kind == "purged":
-        return TimeWindows(embargo=config.folds.embargo, horizon=horizon)
-    if kind != "time":
-        return TimeWindows(horizon=horizon)
-    section = config.split if config.split.kind == "time" else config.folds
-    return TimeWindows(section.gap, section.max_train_size, horizon=horizon)
+    return config.split.gap if config.split.kind == "time" else config.folds.gap
 
 
 def split_options(config: SelectConfig) -> dict[str, Any]:
@@ -44,7 +37,7 @@ def split_options(config: SelectConfig) -> dict[str, Any]:
         "kind": split.kind,
         "test_size": split.test_size,
         "seed": config.split_seed,
-        "windows": TimeWindows(split.gap, split.max_train_size, horizon=config.horizon),
+        "gap": split.gap,
     }
 
 
@@ -59,7 +52,7 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
             "n_folds": folds.n_folds,
             "shuffle": folds.shuffle,
             "seed": config.folds_seed,
-            "windows": config.fold_windows,
+            "gap": folds.gap,
         },
         "space": config.space.model_dump(),
         "importance": config.evaluation.importance,

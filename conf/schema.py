@@ -41,7 +41,6 @@ from conf.sections import (
     StrategySection,
 )
 from conf.stores import ArchiveSection, ScheduleSection, TrackingSection
-from swarm.problem.time_folds import TimeWindows
 
 # Names become parts of file names, metric names and run names.
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
@@ -90,10 +89,10 @@ class SelectConfig(Section):
     schedule: ScheduleSection | None = None
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield columns with two roles, kinds without their column, and windows of other kinds."""
+        """Yield columns with two roles, kinds without their column, and gaps of other kinds."""
         yield from self._columns_with_two_roles()
         data, split, folds = self.data, self.split, self.folds
-        needs = {"group": "group", "stratified_group": "group", "time": "time", "purged": "time"}
+        needs = {"group": "group", "stratified_group": "group", "time": "time"}
         for key, kind, role in (
             ("split.kind", split.kind, {**needs, "column": "part"}.get(split.kind)),
             ("folds.kind", folds.kind, needs.get(folds.kind)),
@@ -105,23 +104,20 @@ class SelectConfig(Section):
                 "data.part",
                 f"is for split kind 'column', got kind {split.kind!r}; set split.kind",
             )
-        # Kinds of folds with and without classes have the same windows.
-        conflict = self.fold_windows.window_conflict(self.kind_of_folds(classes=True))
-        if conflict is not None:
-            name, _, text = conflict.partition(" ")
-            yield f"folds.{name}", text
-        for key, value in (("gap", split.gap), ("max_train_size", split.max_train_size)):
-            if value and split.kind != "time":
-                text = f"{value} is for split kind 'time', got kind {split.kind!r}"
-                yield f"split.{key}", f"{text}; set split.kind to 'time', or leave it out"
+        # Targets with and without classes have the same folds in time.
+        resolved = self.kind_of_folds(classes=True)
+        gaps = ("split", split.gap, split.kind), ("folds", folds.gap, resolved)
+        for section, gap, chosen in gaps:
+            if gap and chosen != "time":
+                text = f"{gap} is for kind 'time', got kind {chosen!r}"
+                yield f"{section}.gap", f"{text}; set {section}.kind to 'time', or leave it out"
 
     def _columns_with_two_roles(self) -> Iterator[Contradiction]:
         data = self.data
         targets = [data.target] if isinstance(data.target, str) else data.target or []
         roles = dict.fromkeys(targets, "data.target")
-        ahead = data.horizon if isinstance(data.horizon, str) else None
         named = {"data.group": data.group, "data.time": data.time, "data.weight": data.weight}
-        named |= {"data.part": data.part, "data.horizon": ahead, "folds.column": self.folds.column}
+        named |= {"data.part": data.part, "folds.column": self.folds.column}
         for key, name in named.items():
             if name in roles:
                 yield key, f"{name!r} is also {roles[name]}; remove it from one of them"
@@ -138,25 +134,11 @@ class SelectConfig(Section):
             return self.folds.kind
         if self.split.kind == "time":
             return "time"
-        if self.data.horizon is not None:
-            return "purged"
         if self.data.group is not None:
             # Several labels have no classes to stratify by.
             several = isinstance(self.data.target, list)
             return "stratified_group" if classes and not several else "group"
         return "stratified" if classes else "random"
-
-    @property
-    def horizon(self) -> int:
-        """Rows that the target looks ahead; 0 if there are none, or they are in a column."""
-        return self.data.horizon if isinstance(self.data.horizon, int) else 0
-
-    @property
-    def fold_windows(self) -> TimeWindows:
-        """Gap, window, embargo and horizon of the folds."""
-        folds = self.folds
-        sizes = folds.gap, folds.max_train_size, folds.test_size, folds.embargo
-        return TimeWindows(*sizes, self.horizon)
 
     @property
     def split_seed(self) -> int:

@@ -75,11 +75,6 @@ class DataSection(Section):
     """Column of group ids, for rows that belong together; never a feature"""
     time: Column | None = None
     """Column that orders the rows in time; never a feature"""
-    horizon: PositiveCount | Column | None = None
-    """How far the target of a row looks ahead, such as the sales of the next week: a number of
-    rows, or a column with durations, in the unit of data.time or for dates in days or as text such
-    as 36h; null if it is known at once. Splits and folds in time leave out training rows whose
-    target is not known before the test rows; never a feature"""
     weight: Column | None = None
     """Column of sample weights; never a feature"""
     weights_in_score: bool = False
@@ -103,8 +98,6 @@ class DataSection(Section):
             yield "source", f"{self.source!r} needs {named}; set {them}"
         if self.source != "file" and self.csv != CsvSection():
             yield "csv", f"is for source file, got source {self.source!r}; remove it"
-        if self.horizon is not None and self.time is None:
-            yield "horizon", f"{self.horizon!r} needs the order of the rows; set data.time"
         if self.weights_in_score and self.weight is None:
             yield "weights_in_score", "needs sample weights; set data.weight"
 
@@ -121,9 +114,6 @@ class SplitSection(Section):
     """Seed of the split; null uses the top-level seed"""
     gap: Count = 0
     """Rows left out between the training rows and the test rows, for kind time"""
-    max_train_size: PositiveCount | None = None
-    """Maximum number of training rows, the latest ones, for kind time; null uses all earlier
-    rows"""
 
 
 class StepSection(Section):
@@ -177,13 +167,13 @@ class ModelSection(Section):
 class FoldsSection(Section):
     """The cross-validation that determines the cost of a subset."""
 
-    kind: Literal[
-        "auto", "stratified", "random", "group", "stratified_group", "time", "purged", "column"
-    ] = "auto"
-    """How the training rows are divided into folds; auto is time if split.kind is time, else purged
-    with data.horizon, else by group with data.group, else stratified for classifiers and random for
-    regressors; group and stratified_group need data.group, time (trained on earlier rows) and
-    purged (on both sides) need data.time, column needs folds.column"""
+    kind: Literal["auto", "stratified", "random", "group", "stratified_group", "time", "column"] = (
+        "auto"
+    )
+    """How the training rows are divided into folds; auto is time if split.kind is time, else by
+    group with data.group, else stratified for classifiers and random for regressors; group and
+    stratified_group need data.group, time (trained on earlier rows) needs data.time, column needs
+    folds.column"""
     n_folds: Annotated[int, Field(ge=2)] = 5
     """Number of folds"""
     shuffle: bool = True
@@ -195,13 +185,6 @@ class FoldsSection(Section):
     always trained on, so a single fold is a hold-out; never a feature"""
     gap: Count = 0
     """Rows left out between training and test rows, for kind time"""
-    max_train_size: PositiveCount | None = None
-    """Maximum number of training rows of a fold, the latest ones (a rolling window), for kind time;
-    null uses all earlier rows (an expanding window)"""
-    test_size: PositiveCount | None = None
-    """Number of test rows of a fold, for kind time; null divides the rows by folds.n_folds + 1"""
-    embargo: Count = 0
-    """Rows left out after the test rows and their targets, for kind purged"""
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield the column that the kind needs."""

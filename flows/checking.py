@@ -44,7 +44,7 @@ from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
 from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, name_list, unknown_column
-from tasks.split import horizon_findings, split, time_findings
+from tasks.split import split, time_findings
 from tasks.table import Table
 
 _ROLES = ("group", "time", "weight", "part")
@@ -135,9 +135,8 @@ def _data_findings(
         if estimator is not None:
             check_task(estimator, table.target, task_of(table.target, estimator))
         if split_rows and has_roles:
-            options = split_options(config)
-            rows = split(table, estimator=estimator, **options)
-            findings += [*rows.findings, *horizon_findings(table, rows, options["windows"].horizon)]
+            rows = split(table, estimator=estimator, **split_options(config))
+            findings += rows.findings
             folds = "" if estimator is None else fold_kind(config, estimator)
             findings += time_findings(table, config.split.kind, folds)
             train, test = table.take(rows.train), table.take(rows.test)
@@ -180,7 +179,6 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}
-    roles["horizon"] = data.horizon if isinstance(data.horizon, str) else None
     roles = {r: n if n is not None and exists(r, n) else None for r, n in roles.items()}
     drop = [name for name in data.drop if exists("drop", name)]
     categorical = [name for name in data.categorical if exists("categorical", name)]
@@ -214,8 +212,6 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
     drop += _refused_columns(left, check_features, findings)
-    if roles["time"] is None:
-        roles["horizon"] = None
     return assemble(
         raw,
         target=data.target,

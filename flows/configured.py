@@ -32,7 +32,7 @@ from swarm.strategies.catalogue import make
 from tasks.preparation import PosedProblem, check_test_metrics
 from tasks.secrets import expand
 from tasks.sources import fetch
-from tasks.split import horizon_findings, time_findings
+from tasks.split import time_findings
 from tasks.steps import cluster_columns, fetch_data, pose_problem, spearman_distance, split_rows
 from tasks.table import Table
 from tasks.tracking import Tracking
@@ -69,8 +69,6 @@ def fetch_as_configured(config: SelectConfig, as_task: bool = True) -> Table:
     """Fetch the table of a configuration; not as a task where no flow runs."""
     # This one concerns the scorer.
     options = config.data.model_dump(exclude={"weights_in_score"})
-    if not isinstance(config.data.horizon, str):
-        options["horizon"] = None
     read = fetch_data if as_task else fetch
     return read(**options, fold=config.folds.column)
 
@@ -86,9 +84,9 @@ class TrainTest:
 
 def split(config: SelectConfig, table: Table) -> TrainTest:
     """Hold out the test rows."""
-    estimator, options = build_estimator(config.model), split_options(config)
+    estimator = build_estimator(config.model)
     check_task(estimator, table.target, task_of(table.target, estimator))
-    rows = split_rows.after(table)(table, estimator=estimator, **options)
+    rows = split_rows.after(table)(table, estimator=estimator, **split_options(config))
     test = table.take(rows.test)
     if config.data.weights_in_score and test.weight is not None and not test.weight.any():
         raise DataError(
@@ -98,7 +96,6 @@ def split(config: SelectConfig, table: Table) -> TrainTest:
     findings = [
         *rows.findings,
         *time_findings(table, config.split.kind, fold_kind(config, estimator)),
-        *horizon_findings(table, rows, options["windows"].horizon),
     ]
     return TrainTest(table.take(rows.train), test, tuple(findings))
 

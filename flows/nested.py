@@ -10,7 +10,7 @@ from prefect import flow
 
 from conf.check import check
 from conf.estimator import build_estimator
-from conf.resolve import fold_kind, outer_windows, split_options
+from conf.resolve import fold_kind, outer_gap, split_options
 from conf.schema import SelectConfig
 from flows.configured import (
     PreparedData,
@@ -56,7 +56,6 @@ _KINDS = {
     "group": "by whole groups",
     "stratified_group": "by whole groups, with the classes in proportion",
     "time": "in time, each tested on later rows",
-    "purged": "by blocks in time, each trained on the rows on both sides",
     "column": "by the fold column",
 }
 
@@ -256,7 +255,7 @@ def _divide(
         repeats=outer.repeats,
         seed=config.split_seed,
         estimator=estimator,
-        windows=outer_windows(config, kind),
+        gap=outer_gap(config),
     )
     return parts, f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
 

@@ -53,7 +53,7 @@ _DECISIVE = {
     *("seed", "strategy", "warm", "budget", "space", "prepare", "proxy", "prefilter", "confirm"),
     *("ensemble", "test", "split", "model", "scoring", "pos_label", "folds"),
     *("champion.metric", "champion.margin", "champion.confidence"),
-    *("data.horizon", "data.weights_in_score", "evaluation.importance"),
+    *("data.weights_in_score", "evaluation.importance"),
 }
 
 
@@ -215,7 +215,7 @@ def _digest(config: RefreshConfig, table: Table) -> str:
     """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
     digest = hashlib.sha256()
     parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
-    for part in (*parts, table.fold, table.label_end):
+    for part in (*parts, table.fold):
         if part is None:
             digest.update(b"none")
             continue

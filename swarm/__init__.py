@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from swarm.problem.hints import Hints, prepare_hints
     from swarm.problem.problem import Problem
     from swarm.problem.space import SearchSpace
-    from swarm.problem.time_splitters import PurgedKFold, PurgedTimeSeriesSplit
     from swarm.search.budget import Budget
     from swarm.search.result import SearchResult
     from swarm.search.runner import run
@@ -41,8 +40,6 @@ __all__ = [
     "Members",
     "Problem",
     "Proposal",
-    "PurgedKFold",
-    "PurgedTimeSeriesSplit",
     "Search",
     "SearchResult",
     "SearchSpace",
@@ -68,8 +65,6 @@ _HOMES = {
     "Members": "swarm.strategies.base",
     "Problem": "swarm.problem.problem",
     "Proposal": "swarm.strategies.base",
-    "PurgedKFold": "swarm.problem.time_splitters",
-    "PurgedTimeSeriesSplit": "swarm.problem.time_splitters",
     "Search": "swarm.search.search",
     "SearchResult": "swarm.search.result",
     "SearchSpace": "swarm.problem.space",

@@ -14,7 +14,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
-from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
@@ -58,8 +57,8 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
     """Return the kind of the outer folds: in time if split or folds are, or by the same column."""
     if "time" in (split, folds):
         return "time"
-    if folds in ("purged", "column"):
-        return folds
+    if folds == "column":
+        return "column"
     classes = classes_of(table, estimator) is not None
     kind = scheme_of(table, estimator)
     if kind == "group":
@@ -74,10 +73,10 @@ def outer_folds(
     repeats: int,  # number of partitions, each with its own seed
     seed: int,  # of the first partition
     estimator: Any,
-    windows: TimeWindows | None = None,  # of kinds "time" and "purged"
+    gap: int = 0,  # rows left out between training and test rows, for kind "time"
 ) -> list[OuterFold]:
     """Divide the rows into outer folds; InputError if they, or a partition, do not allow it."""
-    if repeats > 1 and kind in (*TIME_KINDS, "column"):
+    if repeats > 1 and kind in ("time", "column"):
         raise ConfigError(
             f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
         )
@@ -91,7 +90,7 @@ def outer_folds(
     outer = []
     for repeat in range(repeats):
         folds = table_folds(
-            table, estimator, kind=kind, n_folds=n_folds, seed=seed + repeat, windows=windows
+            table, estimator, kind=kind, n_folds=n_folds, seed=seed + repeat, gap=gap
         )
         suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
         outer += [

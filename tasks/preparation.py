@@ -19,7 +19,6 @@ from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import SearchSpace
 from swarm.problem.target import task_of
-from swarm.problem.time_folds import TIME_KINDS, TimeWindows
 from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import When, is_wide
 from swarm.search.warm_start import warm_masks
@@ -27,7 +26,6 @@ from swarm.validation.answers import EvaluationTarget
 from swarm.validation.metrics import judged_metrics
 from swarm.validation.scorer_metrics import check_scorable
 from swarm.wording import quoted
-from tasks.split import label_spans
 from tasks.table import Table
 
 
@@ -117,7 +115,7 @@ def pose(
 
     def fresh(n_partitions: int, first: int) -> Problem | None:
         # The partitions of the other kinds do not depend on a seed.
-        if not n_partitions or not folds["shuffle"] or folds["kind"] in (*TIME_KINDS, "column"):
+        if not n_partitions or not folds["shuffle"] or folds["kind"] in ("time", "column"):
             return None
         return fresh_problem(problem, drawn, folds["seed"], n_partitions, first)
 
@@ -156,7 +154,6 @@ def _findings(
             )
         )
     findings += _shared_groups(train, problem)
-    findings += _shared_time(train, folds, problem)
     if train.n_unlabelled:
         findings.append(
             make_finding("SWM005", f"{train.n_unlabelled:,} rows without a target are left out")
@@ -199,24 +196,6 @@ def _shared_groups(train: Table, problem: Problem) -> list[Finding]:
     return [make_finding("SWM105", f"{text} of a fold", [str(train.groups.name)])]
 
 
-def _shared_time(train: Table, folds: Mapping[str, Any], problem: Problem) -> list[Finding]:
-    """Find targets that overlap between the two sides of a fold."""
-    horizon = (folds.get("windows") or TimeWindows()).horizon
-    spans = label_spans(train, horizon) if horizon or train.label_end is not None else None
-    if spans is None or folds["kind"] in TIME_KINDS:
-        return []
-    overlapping = np.zeros(len(spans.order), dtype=bool)
-    for rows, tested in problem.folds:
-        overlapping[rows[spans.overlapping(rows, tested)]] = True
-    if not overlapping.any():
-        return []
-    text = (
-        f"the targets of {int(overlapping.sum()):,} of {len(overlapping):,} training rows overlap "
-        "in time those of rows that a fold tests"
-    )
-    return [make_finding("SWM108", text)]
-
-
 def check_test_metrics(
     problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
 ) -> None:
@@ -245,6 +224,5 @@ def table_folds(table: Table, estimator: Any, **options: Any) -> list[Fold]:
         groups=values(table.groups),
         time=values(table.time),
         column=values(table.fold),
-        label_end=values(table.label_end),
         **options,
     )

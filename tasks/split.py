@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from swarm.errors import DataError, check_known
 from swarm.findings import Finding, make_finding
 from swarm.problem.target import task_of
-from swarm.problem.time_folds import LabelSpans, TimeWindows, training_rows_before
 from swarm.wording import quoted
 from tasks.table import Table
 
@@ -26,8 +25,7 @@ Classes = pd.Series | None
 class Split:
     """Training and test rows of a table, as ascending, disjoint positions, neither empty.
 
-    In time, rows of a gap, before the window or with a target that is not known in time are in
-    neither.
+    The rows of a gap in time are in neither.
     """
 
     train: Rows
@@ -48,7 +46,7 @@ def split(
     test_size: float = 0.3,
     seed: int = 0,
     estimator: Any = None,  # may decide whether the target has classes, see `task_of`
-    windows: TimeWindows | None = None,  # gap, window and horizon of the training rows, for "time"
+    gap: int = 0,  # rows left out between training and test rows, for "time"
 ) -> Split:
     """Split a table; DataError if it does not allow the kind, or a side would be empty."""
     if not 0 < test_size < 1:
@@ -65,8 +63,8 @@ def split(
     classes = classes_of(table, estimator)
     test[kinds[kind](table, classes, test_size, seed)] = True
     train_rows, test_rows = np.flatnonzero(~test), np.flatnonzero(test)
-    if kind == "time" and len(train_rows):
-        train_rows = _training_rows_in_time(table, len(train_rows), windows or TimeWindows())
+    if kind == "time" and table.time is not None:
+        train_rows = _before_gap(table.time, train_rows, gap)
     for side, rows in (("train", train_rows), ("test", test_rows)):
         if not len(rows):
             raise DataError(
@@ -96,43 +94,16 @@ def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
     return [make_finding("SWM107", text, [table.in_order_of])]
 
 
-def horizon_findings(table: Table, rows: Split, horizon: int) -> list[Finding]:
-    """Find training rows whose targets overlap those of test rows in time."""
-    spans = label_spans(table, horizon) if horizon or table.label_end is not None else None
-    if spans is None:
-        return []
-    n_overlapping = int(spans.overlapping(rows.train, rows.test).sum())
-    if not n_overlapping:
-        return []
-    text = (
-        f"the targets of {n_overlapping:,} of {len(rows.train):,} training rows overlap those of "
-        "test rows in time"
-    )
-    return [make_finding("SWM108", text, remedy="set split.kind to 'time'")]
-
-
-def label_spans(table: Table, horizon: int) -> LabelSpans | None:
-    """Return the order of the rows and the spans of their labels; None without times.
-
-    `horizon` is the rows that every label looks ahead, unless the table has the ends of labels.
-    """
-    if table.time is None:
-        return None
-    ends = None if table.label_end is None else table.label_end.to_numpy()
-    return LabelSpans.of(table.time.to_numpy(), horizon, ends)
-
-
-def _training_rows_in_time(table: Table, n_earlier: int, windows: TimeWindows) -> Rows:
-    """Return the training rows of a split in time, ascending."""
-    spans = label_spans(table, windows.horizon)
-    assert spans is not None
-    rows = np.sort(spans.order[training_rows_before(spans, n_earlier, windows)])
-    if not len(rows):
+def _before_gap(time: pd.Series, rows: Rows, gap: int) -> Rows:
+    """Return the earlier rows without the latest ones, ascending."""
+    order = np.argsort(time.to_numpy()[rows], kind="stable")
+    before = np.sort(rows[order[: max(len(rows) - gap, 0)]])
+    if not len(before):
         raise DataError(
-            f"split 'time' leaves no training rows: gap and horizon leave out all {n_earlier} rows "
+            f"split 'time' leaves no training rows: gap {gap} leaves out all {len(rows)} rows "
             "before the test rows; use a smaller gap or test_size"
         )
-    return rows
+    return before
 
 
 def classes_of(table: Table, estimator: Any) -> Classes:

@@ -32,8 +32,6 @@ class Table:
     weight: pd.Series | None = None  # sample weights, non-negative floats
     part: pd.Series | None = None  # predefined split: "train" or "test"
     fold: pd.Series | None = None  # test fold of each row
-    # time at which the target of each row is known, in the units of `time`
-    label_end: pd.Series | None = None
     row: pd.Series | None = None  # number of each row in the source, from 0
     n_unlabelled: int = 0  # rows that were left out when the table was read, as they have no target
     # if there is no `time`, a column of dates by which the rows are sorted

@@ -14,10 +14,11 @@ from sklearn.model_selection import (
     KFold,
     StratifiedGroupKFold,
     StratifiedKFold,
+    TimeSeriesSplit,
 )
 from sklearn.naive_bayes import GaussianNB
 
-from swarm import MLkNN, Problem, PurgedKFold
+from swarm import MLkNN, Problem
 from swarm.errors import ConfigError, DataError
 from swarm.problem.folds import Fold, make_folds
 from tests.fakes import calm
@@ -29,7 +30,7 @@ SPLITTERS = [
     GroupKFold(3),
     StratifiedGroupKFold(3),
     KFold(3),
-    PurgedKFold(3),
+    TimeSeriesSplit(3),
 ]
 
 

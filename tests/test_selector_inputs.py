@@ -42,7 +42,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import swarm.problem.fingerprint
 import swarm.selector.inputs
-from swarm import PurgedTimeSeriesSplit, SubsetSelector
+from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.models import takes_weights
@@ -242,7 +242,7 @@ def test_labels_that_no_scorer_of_scikit_learn_reads_are_refused(dtype: Any) -> 
         ({"cv": [(np.arange(60) + 0.5, np.arange(60, 120))]}, {}, "pairs of"),
         ({"cv": 3}, {"groups": [(i, i) for i in range(len(WINE[1]))]}, "cannot split the rows"),
         ({"cv": 3}, {"groups": pd.DataFrame({"patient": WINE[1]})}, "cannot split the rows"),
-        ({"cv": PurgedTimeSeriesSplit(3)}, {"groups": ["31.12.2024"] * len(WINE[1])}, "ISO dates"),
+        ({"cv": [([[0, 1], [2, 3]], range(60))]}, {}, "pairs of"),
     ],
 )
 def test_rows_that_cannot_be_divided_are_refused_in_a_sentence(

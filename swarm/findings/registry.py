@@ -141,14 +141,6 @@ _ALL = (
         "set split.kind and folds.kind to 'time', with the column as data.time",
     ),
     Kind(
-        "SWM108",
-        "Targets that overlap in time",
-        "`data.horizon` says that targets look ahead, and those of training rows overlap those of"
-        " test rows, in the split or in a fold. Such rows share part of their target, so scores are"
-        " too good.",
-        "set folds.kind to 'time' or 'purged'",
-    ),
-    Kind(
         "SWM109",
         "Order of time ignored by the folds",
         "The test rows are the latest ones, but the folds are drawn at random: a fold model knows"

@@ -11,25 +11,17 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float, Int
 from swarm.errors import ConfigError, DataError, check_known
-from swarm.problem.time_folds import (
-    TIME_KINDS,
-    LabelSpans,
-    TimeWindows,
-    forward_folds,
-    purged_folds,
-)
 
 Fold = tuple[Int, Int]
-_FOLD_KINDS = ("stratified", "random", "group", "stratified_group", *TIME_KINDS, "column")
+_FOLD_KINDS = ("stratified", "random", "group", "stratified_group", "time", "column")
 
 
 def make_folds(
     # ``stratified`` (by class, or by each label separately), ``random``, ``group``,
     # ``stratified_group``, ``time`` (blocks of rows ordered by `time`, trained on the rows before
-    # them), ``purged`` (the same blocks, trained on the rows on both sides whose labels do not
-    # overlap theirs) or ``column`` (each value of `column` is the fold in which a row is tested;
-    # rows with a missing value are in the training rows of every fold, so that a single value gives
-    # a hold-out).
+    # them) or ``column`` (each value of `column` is the fold in which a row is tested; rows with a
+    # missing value are in the training rows of every fold, so that a single value gives a
+    # hold-out).
     kind: str,
     target: NDArray[Any],  # (n_rows,) or (n_rows, n_labels)
     task: str,
@@ -40,19 +32,13 @@ def make_folds(
     groups: NDArray[Any] | None = None,
     time: NDArray[Any] | None = None,
     column: NDArray[Any] | None = None,
-    windows: TimeWindows | None = None,  # of the kinds ``time`` and ``purged``
-    # (n_rows,), time at which each label is known; in place of a horizon
-    label_end: NDArray[Any] | None = None,
+    gap: int = 0,  # rows left out between training and test rows, for ``time``
 ) -> list[Fold]:
-    """Split rows into folds: row positions, ascending except for ``time`` and ``purged``.
+    """Split rows into folds: row positions, ascending except for ``time``.
 
     Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
     """
     check_known("kind of folds", kind, _FOLD_KINDS)
-    windows = windows or TimeWindows()
-    conflict = windows.window_conflict(kind)
-    if conflict is not None:
-        raise ConfigError(conflict)
     if kind == "column":
         return _from_column(column)
     n_rows = len(target)
@@ -60,13 +46,8 @@ def make_folds(
         raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
     if n_rows < n_folds:
         raise DataError(f"{n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows")
-    if kind in TIME_KINDS:
-        if time is None:
-            raise ConfigError(f"folds of kind {kind!r} need the order of rows; name a time column")
-        if n_rows < n_folds + 1:
-            raise DataError(f"{n_rows} rows cannot make {n_folds} folds in time; use fewer folds")
-        spans = LabelSpans.of(time, windows.horizon, label_end)
-        return (forward_folds if kind == "time" else purged_folds)(spans, n_folds, windows)
+    if kind == "time":
+        return _forward(time, n_folds, gap)
     if kind == "stratified" and task == "multilabel":
         rng = np.random.default_rng(seed) if shuffle else None
         return _from_column(_iterative_stratification(target, n_folds, rng))
@@ -84,6 +65,24 @@ def make_folds(
     }
     splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
     return list(splitter.split(target, target, groups))
+
+
+def _forward(time: NDArray[Any] | None, n_folds: int, gap: int) -> list[Fold]:
+    """Return folds that train on the rows before each block of test rows."""
+    from sklearn.model_selection import TimeSeriesSplit
+
+    if time is None:
+        raise ConfigError("folds of kind 'time' need the order of rows; name a time column")
+    order = np.argsort(time, kind="stable")
+    try:
+        places = list(TimeSeriesSplit(n_folds, gap=gap).split(order))
+    except ValueError as error:
+        left_out, smaller = (f" with a gap of {gap} rows", " or a smaller gap") if gap else ("", "")
+        raise DataError(
+            f"{len(order)} rows cannot make {n_folds} folds in time{left_out}; use fewer "
+            f"folds{smaller}"
+        ) from error
+    return [(order[train], order[test]) for train, test in places]
 
 
 def refuse_missing(groups: Any) -> None:

@@ -40,7 +40,6 @@ from swarm.problem.table import (
     names_of,
     plain_target,
 )
-from swarm.problem.time_splitters import TimeSplitter
 from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
@@ -388,6 +387,8 @@ def resolve_folds(
 def _positions(rows: Any) -> NDArray[Any]:
     """Return the positions of rows, which may be given by a mask."""
     given = np.asarray(rows)
+    if given.ndim != 1:
+        raise ValueError(f"rows of a fold must be a list of positions, got the shape {given.shape}")
     if given.dtype == bool:
         return np.flatnonzero(given)
     if given.size and given.dtype.kind not in "iu" and not np.array_equal(given, given.astype(int)):
@@ -435,10 +436,11 @@ def _split(splitter: Any, X: Any, y: Any, seed: int, groups: Any) -> list[Fold]:
             f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
             "a generator is not reproducible"
         )
-    if groups is not None and not isinstance(splitter, TimeSplitter):
+    if groups is not None:
         refuse_missing(groups)
     try:
-        return [(train, test) for train, test in splitter.split(X, y, groups)]
+        folds = splitter.split(X, y, groups)
+        return [(_positions(train), _positions(test)) for train, test in folds]
     except InputError:
         raise
     except (TypeError, ValueError) as error:

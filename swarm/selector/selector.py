@@ -104,8 +104,7 @@ class SubsetSelector(
         Folds; a number means shuffled by `random_state`, and stratified for classifiers. A single
         pair is a hold-out. 0, False or None: no cross-validation, every model is scored on the
         rows it was trained on, which favours models that overfit. For rows in order of time:
-        scikit-learn's ``TimeSeriesSplit``, or :class:`swarm.PurgedTimeSeriesSplit` and
-        :class:`swarm.PurgedKFold`, which read the times from the ``groups`` of :meth:`fit`.
+        scikit-learn's ``TimeSeriesSplit``, or splitters of other packages that purge and embargo.
     weights_in_score : bool
         Whether ``sample_weight`` counts in the scores of the folds too, and not in training alone.
     importance : str

@@ -46,7 +46,6 @@ def fetch(
     weight: str | None = None,
     part: str | None = None,
     fold: str | None = None,
-    horizon: str | None = None,  # durations until the targets are known, see `_label_end_of`
     dates: Mapping[str, str | None] | None = None,  # formats of columns, None for ISO 8601
     csv: Mapping[str, Any] | None = None,  # keywords of `read_file`
     on_missing_target: str = "stop",  # or "drop", which leaves the rows without a target out
@@ -60,7 +59,7 @@ def fetch(
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
-        roles=dict(group=group, time=time, weight=weight, part=part, fold=fold, horizon=horizon),
+        roles=dict(group=group, time=time, weight=weight, part=part, fold=fold),
         dates=dates or {},
         on_missing_target=on_missing_target,
     )

@@ -39,7 +39,7 @@ def assemble(
 ) -> Table:
     """Build the validated table; see :func:`tasks.sources.fetch`.
 
-    `roles` maps group, time, weight, part, fold and horizon to columns.
+    `roles` maps group, time, weight, part and fold to columns.
     """
     formats = dates or {}
     frame = _named_columns(raw)
@@ -57,8 +57,8 @@ def assemble(
             raise DataError(
                 f"no row of {raw.source!r} has a target ({quoted(targets)}); choose another target"
             )
-    # A horizon may be a duration, and groups are compared, not computed with.
-    as_read = [by_role.get(role) for role in ("group", "part", "fold", "horizon")]
+    # Groups are compared, not computed with.
+    as_read = [by_role.get(role) for role in ("group", "part", "fold")]
     frame = with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
@@ -151,20 +151,12 @@ def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Seri
     groups = column("group")
     if groups is not None:
         _check_complete("group", groups)
-    horizon = column("horizon")
-    if horizon is not None and time is None:
-        raise DataError(
-            f"horizon column {horizon.name!r} needs the times of the rows; name a time column"
-        )
-    moments = None if time is None else _time_of(time)
-    known = None if horizon is None or moments is None else _label_end_of(horizon, moments)
     return {
         "groups": groups,
-        "time": moments,
+        "time": None if time is None else _time_of(time),
         "weight": None if weight is None else _weight_of(weight),
         "part": None if part is None else _part_of(part),
         "fold": column("fold"),
-        "label_end": known,
     }
 
 
@@ -296,37 +288,6 @@ def _time_of(column: pd.Series) -> pd.Series:
             f"time column {column.name!r} has values such as {column.tolist()[0]!r}; "
             "use numbers or ISO dates like 2024-01-31, or name their format in data.dates"
         ) from error
-
-
-def _label_end_of(horizon: pd.Series, time: pd.Series) -> pd.Series:
-    """Return the time at which each label is known: the time of its row and a duration.
-
-    For times that are numbers, durations are numbers in their unit; for dates numbers of days,
-    timedeltas, or texts such as ``36h``.
-    """
-    name = horizon.name
-    _check_complete("horizon", horizon)
-    dated = is_datetime64_any_dtype(time)
-    plain = is_numeric_dtype(horizon)
-    if not dated and not plain:
-        raise DataError(
-            f"horizon column {name!r} is not numeric, but the time column {time.name!r} is; give "
-            "both in the same unit"
-        )
-    try:
-        spans = pd.to_timedelta(horizon, unit="D" if plain else None) if dated else horizon
-        ends = time + spans
-    except (ValueError, TypeError, OverflowError) as error:
-        raise DataError(
-            f"horizon column {name!r} has values such as {horizon.tolist()[0]!r} that are no "
-            "durations; use numbers of days, or texts such as 36h"
-        ) from error
-    if (ends < time).any() or ends.isna().any() or _infinite(horizon):
-        value = horizon[(ends < time) | ends.isna()].tolist() or [np.inf]
-        raise DataError(
-            f"horizon column {name!r} has the value {value[0]!r}; durations must be finite and >= 0"
-        )
-    return pd.Series(ends, name=name)
 
 
 def _part_of(column: pd.Series) -> pd.Series:
