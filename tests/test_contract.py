@@ -139,11 +139,12 @@ def test_transformers_are_given_tables_of_polars() -> None:
     "flaw",
     [
         {"y": np.ma.masked_array(Y, mask=X["width"] > 1)},
+        {"params": {"sample_weight": np.ma.masked_array(WEIGHT, mask=X["width"] > 1)}},
         {"model": IsolationForest(n_estimators=3), "scoring": "accuracy"},
         {"scoring": {"a": "accuracy", "b": "f1"}},
         {"X": X.assign(width="wide")},
     ],
-    ids=["masked target", "outlier detector", "several metrics", "text"],
+    ids=["masked target", "masked weights", "outlier detector", "several metrics", "text"],
 )
 def test_what_has_no_such_score_is_refused_before_training(flaw: dict[str, Any]) -> None:
     with pytest.raises(InputError):

@@ -39,6 +39,7 @@ from swarm.problem.table import (
     is_polars,
     names_of,
     plain_target,
+    refuse_masked,
 )
 from swarm.wording import quoted
 
@@ -102,8 +103,7 @@ def _check_inner_groups(estimator: Any) -> None:
 
 def check_target(y: Any) -> None:
     """Reject targets that NumPy would change on the way to a model, or that have no values."""
-    if isinstance(y, np.ma.MaskedArray):
-        raise DataError("y is a masked array, whose mask models ignore; drop the masked rows")
+    refuse_masked("y", y)
     if issparse(y):
         raise DataError("y is a sparse matrix; pass an array, y.toarray()")
     dtype: Any = getattr(y, "dtype", None)
@@ -454,8 +454,7 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
     """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
-    if isinstance(weight, np.ma.MaskedArray):
-        raise DataError("weights are a masked array, whose mask models ignore; fill them")
+    refuse_masked("sample_weight", weight)
     try:
         weights = np.asarray(weight, dtype=np.float64)
     except (TypeError, ValueError) as error:

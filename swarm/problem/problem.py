@@ -55,6 +55,7 @@ from swarm.problem.table import (
     names_for_lightgbm,
     names_of,
     plain_target,
+    refuse_masked,
     renamed,
     sliceable,
     take_columns,
@@ -217,6 +218,8 @@ class Problem:
         pairs = resolve_folds(folds, X, y=y, target=labels, task=task, seed=seed, groups=groups)
         check_folds(pairs, labels, task, model, score)
         params = dict(fit_params or {})
+        for name, value in {**params, **(score_params or {})}.items():
+            refuse_masked(name, value)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(pairs, weights, scored=weights_in_score)
         if weights_in_score:

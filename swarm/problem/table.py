@@ -73,8 +73,7 @@ def owned(taken: Any) -> Any:
 
 def sliceable(X: Any) -> Any:
     """Return X itself, a list as an array, and a sparse matrix in a format with columns."""
-    if isinstance(X, np.ma.MaskedArray):
-        raise DataError("X is a masked array, whose mask models ignore; pass X.filled(np.nan)")
+    refuse_masked("X", X)
     if type(X).__name__ == "LazyFrame":
         raise DataError("a LazyFrame has no rows before it is collected; pass its collect()")
     if issparse(X):
@@ -84,6 +83,15 @@ def sliceable(X: Any) -> Any:
         name = type(X).__name__
         raise DataError(f"X is a {name}, whose columns cannot be taken; pass X.to_pandas()")
     return X if is_table or isinstance(X, np.ndarray) else np.asarray(X)
+
+
+def refuse_masked(name: str, value: Any) -> None:
+    """Raise DataError for an array with a mask, which models do not read."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise DataError(
+            f"{name} is a masked array, whose mask models ignore; fill its masked values, or drop "
+            "their rows"
+        )
 
 
 def is_polars(table: Any) -> bool:
