@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.datasets import load_breast_cancer, make_multilabel_classification
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.linear_model import Ridge
 from sklearn.metrics import mutual_info_score
 from sklearn.model_selection import cross_val_score
@@ -91,7 +90,6 @@ CASES = {
         "emotions", MLkNN(), 20, 10, 50, options={"scoring": "neg_hamming_loss"}
     ),
     "Ridge, wdbc": Case("wdbc", Ridge(), 300, 3, number=True, options={"scoring": "r2"}),
-    "LDA, wdbc": Case("wdbc", LinearDiscriminantAnalysis(), 300, 3),
 }
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.metrics import get_scorer, get_scorer_names
@@ -161,22 +160,11 @@ def _ridge(rng: Rng) -> dict[str, Any]:
     }
 
 
-def _discriminant(rng: Rng) -> dict[str, Any]:
-    given: list[dict[str, Any]] = [
-        {},
-        {"tol": float(rng.choice([1e-8, 1e-2]))},
-        {"solver": "lsqr"},
-        {"solver": "lsqr", "shrinkage": float(rng.choice([0.0, 0.1, 0.9, 1.0]))},
-    ]
-    return given[int(rng.integers(len(given)))]
-
-
 _MODELS: dict[str, Callable[[Rng], Any]] = {
     "nearest": lambda rng: KNeighborsClassifier(**_neighbours(rng)),
     "nearest numbers": lambda rng: KNeighborsRegressor(**_neighbours(rng)),
     "ML-kNN": lambda rng: MLkNN(int(rng.integers(1, 8)), float(rng.choice([1.0, 0.5]))),
     "naive Bayes": lambda rng: GaussianNB(var_smoothing=float(rng.choice([0.0, 1e-9, 1e-3, 0.5]))),
-    "linear discriminant": lambda rng: LinearDiscriminantAnalysis(**_discriminant(rng)),
     "linear classes": lambda rng: RidgeClassifier(**_ridge(rng)),
     "linear ridge": lambda rng: Ridge(**_ridge(rng)),
     "linear squares": lambda rng: LinearRegression(fit_intercept=bool(rng.random() < 0.8)),

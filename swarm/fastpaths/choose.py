@@ -27,7 +27,6 @@ _PATHS = {
     "sklearn.Ridge": "linear",
     "sklearn.RidgeClassifier": "linear",
     "sklearn.LinearRegression": "linear",
-    "sklearn.LinearDiscriminantAnalysis": "linear",
     "swarm.MLkNN": "multilabel",
 }
 # Chunks per thread, and the smallest number of masks of a chunk.

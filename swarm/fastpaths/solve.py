@@ -17,32 +17,29 @@ def solve_masks(
     right: Float,  # (t, d)
     pointers: Int,  # (n + 1,), see Chosen
     columns: Int,
-    added: float,  # a
-    shrinkage: float,  # s
+    penalty: float,  # a
     solutions: Float,  # output (n, t, d), zeros before
-    # output (n, 3): upper bounds of the condition numbers of the scaled and of the unscaled matrix,
-    # and the trace of the inverse of the scaled one; inf if there is no solution
+    # output (n, 2): upper bounds of the condition numbers of the scaled and of the unscaled matrix;
+    # inf if there is no solution
     bounds: Float,
 ) -> None:  # pragma: no cover
-    """Solve ``((1 - s) G + (a + s mean(diag G)) I) x = b`` on the columns of each mask."""
+    """Solve ``(G + a I) x = b`` on the columns of each mask."""
+    # For masks of some tens of columns, calls of LAPACK take several times as long.
+    #
     # The matrix is scaled to a unit diagonal before its Cholesky factorisation, so that the result
     # does not depend on the units of the columns.
     widest = 0
     for m in range(len(pointers) - 1):
         widest = max(widest, pointers[m + 1] - pointers[m])
     factor, inverse = np.empty((widest, widest)), np.empty((widest, widest))
-    scale, half = np.empty(widest), np.empty(widest)
+    scale = np.empty(widest)
     for m in range(len(pointers) - 1):
         chosen = columns[pointers[m] : pointers[m + 1]]
         n = len(chosen)
         bounds[m] = np.inf
-        trace = 0.0
-        for j in chosen:
-            trace += gram[j, j]
-        extra = added + shrinkage * trace / n
         total, regular = 0.0, True
         for i in range(n):
-            diagonal = (1.0 - shrinkage) * gram[chosen[i], chosen[i]] + extra
+            diagonal = gram[chosen[i], chosen[i]] + penalty
             total += diagonal
             regular = regular and diagonal > 0.0
             scale[i] = np.sqrt(diagonal)
@@ -52,7 +49,7 @@ def solve_masks(
             row = gram[chosen[i]]
             factor[i, i] = 1.0
             for j in range(i + 1, n):
-                factor[i, j] = (1.0 - shrinkage) * row[chosen[j]] / (scale[i] * scale[j])
+                factor[i, j] = row[chosen[j]] / (scale[i] * scale[j])
         if not _factorise(factor, n):
             continue
         _invert(factor, inverse, n)
@@ -62,18 +59,17 @@ def solve_masks(
                 square = inverse[i, j] * inverse[i, j]
                 size += square
                 unscaled_size += square / (scale[j] * scale[j])
-        bounds[m, 0], bounds[m, 1], bounds[m, 2] = n * size, total * unscaled_size, size
+        bounds[m, 0], bounds[m, 1] = n * size, total * unscaled_size
         for k in range(right.shape[0]):
+            weights = solutions[m, k]
             for i in range(n):
                 term = 0.0
                 for j in range(i + 1):
                     term += inverse[i, j] * (right[k, chosen[j]] / scale[j])
-                half[i] = term
+                for j in range(i + 1):
+                    weights[chosen[j]] += inverse[i, j] * term
             for j in range(n):
-                term = 0.0
-                for i in range(j, n):
-                    term += inverse[i, j] * half[i]
-                solutions[m, k, chosen[j]] = term / scale[j]
+                weights[chosen[j]] /= scale[j]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
