@@ -100,8 +100,10 @@ def test_a_scorer_sees_the_index_of_the_rows() -> None:
     replace(PLAIN, model=BAYES, scoring=accuracy_of_even_rows).check()
 
 
-def test_models_are_fitted_on_sparse_rows() -> None:
-    rows, labels = sparse.csc_matrix(X.clip(lower=0.5) - 0.5), [f"x{at}" for at in range(5)]
+@pytest.mark.parametrize("kind", ["csc", "lil", "coo"])
+def test_models_are_fitted_on_sparse_rows(kind: str) -> None:
+    rows = sparse.csr_matrix(X.clip(lower=0.5) - 0.5).asformat(kind)
+    labels = [f"x{at}" for at in range(5)]
     model = clone(MODELS["sparse"][0]).set_params(random_state=0)
     replace(PLAIN, X=rows, labels=labels, model=model).check()
 

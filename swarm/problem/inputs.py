@@ -239,7 +239,8 @@ def check_columns(X: Any, estimator: Any) -> None:
         tags = tags_of(estimator)
         if tags is not None and not tags.input_tags.sparse and not is_lightgbm(estimator):
             raise DataError(f"{model} does not support a sparse matrix; pass X.toarray()")
-        if np.isinf(X.data).any() or (np.isnan(X.data).any() and not allows_missing(estimator)):
+        stored = X.tocsr().data
+        if np.isinf(stored).any() or (np.isnan(stored).any() and not allows_missing(estimator)):
             raise DataError(f"the sparse X has missing or infinite values, which {model} rejects")
         return
     if is_polars(X) and is_lightgbm(estimator):
