@@ -15,14 +15,19 @@ from sklearn.utils.validation import check_is_fitted
 from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, check_known, suggestion
 from swarm.problem.column_params import column_params, for_columns
-from swarm.problem.models import has_method, is_lightgbm, last_step, takes_weights, weight_name
+from swarm.problem.models import (
+    has_method,
+    is_lightgbm,
+    last_step,
+    takes_weights,
+    weight_name,
+    with_accepted_names,
+)
 from swarm.problem.scoring import default_positive
 from swarm.problem.table import (
     labels_of,
-    names_for_lightgbm,
     owned,
     plain_target,
-    renamed,
     take_columns,
     take_rows,
 )
@@ -175,10 +180,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         for member, subset in enumerate(self.subsets_):
             positions = _positions(X, subset)
             member_rows = np.arange(X.shape[0]) if rows is None else rows[member]
-            table, names = take_rows(take_columns(X, positions), member_rows), dict[Any, str]()
-            if is_lightgbm(model):
-                names = names_for_lightgbm(table)
-                table = renamed(table, names)
+            rows_of_member = take_rows(take_columns(X, positions), member_rows)
+            table, names = with_accepted_names(rows_of_member, model)
             member_model = clone(model)
             if by_column:
                 member_model = for_columns(model, labels, n_columns, positions, names)

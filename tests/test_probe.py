@@ -91,7 +91,7 @@ def test_a_model_that_fails_on_the_fewest_features_is_refused_unless_others_do_n
         probe(posed(pairs))
     probe(posed(pairs, space=SearchSpace.build(list("abcd"), min_size=2)))
     frame = pd.DataFrame({"a": np.nan, "b": np.arange(60.0)}, index=range(60))
-    # Without any value in the training rows of the smallest fold.
+    # The column has no value in the training rows of the smallest fold.
     frame.loc[20:49, "a"] = 1.0
     imputed = make_pipeline(SimpleImputer(), GaussianNB())
     probe(Problem.build(frame, np.arange(60) % 2, imputed, folds=UNEVEN))

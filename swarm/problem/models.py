@@ -13,7 +13,13 @@ from sklearn.utils.validation import has_fit_parameter
 
 from swarm.arrays import Bool, Float
 from swarm.errors import ConfigError
-from swarm.problem.table import labels_of, numbered, take_rows
+from swarm.problem.table import (
+    labels_of,
+    names_for_lightgbm,
+    numbered,
+    renamed,
+    take_rows,
+)
 
 # LightGBM settings under which the candidate features of a split, or their bins, depend on the
 # other features, so that dropping an unused feature could change a model.
@@ -204,6 +210,12 @@ def _lightgbm_settings(estimator: Any) -> dict[str, object]:
     settings.update({name: 1 for name in _THREADS if name in params})
     overrides = {key: params[key] for key in ("deterministic", "verbosity") if key in params}
     return {**settings, **overrides}
+
+
+def with_accepted_names(table: Any, estimator: Any) -> tuple[Any, dict[Any, str]]:
+    """Return the rows to fit LightGBM on by names that it accepts, and these; others unchanged."""
+    names = names_for_lightgbm(table) if is_lightgbm(estimator) else {}
+    return renamed(table, names), names
 
 
 def has_importances(model: Any) -> bool:

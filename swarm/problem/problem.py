@@ -45,6 +45,7 @@ from swarm.problem.models import (
     make_deterministic,
     shrinks_exactly,
     weight_name,
+    with_accepted_names,
 )
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.problem.settings import Settings
@@ -52,11 +53,9 @@ from swarm.problem.space import SearchSpace
 from swarm.problem.table import (
     as_frame,
     labels_of,
-    names_for_lightgbm,
     names_of,
     plain_target,
     refuse_masked,
-    renamed,
     sliceable,
     take_columns,
     take_rows,
@@ -301,15 +300,14 @@ class Problem:
         estimator
             The clone, whatever its ``fit`` returns.
         """
-        table, names = take_rows(columns, rows), {}
-        if is_lightgbm(self.estimator):
-            names = names_for_lightgbm(table)
-            table = renamed(table, names)
-        model, params = clone_of(self.estimator), self.fit_params
-        if self.by_column or self.other_fit_params:
-            place = labels_of(self.X), self.space.n_columns, positions
-            model = for_columns(self.estimator, *place, renamed=names)
-            params = fit_params_for(params, *place, renamed=names)
+        table, names = with_accepted_names(take_rows(columns, rows), self.estimator)
+        place, params = (self.space.n_columns, positions, names), self.fit_params
+        if self.by_column:
+            model = for_columns(self.estimator, labels_of(self.X), *place)
+        else:
+            model = clone_of(self.estimator)
+        if self.other_fit_params:
+            params = fit_params_for(params, labels_of(self.X), *place)
         model.fit(table, take_rows(self.y, rows), **_check_method_params(self.X, params, rows))
         return model
 
@@ -360,12 +358,12 @@ class Problem:
     ) -> Problem:
         problem = replace(self, estimator=model, seed=seed, by_column=by_column)
         kind = _importance_kind(importance, problem)
-        exact = kind == "fold" and self.scoring.reads_answers and not self.other_fit_params
-        if exact and is_lightgbm(model):
-            exact = all(
-                shrinks_exactly(model, self.features.iloc[train]) for train, _ in self.folds
-            )
-        return replace(problem, importance=kind, exact_shrink=exact and is_lightgbm(model))
+        exact = kind == "fold" and is_lightgbm(model) and not self.other_fit_params
+        # A scorer that reads the table may see the columns that models do not use.
+        exact = exact and self.scoring.reads_answers
+        parts = (self.features.iloc[train] for train, _ in self.folds)
+        exact = exact and all(shrinks_exactly(model, part) for part in parts)
+        return replace(problem, importance=kind, exact_shrink=exact)
 
     def with_folds(self, folds: Sequence[Fold]) -> Problem:
         """Return the problem on other folds, without importances.

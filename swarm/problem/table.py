@@ -59,7 +59,7 @@ def keys_of(X: Any, names: Sequence[str]) -> list[Any]:
 
 def take_rows(rows: Any, positions: Int) -> Any:
     """Return some rows of a table, a target, or another argument with a value for each row."""
-    # As in scikit-learn's cross-validation, models get rows of other sparse formats in this one.
+    # Scikit-learn's cross-validation takes rows of any sparse format in this one.
     return owned(_safe_indexing(rows.tocsr() if issparse(rows) else rows, positions))
 
 

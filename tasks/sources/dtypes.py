@@ -11,7 +11,7 @@ from pandas.api.types import infer_dtype
 
 from swarm.problem.table import has_odd_categories
 
-# Of the pandas dtypes with a mask of missing values.
+# Prefixes of the pandas dtypes that have a mask of missing values.
 _NULLABLE = {"i": "Int", "u": "UInt", "f": "Float"}
 
 
