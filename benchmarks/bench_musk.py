@@ -27,7 +27,7 @@ from tables import save
 
 from swarm import Budget, CrossValidation, Problem, Search, SearchSpace, make, prepare_hints
 from swarm.evaluation.fitting import Job, fit_mask
-from swarm.problem.folds import make_folds
+from swarm.rows import Rows, divide
 from swarm.strategies.operators.initialise import bernoulli, one_per_cluster
 
 DATA = FOLDER / "musk_v2.parquet"
@@ -152,7 +152,7 @@ def main() -> None:
         everything, table["target"].to_numpy(), train_size=0.7, shuffle=True, random_state=0
     )
     features = features.reset_index(drop=True)
-    folds = make_folds("stratified", target, "binary", n_folds=5, shuffle=False)
+    folds = divide(Rows(target, "binary"), "stratified", 5, shuffle=False)
     space = SearchSpace.build(list(features.columns))
     hints = prepare_hints(features, space, n_clusters=50)
     rng = np.random.default_rng(0)

@@ -6,8 +6,6 @@ from typing import Any
 
 from conf.estimator import build_estimator, with_params
 from conf.schema import SelectConfig
-from swarm.problem.problem import Problem
-from swarm.search.proxy import on_part_of_rows
 
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
@@ -60,12 +58,15 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
     }
 
 
-def proxy_problem(config: SelectConfig, problem: Problem, groups: Any) -> Problem:
-    """Return what the search runs on: the problem, or its proxy if the configuration has one."""
-    if config.proxy is None:
-        return problem
-    cheaper = build_estimator(with_params(config.model, config.proxy.params))
-    if config.proxy.rows is not None:
-        problem = on_part_of_rows(problem, config.proxy.rows, groups)
-    importance = config.evaluation.importance
-    return problem.with_estimator(cheaper, importance=importance, seed=config.seed)
+def proxy_options(config: SelectConfig) -> dict[str, Any] | None:
+    """Return what :func:`swarm.search.pose.proxy_of` has to know; None without a proxy."""
+    proxy = config.proxy
+    if proxy is None:
+        return None
+    return {
+        "estimator": build_estimator(with_params(config.model, proxy.params)),
+        "rows": proxy.rows,
+        "importance": config.evaluation.importance,
+        "best": proxy.best,
+        "probes": proxy.probes,
+    }

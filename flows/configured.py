@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from conf.estimator import build_estimator
-from conf.resolve import fold_kind, problem_options, proxy_problem, split_options
+from conf.resolve import fold_kind, problem_options, proxy_options, split_options
 from conf.schema import SelectConfig
 from conf.stores import ArchiveSection
 from flows.tracking import tracking_as_configured
@@ -18,18 +18,18 @@ from swarm.arrays import Float
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, unmuted
-from swarm.problem.hints import Hints
+from swarm.problem.hints import MOST_COLUMNS, TARGET_HINTS, Hints
 from swarm.problem.inputs import check_task
+from swarm.problem.problem import Problem
 from swarm.problem.target import task_of
 from swarm.search.budget import Budget
-from swarm.search.confirmation import ConfirmationPlan
-from swarm.search.prefilter import Prefilter
-from swarm.search.proxy import Proxy
+from swarm.search.pose import pose_search
+from swarm.search.prefilter import is_wide
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
 from swarm.strategies.catalogue import make
-from tasks.preparation import PosedProblem, check_test_metrics
+from tasks.preparation import check_test_metrics
 from tasks.secrets import expand
 from tasks.sources import fetch
 from tasks.split import time_findings
@@ -38,31 +38,8 @@ from tasks.table import Table
 from tasks.tracking import Tracking
 
 _Config = TypeVar("_Config", bound=SelectConfig)
-
-
-@dataclass(frozen=True, eq=False)
-class PreparedData(PosedProblem):
-    """A table that is ready to be searched; its findings are without those that are muted."""
-
-    hints: Hints
-    train: Table  # those of the problem
-    test: Table | None
-
-    @classmethod
-    def of(
-        cls, config: SelectConfig, rows: TrainTest, posed: PosedProblem, hints: Hints
-    ) -> PreparedData:
-        """Gather what was prepared, with the findings of the split and the problem."""
-        findings = unmuted([*rows.findings, *posed.findings], config.mute)
-        return cls(
-            problem=posed.problem,
-            findings=findings,
-            fresh=posed.fresh,
-            cut_folds=posed.cut_folds,
-            hints=hints,
-            train=rows.train,
-            test=rows.test,
-        )
+# A problem, and what was found in its rows.
+Posed = tuple[Problem, tuple[Finding, ...]]
 
 
 def fetch_as_configured(config: SelectConfig, as_task: bool = True) -> Table:
@@ -100,7 +77,15 @@ def split(config: SelectConfig, table: Table) -> TrainTest:
     return TrainTest(table.take(rows.train), test, tuple(findings))
 
 
-def pose(config: SelectConfig, rows: TrainTest, seed: int | None = None) -> PosedProblem:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PreparedData(TrainTest):
+    """A table that is ready to be searched; its findings are without those that are muted."""
+
+    problem: Problem
+    hints: Hints
+
+
+def pose(config: SelectConfig, rows: TrainTest, seed: int | None = None) -> Posed:
     """Build the problem on the training rows; `seed` of its models overrides the configured one."""
     estimator = build_estimator(config.model)
     return pose_problem.after(rows)(
@@ -108,21 +93,38 @@ def pose(config: SelectConfig, rows: TrainTest, seed: int | None = None) -> Pose
         estimator,
         **problem_options(config, estimator),
         seed=config.seed if seed is None else seed,
-        fresh_partitions=0 if config.confirm is None else config.confirm.repeats,
-        prefilter=config.prefilter,
     )
 
 
-def spearman_distances(posed: PosedProblem, needs: Sequence[str]) -> Float | None:
+def gather(config: SelectConfig, rows: TrainTest, posed: Posed, hints: Hints) -> PreparedData:
+    """Gather what was prepared, with the findings of the split and the problem."""
+    problem, findings = posed
+    every = unmuted([*rows.findings, *findings], config.mute)
+    return PreparedData(rows.train, rows.test, every, problem=problem, hints=hints)
+
+
+def hints_before_prefilter(
+    config: SelectConfig, problem: Problem, needs: Sequence[str]
+) -> list[str]:
+    """Return the hints of `needs` that are computed before a prefilter, if there is one."""
+    if config.prefilter is None or not is_wide(problem.space, config.prefilter):
+        return list(needs)
+    # The search gets hints of the kept units, and the report of a wide table no distances.
+    if problem.space.n_columns > MOST_COLUMNS:
+        return []
+    return [name for name in needs if name not in TARGET_HINTS]
+
+
+def spearman_distances(config: SelectConfig, posed: Posed, needs: Sequence[str]) -> Float | None:
     """Measure the Spearman distances (n_units, n_units) of the units, if they are needed."""
-    if not {"distance", "clusters"} & set(posed.hints_before_prefilter(needs)):
+    if not {"distance", "clusters"} & set(hints_before_prefilter(config, posed[0], needs)):
         return None
-    return spearman_distance.after(posed)(posed.problem)
+    return spearman_distance.after(posed)(posed[0])
 
 
 def cluster(
     config: SelectConfig,
-    posed: PosedProblem,
+    posed: Posed,
     distance: Float | None,
     needs: Sequence[str],
     warm: Sequence[Sequence[str]] = (),
@@ -133,8 +135,8 @@ def cluster(
     """
     saved = config.warm if isinstance(config.warm, list) else []
     hints = cluster_columns.after(posed if distance is None else distance)(
-        posed.problem,
-        posed.hints_before_prefilter(needs),
+        posed[0],
+        hints_before_prefilter(config, posed[0], needs),
         n_clusters=config.prepare.n_clusters,
         warm=[*warm, *saved],
         distance=distance,
@@ -170,8 +172,8 @@ def prepare_as_configured(
         needs = strategy_needs(config)
     rows = split(config, table) if hold_out else TrainTest(table)
     posed = pose(config, rows, seed)
-    hints = cluster(config, posed, spearman_distances(posed, needs), needs)
-    return PreparedData.of(config, rows, posed, hints)
+    hints = cluster(config, posed, spearman_distances(config, posed, needs), needs)
+    return gather(config, rows, posed, hints)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:
@@ -210,32 +212,21 @@ def search_as_configured(
     config: SelectConfig, data: PreparedData, seed: int | None = None
 ) -> Search:
     """Return the search of a configuration; `seed` overrides its seed."""
-    proxy = None
-    if config.proxy is not None:
-        guide = proxy_problem(config, data.problem, data.train.groups)
-        proxy = Proxy(guide, config.proxy.best, config.proxy.probes)
-    confirmation = None
-    if config.confirm is not None and data.fresh is not None:
-        options = config.confirm.model_dump(exclude={"best", "repeats"})
-        confirmation = ConfirmationPlan(data.fresh, config.confirm.best, **options)
-    strategy = make(config.strategy.name, config.strategy.params)
+    confirm = None if config.confirm is None else config.confirm.model_dump()
     prefilter = None
-    if config.prefilter is not None and data.cut_folds is not None:
-        # Units are ranked by the model that the search runs on.
-        ranked = data.problem if proxy is None else proxy.problem
-        n_clusters = config.prepare.n_clusters
-        prefilter = Prefilter.of(ranked, data.cut_folds, strategy, n_clusters=n_clusters)
+    if config.prefilter is not None:
+        prefilter = {"when": config.prefilter, "n_clusters": config.prepare.n_clusters}
     evaluated = {"n_jobs", "backend", "address"}
     timeout = config.evaluation.timeout_seconds
-    return Search(
-        problem=data.problem,
-        strategy=strategy,
+    return pose_search(
+        data.problem,
+        make(config.strategy.name, config.strategy.params),
         hints=data.hints,
         budget=Budget(**config.budget.model_dump()),
         seed=config.seed if seed is None else seed,
         evaluation={**config.evaluation.model_dump(include=evaluated), "timeout": timeout},
-        proxy=proxy,
-        confirmation=confirmation,
+        proxy=proxy_options(config),
+        confirm=confirm,
         prefilter=prefilter,
     )
 
@@ -250,12 +241,16 @@ def checked_search(config: SelectConfig, data: PreparedData) -> Search:
 
 
 def probe_as_configured(
-    config: SelectConfig, data: PreparedData, search: Search, archive: Archive | None
+    config: SelectConfig,
+    data: PreparedData,
+    search: Search,
+    archive: Archive | None,
+    timeout: float | None = None,
 ) -> None:
     """Probe the model, that of the proxy and the metrics on test rows, before a run is opened."""
     for problem in search.problems:
         # Raises Unnamed: a run whose evaluations cannot be stored could not be resumed.
         problem.fingerprint()
-        probe(problem, archive, config.evaluation.timeout_seconds, search.smallest_size)
+        probe(problem, archive, timeout or config.evaluation.timeout_seconds, search.smallest_size)
     if data.test is not None:
         check_test_metrics(data.problem, data.train, data.test, config.test.metrics)

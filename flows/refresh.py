@@ -21,10 +21,10 @@ from conf.load import flatten
 from conf.schema import RefreshConfig
 from flows.challenge import Challenge, RefreshRun
 from flows.configured import (
-    PreparedData,
     archive_url,
     cluster,
     fetch_as_configured,
+    gather,
     pose,
     report_needs,
     spearman_distances,
@@ -189,9 +189,9 @@ def _refresh(
         del table
         needs = report_needs(config)
         posed = pose(config, rows)
-        distances = spearman_distances(posed, needs)
+        distances = spearman_distances(config, posed, needs)
         hints = cluster(config, posed, distances, needs, warm=warm)
-        data = PreparedData.of(config, rows, posed, hints)
+        data = gather(config, rows, posed, hints)
         challenge.check_rows(data)
     tracking = champions.tracking
     with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:

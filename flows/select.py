@@ -11,9 +11,9 @@ from conf.check import check
 from conf.schema import SelectConfig
 from flows.answer import SelectRun, describe, evaluate, fit, register, report
 from flows.configured import (
-    PreparedData,
     cluster,
     fetch_as_configured,
+    gather,
     pose,
     report_needs,
     spearman_distances,
@@ -67,9 +67,9 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         del table
         needs = report_needs(config)
         posed = pose(config, rows)
-        distances = spearman_distances(posed, needs)
+        distances = spearman_distances(config, posed, needs)
         hints = cluster(config, posed, distances, needs)
-        data = PreparedData.of(config, rows, posed, hints)
+        data = gather(config, rows, posed, hints)
     with open_run(config, data, run_id) as run:
         outcome = search_and_evaluate(run, verbosity)
         return replace(outcome, unsent=run.log.close())

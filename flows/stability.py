@@ -45,6 +45,7 @@ from tasks.tracking.run_log import RunLog
 
 _SCHEMES = {
     "group": "whole groups",
+    "stratified_group": "whole groups",
     "stratified": "rows, with the classes in proportion",
     "random": "rows, at random",
 }

@@ -11,6 +11,7 @@ from sklearn.utils import _safe_indexing
 
 from swarm.arrays import Int
 from swarm.checks import require
+from swarm.rows import Rows, hold_out
 
 
 class _StopsEarly(LGBMModel):
@@ -76,19 +77,12 @@ class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[mi
 def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     """Return the positions of the rows to hold out, ascending; a `seed` of None is 0.
 
-    `share` is that of the rows, or of those of each of the `classes`. At least one row is held out,
-    and one of each class is left to train on.
+    None is of a class that no other row has.
     """
     labels = np.asarray(y)
-    kinds = np.unique(labels, return_inverse=True)[1] if classes else np.zeros(len(labels), int)
-    order = np.random.default_rng(seed or 0).permutation(len(labels))
-    counts = np.bincount(kinds)
-    wanted = np.minimum(np.round(share * counts).astype(int), counts - 1)
-    if not wanted.any():
-        # A class with a single row has none to spare.
-        wanted[np.argmax(counts)] = min(1, counts.max() - 1)
-    parts = [order[kinds[order] == kind][:count] for kind, count in enumerate(wanted)]
-    return np.sort(np.concatenate(parts))
+    rows = Rows(labels, "multiclass" if classes else "regression")
+    train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
+    return test[np.isin(labels[test], labels[train])] if classes else test
 
 
 def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> tuple[Any, ...]:

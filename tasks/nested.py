@@ -14,15 +14,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.errors import ConfigError
+from swarm.rows import divide
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.validation.nested import NestedEstimate, OuterScores
 from tasks.files import json_file
-from tasks.preparation import table_folds
 from tasks.search_cell import Cell, CellResult, search_cell
-from tasks.split import classes_of
-from tasks.stability import Assessment, scheme_of
+from tasks.split import rows_of
+from tasks.stability import Assessment
 from tasks.step import RETRIES, step
 from tasks.steps import fit_ensemble, judge_answer
 from tasks.table import Table
@@ -59,11 +59,7 @@ def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
         return "time"
     if folds == "column":
         return "column"
-    classes = classes_of(table, estimator) is not None
-    kind = scheme_of(table, estimator)
-    if kind == "group":
-        return "stratified_group" if classes else "group"
-    return "stratified" if classes or not isinstance(table.target, pd.Series) else kind
+    return rows_of(table, estimator).kind
 
 
 def outer_folds(
@@ -89,9 +85,7 @@ def outer_folds(
 
     outer = []
     for repeat in range(repeats):
-        folds = table_folds(
-            table, estimator, kind=kind, n_folds=n_folds, seed=seed + repeat, gap=gap
-        )
+        folds = divide(rows_of(table, estimator), kind, n_folds, seed=seed + repeat, gap=gap)
         suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
         outer += [
             OuterFold(f"fold {i} of {len(folds)}{suffix}", np.sort(train), np.sort(test))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from swarm.errors import DataError
 from swarm.problem.space import SearchSpace
 from swarm.report.stability import stability_files
+from swarm.rows import hold_out
 from swarm.validation.stability import (
     Frequencies,
     Stability,
@@ -23,7 +24,7 @@ from swarm.validation.stability import (
     nogueira,
 )
 from tasks.search_cell import CellResult
-from tasks.split import classes_of, split
+from tasks.split import rows_of
 from tasks.step import step
 from tasks.table import Table
 
@@ -51,10 +52,8 @@ class Assessment:
 
 
 def scheme_of(table: Table, estimator: Any) -> str:
-    """Return the split kind for drawing rows: ``"group"``, ``"stratified"`` or ``"random"``."""
-    if table.groups is not None:
-        return "group"
-    return "random" if classes_of(table, estimator) is None else "stratified"
+    """Return the kind by which samples of the rows are drawn."""
+    return rows_of(table, estimator).kind
 
 
 @step("resample")
@@ -63,15 +62,15 @@ def draw_sample(table: Table, share: float, seed: int, number: int, estimator: A
 
     `seed` is that of sample 0.
     """
-    kind = scheme_of(table, estimator)
+    rows = rows_of(table, estimator)
     try:
-        rows = split(table, kind, test_size=1 - share, seed=seed + number, estimator=estimator)
+        sample, _ = hold_out(rows, rows.kind, 1 - share, seed=seed + number)
     except DataError as error:
         raise DataError(
             f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
             "--resamples to 0"
         ) from error
-    return table.take(rows.train)
+    return table.take(sample)
 
 
 @step("assess")

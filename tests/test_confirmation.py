@@ -16,8 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
+from swarm.rows import Division, Rows, divide
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
 from swarm.search.fresh_folds import fresh_problem, fresh_seed
@@ -77,7 +77,7 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
     folds = [
         fold
         for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
-        for fold in make_folds(kind, target, "binary", n_folds=4, seed=seed)
+        for fold in divide(Rows(target, "binary"), kind, 4, seed=seed)
     ]
     for mask, costs in zip(found.candidates.masks, found.candidates.fresh_fold_costs, strict=True):
         scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
@@ -184,10 +184,16 @@ def test_partitions_of_the_search_and_those_that_cannot_be_trained_on_are_left_o
 ) -> None:
     X, y = cancer
     problem = Problem.build(X, y, GaussianNB(), folds=3)
-    assert fresh_problem(problem, lambda seed: problem.folds, 0, 5) is None
+    rows = Rows(y.to_numpy(), "binary")
+
+    def fresh_of(draw: Any, repeats: int) -> Problem | None:
+        return fresh_problem(replace(problem, division=Division(rows, (), 0, draw)), repeats)
+
+    assert fresh_of(None, 5) is None
+    assert fresh_of(lambda seed: problem.folds, 5) is None
     one_class = [(np.flatnonzero(y == 0), np.flatnonzero(y == 1))]
     drawn = [one_class, list(problem.folds), *(_other(y, seed) for seed in (1, 2))]
-    fresh = fresh_problem(problem, lambda seed: drawn.pop(0), 0, 4)
+    fresh = fresh_of(lambda seed: drawn.pop(0), 4)
     assert fresh is not None
     assert fresh.n_folds == 6
 

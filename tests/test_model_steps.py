@@ -84,7 +84,7 @@ def test_the_rows_that_are_held_out_depend_on_labels_and_seed_alone() -> None:
     assert not np.array_equal(rows, held_out(labels, 0.2, 5, classes=True))
     assert len(held_out(np.arange(10.0), 0.3, 0, classes=False)) == 3
     # There is always a row to stop on, and one of each class to learn from.
-    assert len(held_out(np.array([0, 0, 1, 1]), 0.1, 0, classes=True)) == 1
+    assert len(held_out(np.array([0, 0, 1, 1]), 0.1, 0, classes=True)) == 2
 
 
 def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path) -> None:

@@ -34,24 +34,21 @@ def rows_of(part: Problem, whole: Problem) -> np.ndarray:
 
 
 @pytest.mark.parametrize("share", [0.1, 0.6])
-def test_a_part_has_its_share_of_every_class_in_every_fold(share: float) -> None:
+def test_a_part_has_its_share_of_every_class(share: float) -> None:
     whole = problem(GaussianNB(), load_breast_cancer(return_X_y=True, as_frame=True))
     part = on_part_of_rows(whole, share)
     assert len(part.target) == pytest.approx(share * len(whole.target), abs=1)
-    for (_, all_tested), (_, tested) in zip(whole.folds, part.folds, strict=True):
-        for label in (0, 1):
-            expected = share * (whole.target[all_tested] == label).sum()
-            assert (part.target[tested] == label).sum() == pytest.approx(expected, abs=2)
+    for label in (0, 1):
+        expected = share * (whole.target == label).sum()
+        assert (part.target == label).sum() == pytest.approx(expected, abs=1)
 
 
-def test_a_part_has_its_share_of_every_set_of_labels() -> None:
+def test_a_part_has_its_share_of_every_label() -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     labels = np.column_stack([y, X["mean radius"] > 14])
     whole = problem(DecisionTreeClassifier(), (X, labels.astype(int)))
     part = on_part_of_rows(whole, 0.3)
-    for one in np.unique(whole.target, axis=0):
-        count = (whole.target == one).all(axis=1).sum()
-        assert (part.target == one).all(axis=1).sum() == pytest.approx(0.3 * count, abs=4)
+    assert part.target.sum(axis=0) == pytest.approx(0.3 * whole.target.sum(axis=0), abs=4)
 
 
 @pytest.mark.parametrize("share", [-0.5, 0, 1, 0.001])
@@ -83,9 +80,8 @@ def test_no_row_changes_its_fold_and_the_draw_depends_on_the_seed_alone() -> Non
 def test_rows_of_a_group_stay_together() -> None:
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
     groups = np.random.default_rng(0).integers(60, size=len(y))
-    folds = list(StratifiedGroupKFold(4).split(X, y, groups))
-    whole = problem(GaussianNB(), (X, y), folds=folds)
-    rows = rows_of(on_part_of_rows(whole, 0.4, groups), whole)
+    whole = problem(GaussianNB(), (X, y), folds=StratifiedGroupKFold(4), groups=groups)
+    rows = rows_of(on_part_of_rows(whole, 0.4), whole)
     assert len(rows) == pytest.approx(0.4 * len(y), abs=30)
     for group in np.unique(groups):
         members = set(np.flatnonzero(groups == group))

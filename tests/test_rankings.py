@@ -15,9 +15,9 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import MLkNN, SubsetSelector
-from swarm.problem.folds import make_folds
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.rows import Rows, divide
 from swarm.search.fresh_folds import fresh_seed
 from swarm.search.packing import unpack_masks
 from swarm.search.rankings import MOST_PREFIXES, prefixes
@@ -203,7 +203,7 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
     folds = [
         fold
         for repeat in (1, 2)
-        for fold in make_folds("stratified", y, "binary", n_folds=4, seed=fresh_seed(0, repeat))
+        for fold in divide(Rows(y, "binary"), "stratified", 4, seed=fresh_seed(0, repeat))
     ]
     model = ExtraTreesClassifier(50, random_state=0)
     for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():

@@ -156,7 +156,7 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
 def test_groups_are_drawn_whole(bench, planted):
     frame = pd.read_csv(bench.folder / "planted.csv")
     table = Table("t", "", frame[PLANTED], frame["y"], groups=frame["who"])
-    assert scheme_of(table, GaussianNB()) == "group"
+    assert scheme_of(table, GaussianNB()) == "stratified_group"
     drawn = [draw_sample(table, 0.5, 0, number, GaussianNB()) for number in (0, 1)]
     for some in drawn:
         assert (some.groups.value_counts() == 4).all()

@@ -21,63 +21,9 @@ from flows import refresh
 from flows.configured import fetch_as_configured, prepare_as_configured
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError
-from swarm.problem.folds import make_folds
 from tasks.nested import outer_folds
 from tests.command import Swarm
 from tests.small_run import BAYES, Bench, table
-
-
-def drawn(n_folds: int = 3, time: Any = range(12), gap: int = 0) -> str:
-    """Folds as text, a letter for each row: training, test, or ``.`` for neither."""
-    target = np.zeros(len(time))
-    lines = []
-    for train, test in make_folds(
-        "time", target, "regression", n_folds=n_folds, time=np.asarray(time), gap=gap
-    ):
-        rows = np.full(len(time), ".")
-        rows[train], rows[test] = "a", "T"
-        lines.append("".join(rows))
-    return " ".join(lines)
-
-
-@pytest.mark.parametrize(
-    ("options", "folds"),
-    [
-        ({}, "aaaTTT...... aaaaaaTTT... aaaaaaaaaTTT"),
-        ({"gap": 2}, "a..TTT...... aaaa..TTT... aaaaaaa..TTT"),
-        ({"time": range(11, -1, -1)}, "......TTTaaa ...TTTaaaaaa TTTaaaaaaaaa"),
-        # Rows of one time are in their own order.
-        ({"time": [0, 0, 1, 2, 2, 2], "n_folds": 2}, "aaTT.. aaaaTT"),
-    ],
-)
-def test_each_block_is_tested_by_a_model_of_the_rows_before_it(
-    options: dict[str, Any], folds: str
-) -> None:
-    assert drawn(**options) == folds
-
-
-@pytest.mark.parametrize("gap", [0, 1, 4])
-def test_folds_in_time_are_those_of_scikit_learn_on_ordered_rows(gap: int) -> None:
-    time = np.random.default_rng(30).permutation(30)
-    order = np.argsort(time)
-    ours = make_folds("time", np.zeros(30), "regression", n_folds=3, time=time, gap=gap)
-    theirs = TimeSeriesSplit(3, gap=gap).split(order)
-    for made, wanted in zip(ours, theirs, strict=True):
-        for side in range(2):
-            assert made[side].tolist() == order[wanted[side]].tolist()
-            assert made[side].dtype == np.int64
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"n_folds": 12}, "12 rows cannot make 12 folds in time; use fewer folds$"),
-        ({"gap": 3}, "12 rows .*3 folds in time with a gap of 3 rows; .* or a smaller gap"),
-    ],
-)
-def test_too_few_rows_for_folds_in_time_are_refused(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(DataError, match=words):
-        drawn(**options)
 
 
 class Purged:
@@ -148,7 +94,7 @@ def test_automatic_folds_follow_the_split_and_groups(bench: Bench) -> None:
 def test_groups_that_folds_in_time_divide_are_a_finding(bench: Bench) -> None:
     config = timed(bench, data=GROUPED)
     told = prepare_as_configured(config, fetch_as_configured(config)).findings
-    assert "SWM105" in {each.code for each in told}
+    assert "SWM101" in {each.code for each in told}
 
 
 def test_a_gap_applies_to_the_split_and_to_outer_folds(bench: Bench) -> None:
@@ -188,8 +134,8 @@ def test_splits_and_folds_that_ignore_time_are_findings(bench: Bench, swarm: Swa
         return {each["code"] for each in told["findings"]}
 
     in_time = {"kind": "time"}
-    assert not {"SWM107", "SWM109"} & codes(split=in_time)
-    assert "SWM109" in codes(split=in_time, folds={"kind": "random"})
+    assert "SWM107" not in codes(split=in_time)
+    assert "SWM107" in codes(split=in_time, folds={"kind": "random"})
     assert "SWM107" in codes(folds=in_time)
     assert "SWM107" in codes(data={**data, "time": None, "dates": {"day": "%Y-%m-%d"}})
 

@@ -86,40 +86,18 @@ _ALL = (
     ),
     Kind(
         "SWM101",
-        "Groups on both sides of the split",
-        "Rows of one group are in both the training and the test rows, so test scores are too"
-        " good.",
-        "use split kind 'group'",
+        "Groups on both sides",
+        "Rows of one group are in both the training and the test rows of the split or of a fold:"
+        " scores are too good, and columns that identify the group win.",
+        "set split.kind to 'group' and folds.kind to 'auto', which keep groups together",
     ),
     Kind(
         "SWM102",
-        "Class missing from a side of the split",
-        "A class is missing from the training rows, so that it is never predicted, or from the test"
-        " rows, so that the test scores say nothing about it.",
+        "Class missing from a side",
+        "A class is missing from the training rows of the split or of a fold, so that it is never"
+        " predicted, or from the test rows, so that the test scores say nothing about it.",
         "use another split.kind or a larger split.test_size, so that every class is on both sides,"
         " or remove the rows of the class from the table",
-    ),
-    Kind(
-        "SWM103",
-        "Gaps in the fold column",
-        "Rows without a fold are always trained on and never tested, which is intended only for a"
-        " hold-out.",
-        "fill them, unless this is intended",
-    ),
-    Kind(
-        "SWM104",
-        "Class missing from the training rows of a fold",
-        "Classes are missing from the training rows of a fold that tests them, where they are"
-        " always wrong.",
-        "use stratified folds if every class has as many rows as there are folds, or merge rare"
-        " classes with others or remove their rows, in the table",
-    ),
-    Kind(
-        "SWM105",
-        "Groups on both sides of a fold",
-        "`data.group` is set, but the folds ignore it. Rows of one group are in the training and in"
-        " the test rows of a fold: costs are too low, and columns that identify the group win.",
-        "set folds.kind to 'group' or 'stratified_group'",
     ),
     Kind(
         "SWM106",
@@ -135,18 +113,10 @@ _ALL = (
     Kind(
         "SWM107",
         "Order of time ignored",
-        "The rows have a time column, or are sorted by a column of dates, but the test rows are"
-        " drawn at random. A model that will predict later rows is then tested on rows between"
-        " those it was trained on.",
+        "The rows have a time column, or are sorted by a column of dates, but the test rows of the"
+        " split or of the folds are drawn at random. A model that will predict later rows is then"
+        " tested on rows between those it was trained on, and columns win that follow the time.",
         "set split.kind and folds.kind to 'time', with the column as data.time",
-    ),
-    Kind(
-        "SWM109",
-        "Order of time ignored by the folds",
-        "The test rows are the latest ones, but the folds are drawn at random: a fold model knows"
-        " rows after those it is tested on, which the final model will not. Costs are too low,"
-        " and columns win that follow the time.",
-        "set folds.kind to 'time', or to 'auto', which follows the split",
     ),
     Kind(
         "SWM111",

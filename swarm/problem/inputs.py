@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from copy import copy
-from reprlib import repr as shortly
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +14,7 @@ from sklearn import get_config
 from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
 from swarm.arrays import Bool, Float
-from swarm.errors import ConfigError, DataError, InputError, as_clause
-from swarm.problem.folds import Fold, make_folds, refuse_missing
+from swarm.errors import ConfigError, DataError, as_clause
 from swarm.problem.models import (
     allows_missing,
     encloses_estimators,
@@ -41,6 +37,7 @@ from swarm.problem.table import (
     plain_target,
     refuse_masked,
 )
+from swarm.rows import Fold
 from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
@@ -241,7 +238,9 @@ def check_columns(X: Any, estimator: Any) -> None:
             raise DataError(f"{model} does not support a sparse matrix; pass X.toarray()")
         stored = X.tocsr().data
         if np.isinf(stored).any() or (np.isnan(stored).any() and not allows_missing(estimator)):
-            raise DataError(f"the sparse X has missing or infinite values, which {model} rejects")
+            raise DataError(
+                f"the sparse X has missing or infinite values, which {model} rejects; fill them"
+            )
         return
     if is_polars(X) and is_lightgbm(estimator):
         kinds = ("Categorical", "Enum")
@@ -358,97 +357,6 @@ def _check_range(name: str, values: Float, lightgbm: bool) -> None:
             f"column {name!r} contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) "
             "in which models compute; rescale the column, clip it or drop it"
         )
-
-
-def resolve_folds(
-    folds: Any,
-    X: Any,
-    *,
-    y: Any,
-    target: NDArray[Any],
-    task: str,
-    seed: int,
-    groups: Any,
-) -> list[Fold]:
-    """Return the folds of a number of folds, a splitter, or pairs of row positions."""
-    draw = partitions(folds, X, y=y, target=target, task=task, groups=groups)
-    if hasattr(folds, "split") and not isinstance(folds, str):
-        return _split(folds, X, y, seed, groups)
-    if draw is not None:
-        return draw(seed)
-    try:
-        return [(_positions(train), _positions(test)) for train, test in folds]
-    except (TypeError, ValueError) as error:
-        raise ConfigError(
-            "folds must be a number, a splitter or pairs of (train, test) rows, got "
-            f"{shortly(folds)}"
-        ) from error
-
-
-def _positions(rows: Any) -> NDArray[Any]:
-    """Return the positions of rows, which may be given by a mask."""
-    given = np.asarray(rows)
-    if given.ndim != 1:
-        raise ValueError(f"rows of a fold must be a list of positions, got the shape {given.shape}")
-    if given.dtype == bool:
-        return np.flatnonzero(given)
-    if given.size and given.dtype.kind not in "iu" and not np.array_equal(given, given.astype(int)):
-        raise ValueError(f"{given.ravel()[0]!r} is no row")
-    return given.astype(np.intp)
-
-
-def depend_on_seed(folds: Any) -> bool:
-    """Whether a number of folds or a splitter gives other folds for another seed."""
-    if isinstance(folds, (int, np.integer)):
-        return True
-    seeded = hasattr(folds, "split") and hasattr(folds, "random_state")
-    return seeded and bool(getattr(folds, "shuffle", True))
-
-
-def partitions(
-    folds: Any, X: Any, *, y: Any, target: NDArray[Any], task: str, groups: Any
-) -> Callable[[int], list[Fold]] | None:
-    """Return a function from a seed to folds of the same kind; None if no seed affects them."""
-    if not depend_on_seed(folds):
-        return None
-
-    def drawn(seed: int) -> list[Fold]:
-        if isinstance(folds, (int, np.integer)):
-            kind = "stratified" if task in ("binary", "multiclass", "multilabel") else "random"
-            return make_folds(kind, target, task, n_folds=int(folds), seed=seed)
-        splitter = copy(folds)
-        splitter.random_state = seed
-        with warnings.catch_warnings():
-            # Warnings about the splitter were issued when the first partition was drawn.
-            warnings.simplefilter("ignore", UserWarning)
-            return _split(splitter, X, y, seed, groups)
-
-    return drawn
-
-
-def _split(splitter: Any, X: Any, y: Any, seed: int, groups: Any) -> list[Fold]:
-    """Return the folds of a splitter, which sees X, y and groups as they were given."""
-    state = getattr(splitter, "random_state", 0)
-    if state is None:
-        splitter = copy(splitter)
-        splitter.random_state = seed
-    elif not isinstance(state, (int, np.integer)):
-        raise ConfigError(
-            f"random_state of {type(splitter).__name__} must be an integer, got {state!r}; "
-            "a generator is not reproducible"
-        )
-    if groups is not None:
-        refuse_missing(groups)
-    try:
-        folds = splitter.split(X, y, groups)
-        return [(_positions(train), _positions(test)) for train, test in folds]
-    except InputError:
-        raise
-    except (TypeError, ValueError) as error:
-        raise DataError(
-            f"{type(splitter).__name__} cannot split the rows: {as_clause(str(error))}; pass other "
-            "folds"
-        ) from error
 
 
 def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import _check_method_params
 
 from swarm.arrays import Float, Int, Positions
@@ -20,7 +20,6 @@ from swarm.problem.column_params import check_fit_params as check_fit_columns
 from swarm.problem.column_params import column_params, dropped_columns, fit_params_for, for_columns
 from swarm.problem.description import Unnamed
 from swarm.problem.fingerprint import data_hash, digests, recipe
-from swarm.problem.folds import Fold
 from swarm.problem.inputs import (
     check_columns,
     check_estimator,
@@ -35,10 +34,10 @@ from swarm.problem.inputs import (
     check_task,
     check_varies,
     checked_weights,
-    resolve_folds,
 )
 from swarm.problem.models import (
     has_importances,
+    is_a,
     is_lightgbm,
     keeps_columns,
     last_step,
@@ -61,6 +60,7 @@ from swarm.problem.table import (
     take_rows,
 )
 from swarm.problem.target import task_of
+from swarm.rows import Division, Fold, Rows
 
 Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]
 # Rows of the fit that shows whether a model has importances, and those of each class among them.
@@ -109,6 +109,8 @@ class Problem:
         :mod:`swarm.problem.column_params`.
     weights_in_score : bool
         Whether the sample weights are passed to the scorer too.
+    division : Division or None
+        How other folds are drawn; None for a part of the rows, and in workers.
     """
 
     X: Any
@@ -127,6 +129,7 @@ class Problem:
     score_params: Mapping[str, Any] = field(default_factory=dict)
     by_column: tuple[str, ...] = ()
     weights_in_score: bool = False
+    division: Division | None = None
 
     @classmethod
     def build(
@@ -138,7 +141,7 @@ class Problem:
         space: SearchSpace | None = None,
         scoring: str | Callable[..., float] | Scoring | None = None,
         pos_label: str | int | None = None,
-        folds: int | Sequence[Fold] | Any = 5,
+        folds: int | Sequence[Fold] | Division | Any = 5,
         groups: Any = None,
         weight: Any = None,
         importance: Importance = "auto",
@@ -168,10 +171,10 @@ class Problem:
             if that is a label, else the rarer class. Other scorers ignore it; votes and test
             metrics still use it.
         folds
-            Number of folds (stratified for classes and labels, shuffled with `seed`), pairs of
-            row positions, or a scikit-learn splitter.
+            Number of folds (by group if there are groups, stratified for classes and labels,
+            shuffled with `seed`), pairs of row positions, or a scikit-learn splitter.
         groups : (n_rows,)
-            Groups for the splitter.
+            Groups of the rows.
         weight : (n_rows,)
             Sample weights for ``fit``, in a pipeline for that of its last step.
         importance
@@ -214,7 +217,10 @@ class Problem:
         check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
-        pairs = resolve_folds(folds, X, y=y, target=labels, task=task, seed=seed, groups=groups)
+        if not isinstance(folds, Division):
+            kind = "regression" if is_a(is_regressor, model) else task
+            folds = Division.of(folds, X, y, Rows(labels, kind, groups), seed)
+        pairs = folds.folds
         check_folds(pairs, labels, task, model, score)
         params = dict(fit_params or {})
         for name, value in {**params, **(score_params or {})}.items():
@@ -244,12 +250,14 @@ class Problem:
             fit_params=params,
             score_params=dict(score_params or {}),
             weights_in_score=weights_in_score,
+            division=folds,
         )
         return problem._with_model(model, importance, by_column, seed)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what is computed from the rest: it would double the size of a problem."""
-        return {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+        names = {each.name for each in dataclass_fields(self)} - {"division"}
+        return {name: getattr(self, name) for name in names}
 
     @cached_property
     def features(self) -> pd.DataFrame:
@@ -406,6 +414,7 @@ class Problem:
         check_fold_weights(folds, weight, scored=self.weights_in_score)
         return replace(
             self,
+            division=None,
             X=take_rows(self.X, rows),
             y=take_rows(self.y, rows),
             folds=folds,

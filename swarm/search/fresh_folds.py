@@ -9,7 +9,8 @@ methods, both in the Journal of Machine Learning Research.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,8 +20,8 @@ from swarm.checks import require
 from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
-from swarm.problem.folds import Fold, partition_key
 from swarm.problem.problem import Problem
+from swarm.rows import Fold
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
 from swarm.search.packing import first_of_equal, pack_masks
@@ -38,31 +39,36 @@ def fresh_seed(seed: int, repeat: int) -> int:
     return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
 
 
-def fresh_problem(
-    problem: Problem,
-    partition: Callable[[int], Sequence[Fold]],
-    seed: int,
-    repeats: int,
-    first: int = 1,
-) -> Problem | None:
+def fresh_problem(problem: Problem, repeats: int, first: int = 1) -> Problem | None:
     """Return the problem on `repeats` fresh fold partitions, as one list of folds.
 
     Partitions with a fold that cannot be trained on, or that are those of the search, are left
-    out; None if there is no other. The seed is that of the folds of the search.
+    out; None if there is no other.
     """
     require("repeats", repeats, at_least=1, whole=True)
-    seen = {partition_key(problem.folds)}
+    division = problem.division
+    if division is None or division.draw is None:
+        return None
+    seen = {_partition_key(problem.folds)}
     folds: list[Fold] = []
     for repeat in range(first, first + repeats):
         try:
-            made = list(partition(fresh_seed(seed, repeat)))
+            with warnings.catch_warnings():
+                # They were issued when the folds of the search were drawn.
+                warnings.simplefilter("ignore", UserWarning)
+                made = list(division.draw(fresh_seed(division.seed, repeat)))
             problem.with_folds(made)
         except InputError:
             continue
-        if partition_key(made) not in seen:
-            seen.add(partition_key(made))
+        if _partition_key(made) not in seen:
+            seen.add(_partition_key(made))
             folds += made
     return problem.with_folds(folds) if len(folds) > 1 else None
+
+
+def _partition_key(folds: Sequence[Fold]) -> frozenset[bytes]:
+    """Return a key of a partition, whatever the order of its folds and rows."""
+    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
 
 
 def confirm_on_fresh_folds(

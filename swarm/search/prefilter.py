@@ -21,11 +21,11 @@ from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.folds import Fold
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.models import is_lightgbm, last_step
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.rows import Fold
 from swarm.statistics.information import target_information
 from swarm.statistics.lowest import first_of
 from swarm.storage.records import reason_of

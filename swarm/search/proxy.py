@@ -6,27 +6,25 @@ A proxy is a cheaper model, a part of the rows, or both.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from scipy.stats import spearmanr
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
+from swarm.rows import hold_out
 from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.strategies.operators.memory import shrink
 
-# Keeps the generator of the rows apart from those of the search.
+# Keeps the generator of the rows apart from those of the folds and of the search.
 _ROWS_SEED = 13
-# Levels of a number by which rows are sampled.
-_N_LEVELS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,55 +42,23 @@ class Proxy:
         return {"n_best": self.n_best, "n_probes": self.n_probes}
 
 
-def on_part_of_rows(problem: Problem, share: float, groups: Any = None) -> Problem:
-    """Return the problem on a stratified part of its rows, drawn with its seed.
+def on_part_of_rows(problem: Problem, share: float) -> Problem:
+    """Return the problem on a part of its rows, drawn with its seed, see :func:`hold_out`.
 
-    Every row stays in its fold, and the rows of a group together. Strata are classes, sets of
-    labels or ten levels of a number, within the folds; that of a group is its first row's.
+    Every row stays in its fold, and the rows of a group together.
     """
     require("rows of the proxy", share, above=0, below=1)
-    rng = np.random.default_rng([problem.seed, _ROWS_SEED])
-    n_rows = len(problem.target)
-    members, first = np.arange(n_rows), np.arange(n_rows)
-    # Several columns are times, which group no rows.
-    if groups is not None and np.ndim(groups) == 1:
-        _, first, members = np.unique(np.asarray(groups), return_index=True, return_inverse=True)
-    strata = np.unique(_strata(problem)[first], return_inverse=True)[1]
-    drawn = rng.permutation(len(strata))
-    by_stratum = drawn[np.argsort(strata[drawn], kind="stable")]
-    sizes = np.bincount(strata)
-    stratum = strata[by_stratum]
-    place = np.empty(len(strata))
-    rank = np.arange(len(strata)) - (np.cumsum(sizes) - sizes)[stratum]
-    # Without an offset the first rows would be one of each stratum, however small it is.
-    place[by_stratum] = (rank + rng.random(len(sizes))[stratum]) / sizes[stratum]
-    order = drawn[np.argsort(place[drawn], kind="stable")]
-    n_chosen = 1 + int(np.searchsorted(np.cumsum(np.bincount(members)[order]), share * n_rows))
-    rows = np.flatnonzero(np.isin(members, order[:n_chosen]))
+    assert problem.division is not None
+    rows = problem.division.rows
+    # With the seed of the folds whole folds would be in the part.
+    seed = int(np.random.SeedSequence([problem.seed, _ROWS_SEED]).generate_state(1)[0])
     try:
-        return problem.on_rows(rows)
+        return problem.on_rows(hold_out(rows, rows.kind, share, seed=seed)[1])
     except DataError as error:
         raise ConfigError(
-            f"proxy.rows {share:g} leaves {len(rows):,} rows, too few for the folds: {error}; use "
-            "a larger share, or all rows"
+            f"proxy.rows {share:g} leaves too few rows for the folds: {error}; use a larger share, "
+            "or all rows"
         ) from None
-
-
-def _strata(problem: Problem) -> Int:
-    """Return the stratum of each row, of its fold and of its class or level: int (n_rows,)."""
-    target, n_rows = problem.target, len(problem.target)
-    level = np.zeros(n_rows, dtype=np.int64)
-    if problem.task in ("binary", "multiclass", "multilabel"):
-        axis = 0 if target.ndim == 2 else None
-        level = np.unique(target, axis=axis, return_inverse=True)[1].reshape(-1)
-    elif problem.task == "regression":
-        ranks = np.empty(n_rows, dtype=np.int64)
-        ranks[np.argsort(target, kind="stable")] = np.arange(n_rows)
-        level = ranks * _N_LEVELS // n_rows
-    fold = np.zeros(n_rows, dtype=np.int64)
-    for number, (_, test) in enumerate(problem.folds):
-        fold[test] = number + 1
-    return level * (problem.n_folds + 1) + fold
 
 
 def measure_best(

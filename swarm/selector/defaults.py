@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from sklearn.base import is_regressor
-from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 from sklearn.utils.multiclass import type_of_target
 
 from swarm.checks import require
@@ -162,13 +161,10 @@ def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
     return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
 
 
-def folds_and_scorer(
-    selector: Any, y: Any, n_rows: int, task: str | None, groups: Any
-) -> tuple[Any, Any]:
+def folds_and_scorer(selector: Any, n_rows: int, task: str | None) -> tuple[Any, Any]:
     """Return folds and scorer; for a regressor those of regression, even if the target is integer.
 
-    By its target alone it would be scored by accuracy, and rejected for rare values. A number of
-    folds divides no group, and may exceed the rows of a class, of which scikit-learn warns.
+    By its target alone it would be scored by accuracy.
     """
     cv, scoring = selector.cv, selector.scoring
     if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):
@@ -185,22 +181,4 @@ def folds_and_scorer(
         return cv, classes if task == "multioutput_classes" else "r2"
     regression = is_a(is_regressor, selector.estimator)
     is_default = scoring is None and regression and not has_own_score(selector.estimator)
-    if isinstance(cv, (int, np.integer)) and cv > 1:
-        cv = _splitter(int(cv), y, regression, selector.random_state, groups) or cv
     return cv, "r2" if is_default else scoring
-
-
-def _splitter(n_folds: int, y: Any, regression: bool, seed: int, groups: Any) -> Any:
-    """Return the splitter of groups, or of values that are rarer than folds; None elsewhere."""
-    values = np.asarray(y)
-    counts = pd.Series(values).value_counts() if values.ndim == 1 else None
-    numbers = regression or counts is None or pd.api.types.is_float_dtype(counts.index.dtype)
-    options: dict[str, Any] = {"n_splits": n_folds, "shuffle": True, "random_state": seed}
-    if groups is not None:
-        return GroupKFold(**options) if numbers else StratifiedGroupKFold(**options)
-    if counts is None or not len(counts) or counts.min() >= n_folds:
-        return None
-    if regression:
-        return KFold(**options)
-    # scikit-learn refuses if no class has that many rows.
-    return None if numbers or counts.max() < n_folds else StratifiedKFold(**options)

@@ -71,7 +71,9 @@ def names_of_constraint(selector: Any, X: Any, name: str) -> Any:
                 "them: X.columns = X.columns.astype(str)"
             )
         if isinstance(item, str) and item in names.values():
-            raise DataError(f"{name} has the text {item!r}, but no column has a name of text")
+            raise DataError(
+                f"{name} has the text {item!r}, but no column has a name of text; pass its label"
+            )
         is_label = not _is_number(item) and isinstance(item, Hashable) and item in names
         return names[item] if is_label else item
 

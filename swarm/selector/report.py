@@ -14,7 +14,6 @@ from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import judgement_findings
 from swarm.findings.rows import hash_rows, is_distinguished
-from swarm.problem.folds import complete_groups
 from swarm.problem.hints import MOST_COLUMNS, prepare_hints
 from swarm.problem.inputs import check_columns, check_rows, check_target, checked_weights
 from swarm.problem.problem import Problem
@@ -22,9 +21,11 @@ from swarm.problem.scoring import positive_class
 from swarm.problem.table import as_frame, labels_of, plain_target, take_columns, take_rows
 from swarm.report import ReportData, render
 from swarm.report.data import by_column, confirmed_scores, work_of
+from swarm.rows import complete_groups
+from swarm.search.fresh_folds import fresh_problem
 from swarm.selector.defaults import n_jobs_of
 from swarm.selector.inputs import checked_table
-from swarm.selector.plan import PosedProblem, pose
+from swarm.selector.plan import pose
 from swarm.selector.results import headline_of_pick, reason_not_comparable
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
@@ -40,8 +41,8 @@ def headline_of(
     selector: Any, X: Any, y: Any, test: tuple[Any, ...], params: dict[str, Any]
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
-    posed = _posed(selector, X, y, params)
-    judgement = _judgement(selector, posed.problem, _test_rows(selector, posed, test), n_random=1)
+    problem = _posed(selector, X, y, params)
+    judgement = _judgement(selector, problem, _test_rows(selector, problem, test), n_random=1)
     return _headline_on_test(selector, judgement)
 
 
@@ -56,17 +57,16 @@ def page_of(
                 "a report on test rows needs the rows of the fit too; pass X and y to report"
             )
         return render(data)
-    posed = _posed(selector, X, y, params)
-    problem = posed.problem
+    problem = _posed(selector, X, y, params)
     data = replace(data, distance=_distance(problem))
     if test is not None:
-        unseen = _test_rows(selector, posed, test)
+        unseen = _test_rows(selector, problem, test)
         data = _judged(selector, data, problem, unseen)
         train = np.arange(problem.n_rows)
         rows = [Unseen(train, unseen.features, unseen.target, unseen.weight, unseen.groups)]
         named = f"{unseen.n_rows:,} unseen rows"
     else:
-        rows, named = _folds(posed)
+        rows, named = _folds(problem)
     chosen = problem.space.mask(selector._names)
     ranked = list(selector._importances.index)
     jobs = n_jobs_of(selector)
@@ -74,9 +74,9 @@ def page_of(
     return render(replace(data, dropped=losses))
 
 
-def _folds(posed: PosedProblem) -> tuple[list[Unseen], str]:
+def _folds(problem: Problem) -> tuple[list[Unseen], str]:
     """Return the folds of a partition that the search did not use; its own if there is none."""
-    problem, fresh = posed.problem, posed.on_fresh_folds(1)
+    fresh = fresh_problem(problem, 1)
     folds = problem.folds if fresh is None else fresh.folds
     rows = [
         Unseen(
@@ -131,11 +131,10 @@ def _facts(selector: Any) -> dict[str, object]:
 # ---------------------------------------------------------------- rows
 
 
-def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProblem:
+def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> Problem:
     """Build the problem of the fit again."""
     # Of a clone, since reading the table sets attributes.
-    posed = pose(clone(selector), X, y, params)
-    problem = posed.problem
+    problem, _ = pose(clone(selector), X, y, params)
     if problem.space.columns != selector.result_.space.columns:
         raise DataError(
             "X has other columns than the table of the fit; pass the rows that fit was called with"
@@ -154,17 +153,18 @@ def _posed(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> PosedProble
             "the estimator, the scorer or another parameter of the models was changed after the "
             "fit; fit the selector again"
         )
-    return posed
+    return problem
 
 
-def _test_rows(selector: Any, posed: PosedProblem, test: tuple[Any, ...]) -> Rows:
+def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     """Return test rows as a table with the columns of the problem, with what belongs to them."""
-    problem = posed.problem
     reason = reason_not_comparable(problem.estimator, problem.task)
     if reason is not None:
         raise InputError(reason)
-    # Several columns of groups are times.
-    grouped = posed.groups is not None and np.ndim(posed.groups) == 1
+    assert problem.division is not None
+    groups = problem.division.rows.groups
+    # Several columns of groups are what a splitter reads.
+    grouped = groups is not None and np.ndim(groups) == 1
     names = ["X_test", "y_test"]
     names += ["sample_weight"] * problem.weights_in_score + ["groups"] * grouped
     complete = isinstance(test, (tuple, list)) and len(test) == len(names)

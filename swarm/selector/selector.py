@@ -283,7 +283,7 @@ class SubsetSelector(
         """
         check_parameters(self, y)
         budget = budget_of(self)
-        search = search_of(self, pose(self, X, y, params), budget)
+        search = search_of(self, *pose(self, X, y, params), budget)
         strategy, space, epochs = search.strategy, search.problem.space, epochs_of(budget)
         until_finished = strategy.epochs_in(space)
         if until_finished is not None:

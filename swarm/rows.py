@@ -1,0 +1,388 @@
+"""Every way to divide rows: folds, and one part of a given share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass
+from fractions import Fraction
+from reprlib import repr as shortly
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from swarm.arrays import Float, Int
+from swarm.checks import require
+from swarm.errors import ConfigError, DataError, InputError, as_clause, check_known
+
+# Positions of the training and of the test rows.
+Fold = tuple[Int, Int]
+# ``stratified`` (by class, or by each label separately), ``random``, ``group``,
+# ``stratified_group``, ``time`` (tested on rows later than those of the training) or ``column``
+# (each value of a column is the fold in which a row is tested; rows with a missing value are in the
+# training rows of every fold, so that a single value gives a hold-out).
+KINDS = ("stratified", "random", "group", "stratified_group", "time", "column")
+# A share of the rows is so many of at most 20 folds, if it is not smaller than one of them.
+_MOST_PARTS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What rows are divided by."""
+
+    target: NDArray[Any]  # (n_rows,) or (n_rows, n_labels)
+    task: str
+    groups: Any = None  # (n_rows,), as are the next two
+    time: NDArray[Any] | None = None
+    column: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether a row has one class."""
+        return self.task in ("binary", "multiclass")
+
+    @property
+    def kind(self) -> str:
+        """The kind of folds that suits the rows: by group, by class, or at random."""
+        # Several columns are no groups, but what a splitter reads.
+        if self.groups is not None and np.ndim(self.groups) == 1:
+            return "stratified_group" if self.has_classes else "group"
+        return "stratified" if self.has_classes or self.task == "multilabel" else "random"
+
+
+@dataclass(frozen=True, eq=False)
+class Division:
+    """The folds of a problem, and how others of the same kind are drawn."""
+
+    rows: Rows
+    folds: Sequence[Fold]
+    seed: int = 0
+    draw: Callable[[int], Sequence[Fold]] | None = None  # from a seed; None if no seed matters
+
+    @classmethod
+    def of_kind(
+        cls,
+        rows: Rows,
+        kind: str,
+        n_folds: int,
+        *,
+        seed: int = 0,
+        shuffle: bool = True,
+        gap: int = 0,
+    ) -> Division:
+        """Divide rows as :func:`divide` does."""
+
+        def draw(other: int) -> list[Fold]:
+            return divide(rows, kind, n_folds, seed=other, shuffle=shuffle, gap=gap)
+
+        depends_on_seed = shuffle and kind not in ("time", "column")
+        return cls(rows, draw(seed), seed, draw if depends_on_seed else None)
+
+    @classmethod
+    def of(cls, folds: Any, X: Any, y: Any, rows: Rows, seed: int) -> Division:
+        """Divide rows by a number of folds, a splitter, or pairs of row positions.
+
+        A splitter sees `X`, `y` and the groups as they were given.
+        """
+        if isinstance(folds, (int, np.integer)):
+            if rows.groups is not None and np.ndim(rows.groups) != 1:
+                raise DataError(
+                    "groups must be one value for each row, got the shape "
+                    f"{np.shape(rows.groups)}; pass one column"
+                )
+            return cls.of_kind(rows, rows.kind, int(folds), seed=seed)
+        if hasattr(folds, "split") and not isinstance(folds, str):
+            return cls._by_splitter(folds, X, y, rows, seed)
+        try:
+            return cls(rows, [(_positions(train), _positions(test)) for train, test in folds], seed)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(
+                "folds must be a number, a splitter or pairs of (train, test) rows, got "
+                f"{shortly(folds)}"
+            ) from error
+
+    @classmethod
+    def _by_splitter(cls, splitter: Any, X: Any, y: Any, rows: Rows, seed: int) -> Division:
+        name, state = type(splitter).__name__, getattr(splitter, "random_state", 0)
+        if state is not None and not isinstance(state, (int, np.integer)):
+            raise ConfigError(
+                f"random_state of {name} must be an integer, got {state!r}; "
+                "a generator is not reproducible"
+            )
+        if rows.groups is not None:
+            refuse_missing(rows.groups)
+
+        def folds_of(made: Any) -> list[Fold]:
+            try:
+                pairs = made.split(X, y, rows.groups)
+                return [(_positions(train), _positions(test)) for train, test in pairs]
+            except InputError:
+                raise
+            except (TypeError, ValueError) as error:
+                raise DataError(
+                    f"{name} cannot split the rows: {as_clause(str(error))}; pass other folds"
+                ) from error
+
+        def draw(other: int) -> list[Fold]:
+            made = copy(splitter)
+            made.random_state = other
+            return folds_of(made)
+
+        is_seeded = hasattr(splitter, "random_state") and getattr(splitter, "shuffle", True)
+        folds = draw(seed) if state is None else folds_of(splitter)
+        return cls(rows, folds, seed, draw if is_seeded else None)
+
+
+def divide(
+    rows: Rows,
+    kind: str,
+    n_folds: int = 5,
+    *,
+    seed: int = 0,
+    shuffle: bool = True,
+    gap: int = 0,  # rows left out between training and test rows, for ``time``
+) -> list[Fold]:
+    """Divide rows into folds, as scikit-learn does: ascending positions, for ``time`` in its order.
+
+    Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
+    """
+    return list(_divided(rows, kind, n_folds, seed=seed, shuffle=shuffle, gap=gap))
+
+
+def _divided(
+    rows: Rows, kind: str, n_folds: int, *, seed: int, shuffle: bool = True, gap: int = 0
+) -> Iterable[Fold]:
+    """Yield the folds of :func:`divide`: all of those of a small share would fill the memory."""
+    check_known("kind of folds", kind, KINDS)
+    if kind == "column":
+        return _from_column(rows.column)
+    if n_folds < 2:
+        raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
+    if len(rows) < n_folds:
+        raise DataError(
+            f"{len(rows)} rows cannot make {n_folds} folds; use fewer folds or more rows"
+        )
+    if kind == "time":
+        return _forward(rows.time, n_folds, gap)
+    if kind == "stratified" and rows.task == "multilabel":
+        rng = np.random.default_rng(seed) if shuffle else None
+        return _from_column(_iterative_stratification(rows.target, n_folds, rng))
+    groups = complete_groups(rows.groups) if "group" in kind and rows.groups is not None else None
+    _refuse_too_few(rows, kind, groups, n_folds)
+    from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
+
+    splitters = {
+        "random": KFold,
+        "stratified": StratifiedKFold,
+        "group": GroupKFold,
+        "stratified_group": StratifiedGroupKFold,
+    }
+    splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
+    pairs: Iterable[Fold] = splitter.split(rows.target, rows.target, groups)
+    return pairs
+
+
+def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0) -> Fold:
+    """Hold out a share of the rows: training and test rows, both ascending.
+
+    The test rows are evenly spaced folds of the same kind, such as the first of three or three of
+    ten, for ``time`` the latest rows, of which those of the same time stay together, and for
+    ``column`` its first value. A share of the groups, for kinds of groups.
+    """
+    require("share of the rows", share, above=0, below=1)
+    if kind == "time":
+        return _latest(rows.time, share, gap)
+    if kind == "column":
+        return _from_column(rows.column)[0]
+    if share > 0.5:
+        test, train = hold_out(rows, kind, 1 - share, seed=seed)
+        return train, test
+    most = max(_most_parts(rows, kind), 2)
+    part = Fraction(share).limit_denominator(min(_MOST_PARTS, most))
+    if not part:
+        part = Fraction(1, min(round(1 / share), most))
+    chosen = set((np.arange(part.numerator) * part.denominator // part.numerator).tolist())
+    with warnings.catch_warnings():
+        # A class with fewer rows than there are parts.
+        warnings.simplefilter("ignore", UserWarning)
+        folds = enumerate(_divided(rows, kind, part.denominator, seed=seed))
+        test = np.sort(np.concatenate([fold[1] for number, fold in folds if number in chosen]))
+    if not len(test):
+        raise DataError(
+            f"a share of {share:g} of {len(rows)} rows leaves no rows; use more rows, or another "
+            "share"
+        )
+    return np.setdiff1d(np.arange(len(rows)), test), test
+
+
+def _most_parts(rows: Rows, kind: str) -> int:
+    """Return into how many folds the rows can be divided."""
+    most = len(rows)
+    if "group" in kind and rows.groups is not None:
+        most = len(np.unique(complete_groups(rows.groups)))
+    if "stratified" in kind and rows.has_classes:
+        most = min(most, int(np.unique(rows.target, return_counts=True)[1].max()))
+    return most
+
+
+def _forward(time: NDArray[Any] | None, n_folds: int, gap: int) -> list[Fold]:
+    """Return folds that train on the rows before each block of test rows."""
+    from sklearn.model_selection import TimeSeriesSplit
+
+    if time is None:
+        raise ConfigError("kind 'time' needs the order of rows; name a time column")
+    order = np.argsort(time, kind="stable")
+    try:
+        places = list(TimeSeriesSplit(n_folds, gap=gap).split(order))
+    except ValueError as error:
+        left_out, smaller = (f" with a gap of {gap} rows", " or a smaller gap") if gap else ("", "")
+        raise DataError(
+            f"{len(order)} rows cannot make {n_folds} folds in time{left_out}; use fewer "
+            f"folds{smaller}"
+        ) from error
+    return [(order[train], order[test]) for train, test in places]
+
+
+def _latest(time: NDArray[Any] | None, share: float, gap: int) -> Fold:
+    """Return the latest rows, cut between two times, and the rows before them and the gap."""
+    if time is None:
+        raise ConfigError("kind 'time' needs the order of rows; name a time column")
+    moments = np.unique(time, return_inverse=True)[1]
+    order = np.argsort(moments, kind="stable")
+    starts = np.flatnonzero(np.diff(moments[order])) + 1
+    if not len(starts):
+        raise DataError("every row has the same time; hold out rows by another kind")
+    start = int(starts[np.abs(starts - (1 - share) * len(order)).argmin()])
+    if start <= gap:
+        raise DataError(
+            f"gap {gap} leaves out all {start} rows before the test rows; use a smaller gap, or "
+            "hold out fewer rows"
+        )
+    return np.sort(order[: start - gap]), np.sort(order[start:])
+
+
+def _positions(rows: Any) -> NDArray[Any]:
+    """Return the positions of rows, which may be given by a mask."""
+    given = np.asarray(rows)
+    if given.ndim != 1:
+        raise ValueError(f"rows of a fold must be a list of positions, got the shape {given.shape}")
+    if given.dtype == bool:
+        return np.flatnonzero(given)
+    if given.size and given.dtype.kind not in "iu" and not np.array_equal(given, given.astype(int)):
+        raise ValueError(f"{given.ravel()[0]!r} is no row")
+    return given.astype(np.intp)
+
+
+def refuse_missing(groups: Any) -> None:
+    """Raise DataError if groups of rows are missing."""
+    if not np.ndim(groups):
+        raise DataError(f"groups must have a value for each row, got {groups!r}")
+    # NumPy writes a missing value in a list of text as text.
+    is_list = isinstance(groups, (list, tuple))
+    is_missing = pd.isna(np.asarray(groups, dtype=object if is_list else None))
+    if is_missing.any():
+        raise DataError(
+            f"groups are missing in {int(is_missing.sum())} of {len(is_missing)} rows; fill or drop"
+            " them first"
+        )
+
+
+def complete_groups(groups: Any) -> NDArray[Any]:
+    """Return groups as an array that splitters can sort; missing groups are a DataError."""
+    refuse_missing(groups)
+    values = np.asarray(groups)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.dtype == object and values.ndim == 1:
+        try:
+            np.unique(values)
+        except TypeError:  # numbers and text cannot be sorted
+            return np.asarray(pd.factorize(values)[0])
+    return values
+
+
+def _refuse_too_few(rows: Rows, kind: str, groups: NDArray[Any] | None, n_folds: int) -> None:
+    """Reject a target or groups that scikit-learn cannot divide into so many folds."""
+    if "group" in kind:
+        if groups is None:
+            raise ConfigError(f"kind {kind!r} needs groups; pass the groups of the rows")
+        if groups.ndim > 1:
+            raise DataError(
+                f"groups must be one value for each row, got the shape {groups.shape}; pass one "
+                "column"
+            )
+        n_groups = len(np.unique(groups))
+        if n_groups == 1:
+            raise DataError("all rows are of one group, which no fold may divide; use another kind")
+        if n_groups < n_folds:
+            raise DataError(f"{n_groups} groups cannot make {n_folds} folds; use fewer folds")
+    if "stratified" not in kind:
+        return
+    if not rows.has_classes:
+        other = "group" if "group" in kind else "random"
+        raise ConfigError(
+            f"kind {kind!r} needs classes but the target is {rows.task}; use {other!r}"
+        )
+    classes, counts = np.unique(rows.target, return_counts=True)
+    if counts.max() < n_folds:
+        raise DataError(
+            f"the most frequent class, {classes.tolist()[counts.argmax()]!r}, has fewer rows "
+            f"({counts.max()}) than there are folds ({n_folds}); use fewer folds, or kind 'random'"
+        )
+
+
+def _iterative_stratification(
+    target: NDArray[Any], n_folds: int, rng: np.random.Generator | None
+) -> Int:
+    """Assign each row to a fold, rarest label first, to the fold that lacks this label most."""
+    # Ties are broken by the number of rows that a fold lacks, then by `rng`; None: the first fold.
+    # Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data,
+    # ECML PKDD.
+    n_rows, n_labels = target.shape
+    order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
+    chance = np.zeros((n_rows, n_folds)) if rng is None else rng.random((n_rows, n_folds))
+    # The last column marks all rows: its deficit is the number of rows that a fold lacks.
+    labels = np.column_stack([target[order] != 0, np.ones(n_rows, dtype=bool)])
+    lacking = np.repeat(labels.sum(axis=0)[:, None] / n_folds, n_folds, axis=1)
+    placed = np.full(n_rows, -1, dtype=np.int64)
+    open_rows = np.ones(n_rows, dtype=bool)
+    while open_rows.any():
+        left = labels[open_rows, :n_labels].sum(axis=0)
+        rarest = int(np.where(left > 0, left, n_rows + 1).argmin()) if left.any() else n_labels
+        rows = np.flatnonzero(open_rows & labels[:, rarest])
+        for row in rows:
+            fold = _most_lacking(lacking[rarest], lacking[n_labels], chance[row])
+            placed[row] = fold
+            lacking[labels[row], fold] -= 1.0
+        open_rows[rows] = False
+    fold_of = np.empty(n_rows, dtype=np.int64)
+    fold_of[order] = placed
+    return fold_of
+
+
+def _most_lacking(of_label: Float, of_rows: Float, chance: Float) -> int:
+    best = np.flatnonzero(of_label == of_label.max())
+    if len(best) > 1:
+        best = best[of_rows[best] == of_rows[best].max()]
+    return int(best[chance[best].argmax()])
+
+
+def _from_column(column: NDArray[Any] | None) -> list[Fold]:
+    if column is None:
+        raise ConfigError("folds of kind 'column' need a fold column; name one")
+    missing = np.asarray(pd.isna(column))
+    names = np.unique(column[~missing])
+    if len(names) == 0:
+        raise DataError("the fold column is empty; name the fold of the rows to test on")
+    if len(names) == 1 and not missing.any():
+        raise DataError(
+            f"the fold column has the single value {names.tolist()[0]!r}, which leaves no training"
+            " rows; it needs a second value, or rows without a value"
+        )
+    tests = [np.asarray(column == name) & ~missing for name in names]
+    return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]

@@ -1,0 +1,103 @@
+"""Pose a search on a problem, as the selector, the flows and ``swarm check`` do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from sklearn.base import clone
+
+from swarm.arrays import Bool
+from swarm.errors import ConfigError, InputError, as_clause
+from swarm.problem.hints import Hints, prepare_hints
+from swarm.problem.problem import Problem
+from swarm.search.budget import Budget
+from swarm.search.confirmation import ConfirmationPlan
+from swarm.search.fresh_folds import fresh_problem
+from swarm.search.prefilter import Prefilter, is_wide
+from swarm.search.proxy import Proxy, on_part_of_rows
+from swarm.search.search import Search
+from swarm.strategies.base import Strategy
+
+
+def pose_search(
+    problem: Problem,
+    strategy: Strategy,
+    *,
+    budget: Budget,
+    seed: int,
+    evaluation: Mapping[str, Any],
+    hints: Hints | None = None,  # None: those that the strategy needs
+    warm: Bool | None = None,  # masks to start from, without `hints`
+    proxy: Mapping[str, Any] | None = None,  # options of `proxy_of`
+    confirm: Mapping[str, Any] | None = None,  # `repeats`, `best` and those of ConfirmationPlan
+    prefilter: Mapping[str, Any] | None = None,  # `when`, `least` and `n_clusters`
+) -> Search:
+    """Return the search; what it refuses is refused before anything is trained.
+
+    Without other folds of the same kind nothing is confirmed, and a prefilter uses those of the
+    search.
+    """
+    guide = None
+    if proxy is not None:
+        guide = proxy_of(problem, **proxy, seed=seed)
+    cut = None
+    if prefilter is not None and is_wide(problem.space, prefilter["when"]):
+        fresh = fresh_problem(problem, 1, first=0) or problem
+        # Units are ranked by the model that the search runs on.
+        ranked = problem if guide is None else guide.problem
+        least, n_clusters = prefilter.get("least", 20), prefilter.get("n_clusters")
+        cut = Prefilter.of(ranked, fresh.folds, strategy, least=least, n_clusters=n_clusters)
+    if hints is None:
+        hints = Hints(warm=warm)
+        if cut is None:
+            hints = prepare_hints(
+                problem.features,
+                problem.space,
+                problem.target,
+                problem.task,
+                warm=warm,
+                needs=strategy.needs,
+            )
+    return Search(
+        problem=problem,
+        strategy=strategy,
+        hints=hints,
+        budget=budget,
+        seed=seed,
+        evaluation=evaluation,
+        proxy=guide,
+        confirmation=None if confirm is None else _confirmation(problem, **confirm),
+        prefilter=cut,
+    )
+
+
+def proxy_of(
+    problem: Problem,
+    *,
+    best: int,
+    probes: int,
+    estimator: Any = None,  # None: that of the problem
+    params: Mapping[str, Any] | None = None,  # parameters of the estimator that differ
+    rows: float | None = None,  # share of the rows; None: all
+    importance: Any = "auto",
+    seed: int = 0,
+) -> Proxy:
+    """Return a cheaper problem to guide a search: another model, fewer rows, or both."""
+    part = problem if rows is None else on_part_of_rows(problem, rows)
+    try:
+        cheaper = clone(part.estimator if estimator is None else estimator)
+        cheaper.set_params(**(params or {}))
+    except ValueError as error:
+        raise ConfigError(f"proxy: {as_clause(str(error))}; rename it or leave it out") from error
+    return Proxy(part.with_estimator(cheaper, importance=importance, seed=seed), best, probes)
+
+
+def _confirmation(
+    problem: Problem, *, repeats: int = 5, best: int = 20, **options: Any
+) -> ConfirmationPlan | None:
+    try:
+        fresh = fresh_problem(problem, repeats)
+        return None if fresh is None else ConfirmationPlan(fresh, best, **options)
+    except InputError as error:
+        raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None
