@@ -17,12 +17,15 @@ import pandas as pd
 from conf.check import problems_of
 from conf.estimator import build_estimator
 from conf.load import AnyConfig, load_leniently
-from conf.resolve import fold_kind, problem_options, split_options
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
+from flows.configured import (
+    prepare_as_configured,
+    probe_as_configured,
+    search_as_configured,
+)
 from flows.expected_time import describe_search_time, has_hints, timeout_of
 from swarm.errors import ConfigError, EvaluationError, InputError
-from swarm.evaluation.probe import probe
 from swarm.findings import Finding, make_finding, unmuted
 from swarm.findings.columns import (
     is_sorted,
@@ -33,18 +36,15 @@ from swarm.findings.columns import (
 from swarm.findings.groups import group_columns
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, target_findings
-from swarm.problem.hints import Hints
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
-from tasks.preparation import PosedProblem, check_test_metrics, compute_hints, pose
 from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
 from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, name_list, unknown_column
-from tasks.split import split, time_findings
 from tasks.table import Table
 
 _ROLES = ("group", "time", "weight", "part")
@@ -128,38 +128,32 @@ def _data_findings(
     except InputError as error:
         return [*findings, _error("SWM002", str(error))]
     findings += _dropped_column_findings(config, raw)
-    train, test, posed = table, None, None
     roles = {"group": table.groups, "time": table.time, "weight": table.weight, "part": table.part}
     has_roles = all(roles[role] is not None or getattr(data, role) is None for role in roles)
+    prepared = None
     try:
         if estimator is not None:
             check_task(estimator, table.target, task_of(table.target, estimator))
-        if split_rows and has_roles:
-            rows = split(table, estimator=estimator, **split_options(config))
-            findings += rows.findings
-            folds = "" if estimator is None else fold_kind(config, estimator)
-            findings += time_findings(table, config.split.kind, folds)
-            train, test = table.take(rows.train), table.take(rows.test)
-        if estimator is not None:
             check_part = partial(check_columns, estimator=estimator)
-            refused = _refused_columns(train.features, check_part, findings)
-            train = replace(train, features=train.features.drop(columns=refused))
+            refused = _refused_columns(table.features, check_part, findings)
+            table = replace(table, features=table.features.drop(columns=refused))
         if estimator is not None and has_roles:
-            posed, hints = _pose(config, train, estimator)
-            posed.problem.fingerprint()
-            probe(posed.problem, None, timeout_of(posed.problem))
-            if test is not None:
-                check_test_metrics(posed.problem, train, test, config.test.metrics)
+            # The hints of a wide table take longer than a check may.
+            quick = has_hints(table)
+            needs = None if quick else ()
+            prepared = prepare_as_configured(config, table, needs=needs, hold_out=split_rows)
+            search = search_as_configured(config, prepared)
+            if quick:
+                search.check()
+            limit = timeout_of(prepared.problem)
+            probe_as_configured(config, prepared, search, None, limit)
             if on_time is not None and all(each.severity != "error" for each in findings):
-                # Without fresh folds nothing is confirmed.
-                timed = config if posed.fresh else config.model_copy(update={"confirm": None})
-                on_time(describe_search_time(timed, posed.problem, hints, train.groups))
+                on_time(describe_search_time(search))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
-    return [
-        *findings,
-        *(_row_findings(config, train, estimator) if posed is None else posed.findings),
-    ]
+    if prepared is not None:
+        return [*findings, *prepared.findings]
+    return [*findings, *_row_findings(config, table, estimator)]
 
 
 def assemble_table(config: SelectConfig, raw: Raw) -> Table:
@@ -250,21 +244,6 @@ def _refused_columns(
         rest = refused[_MOST_ALIKE:]
         findings.append(_error("SWM002", f"{quoted(rest, 3)} cannot be features either"))
     return refused
-
-
-def _pose(config: SelectConfig, train: Table, estimator: Any) -> tuple[PosedProblem, Hints]:
-    """Build the problem, and the first state of the strategy unless it takes long."""
-    strategy = make(config.strategy.name, config.strategy.params)
-    options = problem_options(config, estimator)
-    repeats = 0 if config.confirm is None else config.confirm.repeats
-    posed = pose(train, estimator, **options, seed=config.seed, fresh_partitions=repeats)
-    quick = has_hints(train)
-    needs = strategy.needs if quick else ()
-    hints = compute_hints(posed.problem, needs, n_clusters=config.prepare.n_clusters)
-    if quick:
-        generator = np.random.default_rng([config.seed, 0])
-        strategy.start(posed.problem.space, hints, generator)
-    return posed, hints
 
 
 def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:

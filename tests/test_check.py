@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from flows.select import select
 from swarm.errors import ConfigError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.findings import Finding
-from swarm.problem.problem import Problem
 from tests.command import Swarm
 from tests.nasty import write_nasty
 from tests.small_run import BAYES, OTHERS, Bench, table
@@ -100,13 +98,12 @@ def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> N
     assert told["SWM106"].columns == ("patient_id",)
     grouped = {"drop": [*OTHERS, "day"], "group": "patient_id"}
     file = bench.file(data=grouped, folds={"kind": "stratified"}, model=BAYES)
-    again = {each.code for each in all_findings(file)[1]}
-    assert {"SWM101", "SWM105"} <= again
+    again = [each.code for each in all_findings(file)[1]]
+    assert again.count("SWM101") == 2
     assert "SWM106" not in again
     # Automatic folds keep groups together; the split is the user's choice.
-    automatic = {each.code for each in all_findings(bench.file(data=grouped, model=BAYES))[1]}
-    assert "SWM101" in automatic
-    assert "SWM105" not in automatic
+    automatic = [each.code for each in all_findings(bench.file(data=grouped, model=BAYES))[1]]
+    assert automatic.count("SWM101") == 1
 
 
 RANDOM_BAYES: dict[str, Any] = {"model": BAYES, "folds": {"kind": "random"}}
@@ -120,22 +117,11 @@ def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...
     return tuple(map(str, found))
 
 
-def test_a_fold_column_with_gaps_is_warned_about(bench: Bench) -> None:
-    folds = {"kind": "column", "column": "fold"}
-    data = {"drop": [name for name in OTHERS if name != "fold"]}
-    frame = table()
-    assert warned(bench, frame, data=data, folds=folds) == ()
-    frame["fold"] = frame["fold"].where(frame.index >= 45)
-    (warning,) = warned(bench, frame, data=data, folds=folds)
-    assert warning.startswith("SWM103: 45 of 120 rows have no value in the fold column 'fold'")
-
-
 def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
     frame = table().assign(y=[f"c{i // 2}" for i in range(120)])
     (warning,) = warned(bench, frame, **RANDOM_BAYES)
-    assert warning.startswith("SWM104: ")
-    # Stratified folds need as many rows of a class as there are folds.
-    assert "set folds.kind to 'stratified' and folds.n_folds to 2, or merge rare" in warning
+    assert warning.startswith("SWM102: ")
+    assert "set folds.kind to 'stratified', or merge rare" in warning
     (single,) = warned(
         bench, frame.assign(y=frame["y"].where(frame.index != 9, "c0")), **RANDOM_BAYES
     )
@@ -177,30 +163,12 @@ def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
     assert all(text.startswith("data set 'bad': ") for text in found)
 
 
-def test_rankings_count_where_columns_outnumber_rows(bench: Bench, swarm: Swarm) -> None:
-    path = bench.folder / "wide.csv"
-    wide = pd.DataFrame(np.random.default_rng(0).normal(size=(40, 60))).add_prefix("x")
-    wide.assign(y=np.arange(40) % 2).to_csv(path, index=False)
-
-    def most(rankings: bool, **sections: Any) -> int:
-        confirm = {"best": 4, "repeats": 3, "rankings": rankings}
-        told = swarm("check", bench.file(confirm=confirm, **sections)).out
-        (count,) = re.findall(r"at most ([\d,]+) fits", told)
-        return int(count.replace(",", ""))
-
-    assert most(True) == most(False)
-    data = {"path": str(path), "drop": []}
-    # All prefixes on five new folds, two on four more and on the three of the search, in place of
-    # two subsets on the nine new folds.
-    assert most(True, data=data) - most(False, data=data) == 20 * 5 + 2 * 4 + 2 * 3 - 2 * 9
-
-
 def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swarm) -> None:
     fine = swarm("check", bench.file(), "--mute", "SWM205")
     assert (fine.status, fine.err) == (0, "")
     verdict, time = fine.out.splitlines()[-2:]
     assert verdict.endswith("small.yaml: no findings")
-    assert time.startswith("search: at most ")
+    assert time.startswith("search: about ")
     refused = swarm("check", bench.file(), "--set", "data.group=x9", "--json")
     assert refused.status == 1
     told = json.loads(refused.out)
@@ -237,75 +205,22 @@ def time_told(bench: Bench, **sections: Any) -> str:
     return times[0]
 
 
-def proposed(told: str) -> dict[str, Any]:
-    sections: dict[str, Any] = {}
-    for text in re.findall("`(.*?)`", told):
-        sections |= yaml.safe_load(text)
-    return sections
-
-
-def set_times(monkeypatch: pytest.MonkeyPatch, a_fit: float, a_row: float, most: float) -> None:
-    """Let fits take so many seconds, and what takes any time be shortened to `most` seconds."""
-    timed = expected_time._time_fit
-
-    def as_told(problem: Problem) -> Any:
-        return replace(timed(problem), seconds=a_fit + a_row * len(problem.features))
-
-    monkeypatch.setattr(expected_time, "_time_fit", as_told)
+def test_a_proxy_is_proposed_for_what_takes_long_on_many_rows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
-    monkeypatch.setattr(expected_time, "_SHORTER", timedelta(seconds=most))
-    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 20)
-
-
-def test_a_cheaper_search_is_proposed_for_one_that_takes_long(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    confirm = {"best": 6, "repeats": 5}
-    assert not proposed(time_told(bench, confirm=confirm))
-    set_times(monkeypatch, a_fit=0.0, a_row=1.0, most=60.0)
-    told = time_told(bench, confirm=confirm)
-    sections = proposed(told)
-    assert 0 < sections["proxy"]["rows"] < 0.5
-    # So long a confirmation is shortened as well.
-    assert sections["confirm"] == {"best": 4, "repeats": 1}
-    # With it the search takes what was told, and nothing more is proposed.
-    assert time_told(bench, **sections).endswith(f": {told.split(': ')[-1]} on 1 worker")
-
-
-def test_rows_that_cannot_be_divided_into_the_folds_are_not_proposed(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_times(monkeypatch, a_fit=0.0, a_row=1.0, most=60.0)
-    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 1)
-    assert not proposed(time_told(bench, budget={"epochs": 1000}))
-    # What the configuration itself has is an error.
-    _, told = all_findings(bench.file(model=TREE, proxy={"rows": 0.01}), on_time=lambda text: None)
-    assert any("proxy.rows" in text for text in errors(told))
-
-
-def test_a_confirmation_that_is_short_stays_as_it_is(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_times(monkeypatch, a_fit=0.0, a_row=1e-6, most=60.0)
-    budget = {"epochs": 10**9}
-    assert set(proposed(time_told(bench, budget=budget, confirm={"best": 6}))) == {"proxy"}
-
-
-def test_the_proposed_rows_count_what_a_fit_takes_on_the_fewest(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = []
-    for a_fit in (0.0, 0.04):
-        with monkeypatch.context() as patch:
-            set_times(patch, a_fit=a_fit, a_row=1e-3, most=3600.0)
-            told = time_told(bench, budget={"epochs": 5000}, confirm={"best": 6})
-        rows.append(proposed(told)["proxy"]["rows"])
-    assert rows[1] < rows[0]
+    assert "proxy" not in time_told(bench)
+    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 8)
+    told = time_told(bench)
+    (written,) = re.findall("`(.*?)`", told)
+    proxy = yaml.safe_load(written)["proxy"]
+    assert proxy == {"rows": 0.1}
+    assert "`" not in time_told(bench, proxy={"rows": 0.5})
 
 
 def test_the_time_told_counts_the_full_model_after_a_proxy(bench: Bench) -> None:
     def most(**sections: Any) -> int:
-        (count,) = re.findall(r"at most ([\d,]+) fits", time_told(bench, **sections))
+        (count,) = re.findall(r"about ([\d,]+) fits", time_told(bench, **sections))
         return int(count.replace(",", ""))
 
     n_folds = bench.mapping()["folds"]["n_folds"]
