@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from swarm.errors import SwarmError
-from tests.fakes import is_one_sentence
 from tests.postgres import NoPostgres, Postgres, running
 from tests.small_run import Bench, leave_report_out
 
@@ -24,8 +22,6 @@ if TYPE_CHECKING:
     from tests.command import Swarm
 
 _STARTUP_SECONDS = 120
-# What follows the fault: a remedy, or what would be right.
-_WAY_OUT = re.compile(r"; |\bmust\b|\bneeds?\b|\brequires\b|there (is|are)|it has|belongs in")
 _HOME = pytest.StashKey[str]()
 
 
@@ -50,22 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
         "MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR": "0",
         "MLFLOW_HTTP_REQUEST_BACKOFF_JITTER": "0",
     }
-
-
-@pytest.fixture(autouse=True)
-def _errors_are_one_sentence_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Whatever a test is about: all errors that it provokes."""
-    said = []
-
-    def note(error: SwarmError, *arguments: Any) -> None:
-        super(SwarmError, error).__init__(*arguments)
-        said.append(str(error))
-
-    monkeypatch.setattr(SwarmError, "__init__", note)
-    yield
-    for text in said:
-        assert is_one_sentence(text), text
-        assert _WAY_OUT.search(text), f"says nothing about what to do: {text}"
 
 
 def pytest_collection_finish() -> None:

@@ -19,10 +19,6 @@ from swarm.testing.planted import Planted, plain_space, planted
 calm = settings(deadline=None)
 
 
-def is_one_sentence(text: str) -> bool:
-    return "\n" not in text and ". " not in text and not text.endswith(".") and text == text.strip()
-
-
 class Terminal(io.StringIO):
     """A stream that says that it is a terminal."""
 
