@@ -22,21 +22,21 @@ def sentences(
     data: Mapping[str, Any],  # the merged configuration
     model: type[BaseModel],  # which refused `data`
     origin: Callable[[Path], str],  # the file, variable or option that set a key
-) -> list[tuple[Path, str]]:
-    """Return the path of the key and a sentence for every problem, unknown keys first."""
+) -> list[str]:
+    """Return a sentence for every problem, unknown keys first."""
     problems: dict[Path, list[ErrorDetails]] = {}
-    reasons: list[tuple[Path, str]] = []
+    reasons: list[str] = []
     for detail in error.errors(include_url=False):
         path = _path(detail, data)
         if detail["type"] in ("contradiction", "value_error"):
             reason = detail.get("ctx", {}).get("error", detail["msg"])
-            reasons.append((path, f"{'.'.join(path)} {reason}"))
+            reasons.append(f"{'.'.join(path)} {reason}")
         else:
             problems.setdefault(path, []).append(detail)
     # A misspelt key often explains a missing one.
     order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
-    texts = [(path, _sentence(path, problems[path], model, origin(path))) for path in order]
-    return [(path, " ".join(redact(text).split())) for path, text in texts + reasons]
+    texts = [_sentence(path, problems[path], model, origin(path)) for path in order]
+    return [" ".join(redact(text).split()) for text in texts + reasons]
 
 
 def _path(detail: ErrorDetails, data: Any) -> Path:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,8 +25,6 @@ C = TypeVar("C", SelectConfig, CompareConfig, RefreshConfig)
 Setting = tuple[tuple[str, ...], str, str]
 _COMMANDS = {SelectConfig: "select", CompareConfig: "compare", RefreshConfig: "refresh"}
 _PREFIX = "SWARM_"
-# A repaired section may show a problem that its refused keys hid.
-_MOST_REPAIRS = 5
 
 
 def load(
@@ -71,59 +68,31 @@ def from_yaml(
 ) -> AnyConfig:
     """Read a configuration from YAML text; errors name `origin`; see :func:`load`."""
     config, problems = _validate(*_merge(text, origin, overrides, env))
-    if config is None or problems:
+    if config is None:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         raise ConfigError(problems[0] + more)
     return config
 
 
-def load_leniently(
-    path: str | Path, overrides: Sequence[str] = ()
-) -> tuple[AnyConfig | None, list[str]]:
-    """Read a configuration, and list every problem of its schema, a sentence each.
-
-    It is returned without the refused keys, so that the others can be checked; None if too little
-    is left.
-    """
+def try_load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[AnyConfig | None, list[str]]:
+    """Read a configuration, or return None and every problem of its schema, a sentence each."""
     try:
-        merged = _merge(*_read(path), overrides, None)
+        config, problems = _validate(*_merge(*_read(path), overrides, None))
     except ConfigError as error:
         return None, [str(error)]
-    config, problems = _validate(*merged, rounds=_MOST_REPAIRS)
     if config is not None:
         _find_modules(path, config)
     return config, problems
 
 
 def _validate(
-    model: type[AnyConfig],
-    data: dict[str, Any],
-    where: Callable[[tuple[str, ...]], str],
-    rounds: int = 1,  # of leaving out what is refused
+    model: type[AnyConfig], data: dict[str, Any], where: Callable[[tuple[str, ...]], str]
 ) -> tuple[AnyConfig | None, list[str]]:
-    """Return the configuration without the keys that are refused, if possible, and why they are."""
-    problems: dict[str, None] = {}
-    for _ in range(rounds):
-        try:
-            return model.model_validate(data), list(problems)
-        except ValidationError as error:
-            refusals = sentences(error, data, model, where)
-            problems |= dict.fromkeys(text for _, text in refusals)
-            data = copy.deepcopy({"name": "unnamed", **data})
-            for keys, _ in refusals:
-                _leave_out(data, keys)
-    return None, list(problems)
-
-
-def _leave_out(data: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Remove a key, or the section that lacks it; a name is needed."""
-    inside: Any = data
-    for key in keys[:-1]:
-        inside = inside.get(key) if isinstance(inside, dict) else None
-    if keys == ("name",):
-        data["name"] = "unnamed"
-    elif keys and isinstance(inside, dict):
-        inside.pop(keys[-1], None)
+    """Return the configuration, or None and why its values are refused."""
+    try:
+        return model.model_validate(data), []
+    except ValidationError as error:
+        return None, sentences(error, data, model, where)
 
 
 def _find_modules(path: str | Path, config: AnyConfig) -> None:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from conf.check import problems_of
 from conf.estimator import build_estimator
-from conf.load import AnyConfig, load_leniently
+from conf.load import AnyConfig, try_load
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
 from flows.configured import (
@@ -61,10 +61,10 @@ def all_findings(
 ) -> tuple[AnyConfig | None, tuple[Finding, ...]]:
     """Check a configuration file and its data; return it, and the findings, errors first.
 
-    The configuration is None if the file is too incomplete to be checked further.
+    If the keys of the file are wrong, these are its errors, and the configuration is None.
     """
     check_mute(mute)
-    config, problems = load_leniently(path, overrides)
+    config, problems = try_load(path, overrides)
     findings = [_error("SWM001", text) for text in problems]
     if config is None:
         return None, tuple(findings)
