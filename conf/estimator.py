@@ -36,7 +36,7 @@ _HELD_OUT = 0.2
 
 
 def build_estimator(model: ModelSection, key: str = "model.params") -> BaseEstimator:
-    """Build the unfitted estimator of `model`, in a pipeline if it has steps or scaling.
+    """Build the unfitted estimator of `model`, in a pipeline if it has steps.
 
     ConfigError if a class is not allowed, or refuses its parameters, which errors call `key`.
     LightGBM models accept native parameters and aliases. Parameters are plain values: nothing in
@@ -47,12 +47,11 @@ def build_estimator(model: ModelSection, key: str = "model.params") -> BaseEstim
     estimator = _make(key, model.estimator, kind, model.params)
     if model.early_stopping is not None:
         estimator = _with_early_stopping(model, kind)
-    before = [*_transformers(model.steps), *_scaler(model.scaling)]
-    if not before:
+    if not model.steps:
         return estimator
     from sklearn.pipeline import Pipeline
 
-    return Pipeline([*before, ("model", estimator)])
+    return Pipeline([*_transformers(model.steps), ("model", estimator)])
 
 
 def with_params(model: ModelSection, params: Mapping[str, Any]) -> ModelSection:
@@ -148,14 +147,6 @@ def _with_early_stopping(model: ModelSection, kind: type[Any]) -> Any:
             f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
         )
     return _make("model.params", model.estimator, kind, {**model.params, **params})
-
-
-def _scaler(scaling: str) -> list[tuple[str, Any]]:
-    """Return the scaler as a step, if there is one."""
-    from sklearn.preprocessing import MinMaxScaler, StandardScaler
-
-    scalers = {"standard": StandardScaler, "minmax": MinMaxScaler}
-    return [("scaling", scalers[scaling]())] if scaling in scalers else []
 
 
 def _import(path: str, allow: Sequence[str]) -> type[Any]:

@@ -151,15 +151,12 @@ class ModelSection(Section):
     """Arguments of the estimator"""
     steps: list[StepSection] = []
     """Imputers, encoders and scalers before the model, in this order, fitted on the training rows
-    of each fold, so that models take missing values and categories"""
+    of each fold, so that models take missing values and categories; a StandardScaler is recommended
+    for models that depend on distances"""
     early_stopping: PositiveCount | None = None
     """Number of trees without an improvement on a fifth of the training rows, which a boosted model
     holds out, after which its training ends, in the folds and in the ensemble alike; its number of
     trees is then the maximum; null trains all"""
-    scaling: Literal["none", "standard", "minmax"] = "none"
-    """Scaling of the features, fitted on the training rows of each fold: none, standard (mean 0,
-    standard deviation 1) or minmax (range 0 to 1); recommended for models that depend on distances;
-    after the steps"""
     allow: list[Text] = []
     """Additional packages or modules from which the estimator may be imported"""
 

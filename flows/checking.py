@@ -188,7 +188,7 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
     others = [name for name in {*apart, *raw.aside, *dates} if name in columns]
     features = with_model_dtypes(frame.drop(columns=others))
     categories = {*categorical, *raw.categorical}
-    if estimator is None or config.model.scaling != "none" or not hasattr(estimator, "steps"):
+    if estimator is None or config.model.steps or not hasattr(estimator, "steps"):
         texts = {
             str(name): _describe_values(column)
             for name, column in features.items()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from conf.sections import BudgetSection, FoldsSection, ModelSection, SplitSection
+from conf.sections import BudgetSection, FoldsSection, ModelSection, SplitSection, StepSection
 from studies import page as pages
 from studies.runner import Part, configured, facts_of, rows_of, section
 from studies.tables import complete, find, read, written
@@ -26,7 +26,7 @@ _SECTIONS = {
     "knn": ModelSection(
         estimator="sklearn.neighbors.KNeighborsClassifier",
         params={"n_neighbors": 5},
-        scaling="standard",
+        steps=[StepSection(transformer="sklearn.preprocessing.StandardScaler")],
     ),
     "lightgbm": ModelSection(
         estimator="lightgbm.LGBMClassifier",
