@@ -44,10 +44,8 @@ class DataSection(Section):
     source: Literal["bundled", "file", "uci", "sql"]
     """Source of the table: a data set bundled with scikit-learn, a file, the UCI repository or an
     SQL query"""
-    name: Text | None = None
-    """Name of the bundled data set, or of the UCI data set if id is not set"""
-    id: PositiveCount | None = None
-    """Id of the UCI data set"""
+    name: Text | PositiveCount | None = None
+    """Name of the bundled data set, or name or id of the UCI data set, such as 75"""
     path: Location | None = None
     """CSV or Parquet file or fsspec URL for source file, relative to the current directory; ${NAME}
     is replaced by an environment variable when the file is read"""
@@ -88,14 +86,13 @@ class DataSection(Section):
         needed = {
             "bundled": ("name",),
             "file": ("path", "target"),
-            "uci": () if self.name else ("id",),
+            "uci": ("name",),
             "sql": ("url", "query", "target"),
         }[self.source]
         missing = [f"data.{key}" for key in needed if getattr(self, key) is None]
         if missing:
-            named = "data.id or data.name" if self.source == "uci" else " and ".join(missing)
             them = "it" if len(missing) == 1 else "them"
-            yield "source", f"{self.source!r} needs {named}; set {them}"
+            yield "source", f"{self.source!r} needs {' and '.join(missing)}; set {them}"
         if self.source != "file" and self.csv != CsvSection():
             yield "csv", f"is for source file, got source {self.source!r}; remove it"
         if self.weights_in_score and self.weight is None:

@@ -122,7 +122,7 @@ def _data_findings(
     except ConfigError:  # reported with the other keys
         estimator = None
     try:
-        arguments = {key: getattr(data, key) for key in ("name", "id", "path", "url", "query")}
+        arguments = {key: getattr(data, key) for key in ("name", "path", "url", "query")}
         raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **arguments)
         table = _table(config, raw, estimator, findings)
     except InputError as error:

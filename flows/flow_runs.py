@@ -121,7 +121,8 @@ def _few(names: Sequence[str], what: str) -> str:
 
 def _data_name(data: DataSection) -> str:
     if data.path is None:
-        return data.name or f"{data.source}{f' {data.id}' if data.id else ''}"
+        is_id = isinstance(data.name, int)
+        return f"{data.source} {data.name}" if is_id else str(data.name or data.source)
     path = data.path
     # A variable in the name of the file may be a secret.
     if "{date" in path and "$" not in PurePath(path).name:

@@ -60,7 +60,7 @@ def config_of(
     data: Path | None, work: Path, split: str, mode: str, seed: int, epochs: int
 ) -> SelectConfig:
     """Configure one run; without `data` the table comes from the UCI repository."""
-    source = "{source: uci, id: 75, group: molecule_name}"
+    source = "{source: uci, name: 75, group: molecule_name}"
     if data is not None:
         path = json.dumps(str(data / "musk_v2.parquet"))
         source = f"{{source: file, path: {path}, target: target, group: group}}"

@@ -60,7 +60,7 @@ def run_estimates(data: Path | None, _: Path, out: Path, verbosity: int) -> None
         if name != "default":
             if data is None:
                 raise DataError("name the folder of musk_v2.parquet with --data")
-            file = {"source": "file", "path": str(data / "musk_v2.parquet"), "id": None}
+            file = {"source": "file", "path": str(data / "musk_v2.parquet"), "name": None}
             given = {**file, "target": "target", **roles}
         config = load_as(
             SelectConfig, name, [f"data.{key}={json.dumps(v)}" for key, v in given.items()]

@@ -99,7 +99,7 @@ REFUSED = {
     "name: a": ["'data'"],
     "name: a b\ndata: {source: bundled, name: wine}": ["name", "'a b'"],
     "name: a\ndata: {source: fil}": ["data.source", "'fil'", "'file'?"],
-    "name: a\ndata: {source: uci}": ["'uci'", "data.id", "data.name"],
+    "name: a\ndata: {source: uci}": ["'uci'", "data.name"],
     "name: a\ndata: {source: bundled, name: wine, csv: {decimal: ','}}": ["data.csv", "'bundled'"],
     "name: a\ndata: {source: sql, url: 'postgresql://u:pw@h/d', query: q, target: t}": ["data.url"],
     "name: a\ndata: {source: file, path: t, target: y, group: y}": ["data.group", "'y'", "target"],

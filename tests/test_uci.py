@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -68,9 +67,9 @@ def uci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", f"{tmp_path.as_uri()}/dataset")
 
 
-@pytest.mark.parametrize("asked", [{"id": 75}, {"name": "Musk"}])
-def test_a_set_is_found_by_id_and_by_name(asked: dict[str, Any]) -> None:
-    table = fetch("uci", target="class", group="molecule_name", **asked)
+@pytest.mark.parametrize("name", [75, "Musk"])
+def test_a_set_is_found_by_id_and_by_name(name: str | int) -> None:
+    table = fetch("uci", target="class", group="molecule_name", name=name)
     assert (table.name, table.source) == (NAME, "uci:75")
     # Ids and the target that was not picked are no features; numbers are no categories.
     kinds = table.features.dtypes.astype(str).to_dict()
@@ -83,20 +82,16 @@ def test_a_set_is_found_by_id_and_by_name(asked: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
-    [
-        ({"id": 9999}, "9999"),
-        ({"id": 75}, "'class', 'strength'"),
-        ({"id": 75, "name": "Musk"}, "'name'.*'id'"),
-    ],
+    ("name", "words"),
+    [(9999, "9999"), (75, "'class', 'strength'"), (None, "needs 'name'")],
 )
-def test_a_set_that_is_unknown_or_ambiguous_is_refused(asked: dict[str, Any], words: str) -> None:
+def test_a_set_that_is_unknown_or_ambiguous_is_refused(name: int | None, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        fetch("uci", target=None, **asked)
+        fetch("uci", target=None, name=name)
 
 
 def test_a_server_out_of_reach_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     nobody = f"http://127.0.0.1:{free_port()}/api/dataset"
     monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", nobody)
     with pytest.raises(StoreError, match="75"):
-        fetch("uci", id=75, target=None)
+        fetch("uci", name=75, target=None)

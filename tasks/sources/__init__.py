@@ -24,7 +24,7 @@ _SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {
     "bundled": (read_bundled, ("name",)),
     "file": (read_file, ("path",)),
     "sql": (read_sql, ("url", "query")),
-    "uci": (read_uci, ("name", "id")),
+    "uci": (read_uci, ("name",)),
 }
 
 
@@ -33,8 +33,7 @@ def fetch(
     *,
     # A column, a list of 0/1 columns for multi-label, or None for the target of the source.
     target: str | Sequence[str] | None,
-    name: str | None = None,  # of a data set of scikit-learn or UCI
-    id: int | None = None,  # of a data set of UCI
+    name: str | int | None = None,  # of a data set of scikit-learn or UCI; a number is an id of UCI
     path: str | None = None,  # local or fsspec URL; with {date:%Y-%m-%d} the newest file is read
     url: str | None = None,  # of SQLAlchemy; a value for ${VAR} needs no escaping
     query: str | None = None,  # a SELECT
@@ -55,7 +54,7 @@ def fetch(
     DataError if the source cannot be read or the table cannot be used.
     """
     table = assemble(
-        read_raw(source, name=name, id=id, path=path, url=url, query=query, csv=csv),
+        read_raw(source, name=name, path=path, url=url, query=query, csv=csv),
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
@@ -82,10 +81,6 @@ def _check_arguments(source: str, arguments: dict[str, Any]) -> None:
     for key, value in arguments.items():
         if value is not None and key not in keys:
             raise DataError(f"source {source!r} does not take {key!r}, got {value!r}; remove it")
-    if source == "uci":
-        if (arguments["name"] is None) == (arguments["id"] is None):
-            raise DataError("source 'uci' needs either a 'name' or an 'id'; give one of the two")
-        return
     for key in keys:
         if not arguments[key]:
             raise DataError(f"source {source!r} needs {key!r}; set it")

@@ -29,13 +29,13 @@ def read_bundled(name: str) -> Raw:
     return Raw(name=name, source=f"bundled:{name}", frame=frame, target=("target",))
 
 
-def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
+def read_uci(name: str | int) -> Raw:
     """Read a data set by name or id, with the target and the features that it declares.
 
     Other columns (ids) can have a role but are never features. Non-numeric features of the type
     Categorical are categorical.
     """
-    answer = _ask(name, id)
+    answer = _ask(name)
     metadata, variables = answer["metadata"], answer["variables"]
     label = f"UCI data set {metadata['name']!r} (id {metadata['uci_id']})"
     if twice := duplicates(variables["name"]):
@@ -58,12 +58,13 @@ def read_uci(*, name: str | None = None, id: int | None = None) -> Raw:
     )
 
 
-def _ask(name: str | None, id: int | None) -> Any:
+def _ask(name: str | int) -> Any:
     import ucimlrepo.fetch as client
 
-    wanted = f"name {name!r}" if id is None else f"id {id}"
+    is_id = isinstance(name, int)
+    wanted = f"id {name}" if is_id else f"name {name!r}"
     try:
-        return client.fetch_ucirepo(name=name) if id is None else client.fetch_ucirepo(id=int(id))
+        return client.fetch_ucirepo(**{"id" if is_id else "name": name})
     except client.DatasetNotFoundError as error:
         raise DataError(
             f"no usable UCI data set with {wanted}: {reason(error)}; "
