@@ -49,7 +49,6 @@ _OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
 
 Label = bool | int | str
 Subset = Annotated[list[Text], Field(min_length=1)]
-Threshold = Annotated[FiniteFloat, Field(gt=0)]
 
 
 class SelectConfig(Section):
@@ -171,12 +170,11 @@ class ChampionSection(Section):
 
 
 class DriftSection(Section):
-    """Thresholds for the drift of the champion's columns."""
+    """Drift of the champion's columns."""
 
-    psi: Threshold = 0.2
-    """Threshold of the population stability index (PSI)"""
-    ks: Threshold = 0.2
-    """Threshold of the Kolmogorov-Smirnov distance (KS)"""
+    threshold: Annotated[FiniteFloat, Field(gt=0)] = 0.2
+    """Threshold of the population stability index (PSI) and of the Kolmogorov-Smirnov distance
+    (KS)"""
     action: Literal["warn", "stop"] = "warn"
     """Action above a threshold: log a warning, or stop before the search"""
 

@@ -138,8 +138,8 @@ class Challenge:
         self.drift = drift_table(self.reference, table.features)
         if self.drift.empty:
             return
-        psi, ks = self.drift["psi"], self.drift["ks"]
-        far = self.drift[(difference(psi, limits.psi) > 0.0) | (difference(ks, limits.ks) > 0.0)]
+        largest = self.drift[["psi", "ks"]].max(axis=1)
+        far = self.drift[difference(largest, limits.threshold) > 0.0]
         if far.empty:
             return
         worst = far.iloc[0]

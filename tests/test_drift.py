@@ -185,7 +185,7 @@ def test_drift_at_the_threshold_is_not_above_it() -> None:
         now: Any = SimpleNamespace(
             features=pd.DataFrame({"level": ["a"] * share + ["b"] * (100 - share)})
         )
-        limits = SimpleNamespace(psi=9.0, ks=0.1, action="warn")
+        limits = SimpleNamespace(threshold=0.1, action="warn")
         config: Any = SimpleNamespace(drift=limits, mute=())
         challenge = Challenge(config, champions, Champion("any", "1", ""), 0)
         challenge.check_drift(now)
