@@ -314,12 +314,11 @@ class ConfirmSection(Section):
     """
 
     best: PositiveCount = 20
-    """Number of best subsets that are evaluated on fresh folds"""
+    """Number of best subsets that are evaluated on fresh folds; where columns outnumber training
+    rows, half of them are the highest-ranked columns by mutual information and by extremely
+    randomised trees, in up to ten sizes each"""
     repeats: Annotated[int, Field(ge=1, le=100)] = 5
     """Number of fresh fold partitions"""
-    rankings: bool = True
-    """Whether half of them are the highest-ranked columns where columns outnumber training rows, by
-    mutual information and by extremely randomised trees, in up to ten sizes each"""
     goal: Literal["score", "balanced", "size"] = "balanced"
     """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
     than the lowest cost by more than margin; size, the smallest that is not worse than all features

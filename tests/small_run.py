@@ -92,7 +92,7 @@ class Bench:
                 "params": {"n_particles": 4, "n_swarms": 2, "regroup_every": 2},
             },
             "budget": {"epochs": 4},
-            "confirm": {"best": 4, "repeats": 1, "rankings": False},
+            "confirm": {"best": 4, "repeats": 1},
             "evaluation": {"n_jobs": 1},
             "ensemble": {"n_models": 3},
             "test": {"bootstrap": 50},

@@ -165,8 +165,7 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     path = bench.folder / "wide.csv"
     pd.DataFrame(X).add_prefix("x").assign(y=y).to_csv(path, index=False)
     data = {"path": str(path), "drop": []}
-    confirm = {**CONFIRM, "rankings": True}
-    config = bench.config(data=data, model=BAYES, budget={"epochs": 1}, confirm=confirm)
+    config = bench.config(data=data, model=BAYES, budget={"epochs": 1}, confirm=CONFIRM)
     outcome = searched(config, verbosity=1)
     found = pd.read_csv(io.BytesIO(bench.artifact(outcome.run_id, "confirmation.csv")))
     assert found["origin"].str.endswith("ranking").sum() == 2
@@ -180,7 +179,7 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     assert "ranking the columns" in shown.out + shown.err
     # A strategy with a rule of its own has no rival.
     own = {"strategy": {"name": "sfs", "params": {"size": 2}}, "budget": {}}
-    outcome = searched(bench.config(data=data, model=BAYES, confirm=confirm, **own), verbosity=1)
+    outcome = searched(bench.config(data=data, model=BAYES, confirm=CONFIRM, **own), verbosity=1)
     assert outcome.result.prefixes is None
     shown = capsys.readouterr()
     assert "ranking the columns" not in shown.out + shown.err
