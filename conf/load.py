@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from pydantic import BaseModel, JsonValue, ValidationError
 from conf.estimator import search_in
 from conf.explain import sentences, shown
 from conf.schema import CompareConfig, RefreshConfig, SelectConfig
+from conf.stores import TrackingSection
 from conf.yaml_text import parse, render
 from swarm.errors import ConfigError, nearest
 from swarm.redaction import redact
@@ -43,6 +45,14 @@ def load(
 def load_as(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
     """Read a configuration of a kind; see :func:`load`."""
     return of_kind(kind, load(path, overrides), str(path), str(path))
+
+
+def default_tracking(uri: str | None = None) -> TrackingSection:
+    """Return the tracking store of the configuration `default`, at `uri` if one is given."""
+    # Other variables may be meant for another kind of configuration.
+    env = {key: text for key, text in os.environ.items() if key.startswith(f"{_PREFIX}TRACKING")}
+    overrides = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
+    return load("default", overrides, env).tracking
 
 
 def of_kind(kind: type[C], config: AnyConfig, origin: str, command: str) -> C:

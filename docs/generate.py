@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import typer
 import yaml
@@ -259,6 +259,15 @@ def _argument(argument: Any) -> str:
     return name if argument.required else f"[{name}]"
 
 
+def _choices(annotation: Any) -> Iterator[str]:
+    """Yield the values of a literal type, which may be optional."""
+    for each in get_args(annotation):
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from _choices(each)
+
+
 def _options(command: Any) -> str:
     rows = []
     for each in command.params:
@@ -267,7 +276,8 @@ def _options(command: Any) -> str:
         else:
             flag = each.is_flag or getattr(each, "count", False)
             number = isinstance(each.default, int | float)
-            kind = each.metavar or ("NUMBER" if number else "TEXT")
+            choices = "\\|".join(_choices(each.type_descriptor.annotation))
+            kind = each.metavar or choices or ("NUMBER" if number else "TEXT")
             value = "" if flag else f" {kind}"
             named = ", ".join(f"`{option}{value}`" for option in sorted(each.opts, key=len))
             default = "" if flag or each.default in (None, "") else f"`{each.default}`"

@@ -95,15 +95,13 @@ def store_option(uri: str) -> str:
 
     Variables in the address are kept.
     """
-    from conf.load import load
+    from conf.load import default_tracking
     from tasks.secrets import expand
     from tasks.tracking.store import is_sqlite, resolve
 
-    # Other variables may be meant for another kind of configuration.
-    env = {key: text for key, text in os.environ.items() if key.startswith("SWARM_TRACKING")}
-    default = load("default", (), env).tracking.uri
     address, usual = (
-        resolve(expand(each, "address of the tracking store")) for each in (uri, default)
+        resolve(expand(each, "address of the tracking store"))
+        for each in (uri, default_tracking().uri)
     )
     if address == usual:
         return ""

@@ -24,7 +24,6 @@ from flows.cli.options import (
     load_config,
     searched_run,
     start_command,
-    store_setting,
     with_mute,
 )
 from flows.prefect_server import starting_prefect, use_running_prefect
@@ -78,7 +77,7 @@ def resume(
     store, run_id = searched_run(run_id, tracking_uri)
 
     def load() -> SelectConfig:
-        from conf.load import from_yaml, of_kind
+        from conf.load import default_tracking, from_yaml, of_kind
         from conf.schema import RefreshConfig, SelectConfig
 
         tags = store.run(run_id).data.tags
@@ -89,7 +88,9 @@ def resume(
             )
         text = artifact_of(store, run_id, "config.yaml")
         origin = f"the configuration of run {run_id}"
-        settings = [*store_setting(tracking_uri), *(set_ or ())]
+        # The store in which the run was found, wherever it was started.
+        uri = default_tracking(tracking_uri).uri
+        settings = [f"tracking.uri={json.dumps(uri)}", *(set_ or ())]
         read = from_yaml(text, origin, settings, {})
         config = of_kind(SelectConfig, read, origin, "CONFIG")
         source = tags.get("data", "").removeprefix("file:")

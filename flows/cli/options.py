@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
@@ -16,7 +15,6 @@ from flows.prefect_server import has_started_prefect, starting_prefect
 from flows.terminal import echo, enable_logs, hide_warnings, store_option
 from swarm.errors import InputError
 from swarm.findings.registry import check_mute
-from tasks.tracking.client import RUN_ID
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
@@ -114,7 +112,7 @@ def check_config(config: AnyConfig, verbosity: int) -> None:
 
     check(config)
     if verbosity:
-        _tell_ignored_uri(config.tracking)
+        warn_ignored_uri(config.tracking)
 
 
 @contextmanager
@@ -133,55 +131,29 @@ def echo_json(data: Any) -> None:
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
 
-def has_runs(uri: str | None) -> bool:
-    """Whether a tracking store may have runs: an SQLite file that does not exist has none."""
-    return _may_exist(_tracking_section(uri))
+def tracking_of(uri: str | None) -> Tracking:
+    """Open a tracking store to read it; default: that of the configuration `default`.
 
-
-def _may_exist(section: TrackingSection) -> bool:
+    Nothing is created: an SQLite file that does not exist is an InputError.
+    """
+    from conf.load import default_tracking
     from tasks.secrets import expand
+    from tasks.tracking import open_tracking
     from tasks.tracking.store import is_sqlite, resolve, sqlite_file
 
-    address = resolve(expand(section.uri, "address of the tracking store"))
-    return not is_sqlite(address) or sqlite_file(address).exists()
-
-
-def tracking_of(uri: str | None, *, create: bool = False, by_id: bool = False) -> Tracking:
-    """Open a tracking store; default: that of the configuration `default`.
-
-    An SQLite file that does not exist is an InputError, unless it may be created. To read runs by
-    their ids, no experiment is created.
-    """
-    from tasks.tracking import open_tracking
-
     # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
-    section = _tracking_section(uri)
-    _tell_ignored_uri(section)
-    if not create and not _may_exist(section):
+    section = default_tracking(uri)
+    warn_ignored_uri(section)
+    address = resolve(expand(section.uri, "address of the tracking store"))
+    if is_sqlite(address) and not sqlite_file(address).exists():
         raise InputError(
             f"there are no runs in {section.uri!r}, which does not exist; change to the folder of "
             "your runs, or pass --tracking-uri"
         )
-    experiment = None if by_id else section.experiment
-    opened = open_tracking(section.uri, experiment, section.artifacts)
-    return replace(opened, option=store_option(section.uri))
+    return replace(open_tracking(section.uri, None), option=store_option(section.uri))
 
 
-def experiment_of(uri: str | None, name: str | None) -> Tracking | None:
-    """Open an experiment of a store; None if the default one does not exist.
-
-    Nothing is created: an experiment keeps the folder in which it was made for its artifacts.
-    """
-    store = tracking_of(uri, by_id=True)
-    try:
-        return store.of_experiment(name or _tracking_section(uri).experiment)
-    except InputError:
-        if name is not None:
-            raise
-        return None
-
-
-def _tell_ignored_uri(section: TrackingSection) -> None:
+def warn_ignored_uri(section: TrackingSection) -> None:
     """Warn that MLflow's own variable has no effect, if the tracking store is the default."""
     is_default = section.uri == type(section).model_fields["uri"].default
     if os.environ.get("MLFLOW_TRACKING_URI", section.uri) != section.uri and is_default:
@@ -192,26 +164,12 @@ def _tell_ignored_uri(section: TrackingSection) -> None:
         )
 
 
-def store_setting(uri: str | None) -> list[str]:
-    """Return the setting of the store that a command or the environment names, if one does."""
-    is_named = uri is not None or "SWARM_TRACKING__URI" in os.environ
-    return [f"tracking.uri={json.dumps(_tracking_section(uri).uri)}"] if is_named else []
-
-
-def _tracking_section(uri: str | None) -> TrackingSection:
-    from conf.load import load_as
-    from conf.schema import SelectConfig
-
-    overrides = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
-    return load_as(SelectConfig, "default", overrides).tracking
-
-
 def searched_run(run_id: str, uri: str | None) -> tuple[Tracking, str]:
     """Return the store of a run of one search and its full id, of which the start is enough.
 
     A run of several searches is an InputError.
     """
-    store = tracking_of(uri, by_id=True)
+    store = tracking_of(uri)
     run = store.run(run_id)
     kind = run.data.tags.get("kind")
     if kind in ("compare", "nested", "stability"):
@@ -225,20 +183,3 @@ def searched_run(run_id: str, uri: str | None) -> tuple[Tracking, str]:
 def artifact_of(store: Tracking, run_id: str, path: str) -> str:
     """Read a text artifact of a run."""
     return store.download(run_id, path).read_text(encoding="utf-8")
-
-
-def local_artifact(run_id: str, uri: str | None, *paths: str) -> str | None:
-    """Read the first of some text artifacts from the folder of artifacts of the default store.
-
-    Without MLflow, which takes seconds to import; None if none is there, or of several runs.
-    """
-    if uri is not None or not RUN_ID.fullmatch(run_id):
-        return None
-    section = _tracking_section(None)
-    folder = Path(section.artifacts).expanduser()
-    for path in paths if _may_exist(section) else ():
-        files = list(folder.glob(f"{run_id}*/artifacts/{path}"))
-        if len(files) == 1:
-            _tell_ignored_uri(section)
-            return files[0].read_text(encoding="utf-8")
-    return None

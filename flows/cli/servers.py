@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.options import Set, Uri, tracking_of
+from flows.cli.options import Set, Uri, warn_ignored_uri
 from flows.prefect_server import (
     Server,
     last_lines,
@@ -55,9 +55,12 @@ def up(
 
     Example: swarm up
     """
-    from tasks.tracking import models_page, runs_page
+    from conf.load import default_tracking
+    from tasks.tracking import models_page, open_tracking, runs_page
 
-    store = tracking_of(tracking_uri, create=True)
+    section = default_tracking(tracking_uri)
+    warn_ignored_uri(section)
+    store = open_tracking(section.uri, section.experiment, section.artifacts)
     servers = {server.name: server for server in running_servers()}
     before = set(servers)
     try:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -18,9 +19,6 @@ from flows.cli.options import (
     Uri,
     artifact_of,
     echo_json,
-    experiment_of,
-    has_runs,
-    local_artifact,
     searched_run,
     tracking_of,
 )
@@ -31,30 +29,20 @@ from swarm.errors import InputError
 if TYPE_CHECKING:
     from tasks.tracking import Tracking
 
-KINDS = ("select", "refresh", "compare", "stability", "nested", "search")
 _PAGES = ("report.html", "comparison.html")
-STATUSES = ("RUNNING", "FINISHED", "FAILED", "KILLED")
 
+Kind = Literal["select", "refresh", "compare", "stability", "nested", "search"]
+Status = Literal["running", "finished", "failed", "killed"]
 Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
 
 
 def runs(
-    kind: Annotated[
-        str | None, typer.Option("--kind", help=f"Only runs of this kind: {', '.join(KINDS)}.")
-    ] = None,
-    status: Annotated[
-        str | None,
-        typer.Option("--status", help=f"Only runs of this status: {', '.join(STATUSES).lower()}."),
-    ] = None,
-    dataset: Annotated[
-        str | None, typer.Option("--dataset", help="Only runs on this data set.")
-    ] = None,
+    kind: Annotated[Kind | None, typer.Option(help="Only runs of this kind.")] = None,
+    status: Annotated[Status | None, typer.Option(help="Only runs of this status.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
     experiment: Annotated[
         str | None,
-        typer.Option(
-            "--experiment",
-            help="Experiment of the runs; default: that of the configuration `default`.",
-        ),
+        typer.Option(help="Experiment of the runs; default: that of the configuration `default`."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
@@ -70,42 +58,31 @@ def runs(
 
     Example: swarm runs --kind select --status finished
     """
-    conditions = _conditions(kind, status, dataset)
-    # A store that is named should exist; a new folder has no runs yet.
-    matches, exists = [], tracking_uri is not None or has_runs(tracking_uri)
-    tracking = experiment_of(tracking_uri, experiment) if exists else None
-    if tracking is not None:
-        matches = list(islice(_matching_runs(tracking, conditions, kind), limit))
+    from conf.load import default_tracking
+
+    if dataset is not None and "'" in dataset:
+        raise InputError(f"the name of the data set {dataset!r} must not contain a quote")
+    filters = {
+        "tags.kind": kind,
+        "attributes.status": status and status.upper(),
+        "tags.dataset": dataset,
+    }
+    conditions = [f"{key} = '{value}'" for key, value in filters.items() if value is not None]
+    name = experiment or default_tracking(tracking_uri).experiment
+    tracking = tracking_of(tracking_uri).of_experiment(name)
+    matches = list(islice(_matching_runs(tracking, conditions, kind), limit))
     if as_json:
         echo_json([_record(run) for run in matches])
     elif not matches:
-        typer.echo("no run matches" if tracking and conditions else "there are no runs yet")
+        typer.echo("no run matches")
     else:
         _print(matches)
 
 
-def _conditions(kind: str | None, status: str | None, dataset: str | None) -> list[str]:
-    """Return the conditions of MLflow's search, or refuse a value that no run has."""
-    conditions = []
-    if kind is not None:
-        if kind not in KINDS:
-            raise InputError(f"unknown kind {kind!r} (there are {', '.join(KINDS)})")
-        conditions.append(f"tags.kind = '{kind}'")
-    if status is not None:
-        if status.upper() not in STATUSES:
-            statuses = ", ".join(STATUSES).lower()
-            raise InputError(f"unknown status {status!r} (there are {statuses})")
-        conditions.append(f"attributes.status = '{status.upper()}'")
-    if dataset is not None:
-        if "'" in dataset:
-            raise InputError(f"the name of the data set {dataset!r} must not contain a quote")
-        conditions.append(f"tags.dataset = '{dataset}'")
-    return conditions
-
-
-def _matching_runs(tracking: Any, conditions: list[str], kind: str | None) -> Any:
+def _matching_runs(tracking: Tracking, conditions: list[str], kind: str | None) -> Iterator[Any]:
+    """Yield runs, without the searches of a comparison unless they are asked for."""
     for run in tracking.runs(" and ".join(conditions)):
-        if kind is not None or run.data.tags.get("kind") in KINDS[:-1]:
+        if kind is not None or run.data.tags.get("kind") in get_args(Kind)[:-1]:
             yield run
 
 
@@ -184,23 +161,19 @@ def features(
     if of_champion:
         from tasks.refresh.champion import Champions
 
-        run_id = Champions(tracking_of(tracking_uri, by_id=True)).require(run_id).run_id
-    text = local_artifact(run_id, tracking_uri, "features.json")
-    evaluation = local_artifact(run_id, tracking_uri, "evaluation.json")
-    if text is None:
-        store, run_id = searched_run(run_id, tracking_uri)
-        text = artifact_of(store, run_id, "features.json")
-        if store.find_artifact(run_id, "evaluation.json"):
-            evaluation = artifact_of(store, run_id, "evaluation.json")
+        run_id = Champions(tracking_of(tracking_uri)).require(run_id).run_id
+    store, run_id = searched_run(run_id, tracking_uri)
+    text = artifact_of(store, run_id, "features.json")
     if as_json:
         typer.echo(text.rstrip())
         return
     names = json.loads(text).get("model_inputs" if model_inputs else "features")
     if names is None:
         raise InputError(f"the run {run_id} has no model; omit --model-inputs")
-    head = {} if evaluation is None else json.loads(evaluation)["headline"]
-    if head and (head["verdict"] == "worse" or not head["beats_guessing"]):
-        echo(f"warning {head['title']}", err=True)
+    if store.find_artifact(run_id, "evaluation.json"):
+        head = json.loads(artifact_of(store, run_id, "evaluation.json"))["headline"]
+        if head["verdict"] == "worse" or not head["beats_guessing"]:
+            echo(f"warning {head['title']}", err=True)
     typer.echo("\n".join(names))
 
 
@@ -228,9 +201,7 @@ def report(
         raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
     from tasks.files import write_atomically
 
-    page = local_artifact(run_id, tracking_uri, *_PAGES)
-    if page is None:
-        page = _page_of(tracking_of(tracking_uri, by_id=True), run_id)
+    page = _page_of(tracking_of(tracking_uri), run_id)
     # Permissions of a new file.
     mask = os.umask(0)
     os.umask(mask)
@@ -276,7 +247,7 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     """
     from tasks.refresh.champion import Champions
 
-    champions = Champions(tracking_of(tracking_uri, by_id=True))
+    champions = Champions(tracking_of(tracking_uri))
     current = champions.require(name)
     answer = champions.features_json(current)
     if as_json:
@@ -315,7 +286,7 @@ def rollback(
     from tasks.refresh.champion import Champions
     from tasks.refresh.decision import complete_change
 
-    champions = Champions(tracking_of(tracking_uri, by_id=True))
+    champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
     before, now = champions.roll_back(name, to=to, when=when)
     if before == now:
