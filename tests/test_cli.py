@@ -137,9 +137,14 @@ def test_a_run_of_dated_rows_is_resumed_on_the_rows_that_it_had(swarm, bench, mo
     assert bench.steps(run_id) == [1, 2]
 
 
-def test_a_report_that_cannot_be_written_is_refused_before_anything(swarm, tmp_path):
-    for out, told in ((tmp_path, "is a folder"), (tmp_path / "no" / "r.html", "does not exist")):
-        assert told in swarm("report", "x", "--out", str(out)).sentence
+def test_a_report_is_written_to_a_file_that_can_be(swarm, bench, tmp_path):
+    at = ("--tracking-uri", bench.uri, "--out")
+    run_id = bench.tracking.start_run("with a page", {"kind": "select"})
+    bench.tracking.client.log_text(run_id, "<p>page</p>", "report.html")
+    for out in (tmp_path, tmp_path / "no" / "r.html"):
+        assert f"cannot write {out}" in swarm("report", run_id, *at, str(out)).sentence
+    assert swarm("report", run_id[:8], *at, str(tmp_path / "r.html")).status == 0
+    assert (tmp_path / "r.html").read_text() == "<p>page</p>"
 
 
 def test_a_printed_command_names_its_store_unless_it_is_the_default(monkeypatch, tmp_path):

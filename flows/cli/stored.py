@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -195,22 +194,11 @@ def report(
     Example: swarm report RUN_ID --out report.html --open
     """
     file = (out or Path(f"report-{run_id}.html")).expanduser().absolute()
-    if file.is_dir():
-        raise InputError(f"{file} is a folder; pass a file with --out")
-    if not file.parent.is_dir():
-        raise InputError(f"folder {file.parent} does not exist; create it, or pass another --out")
-    from tasks.files import write_atomically
-
     page = _page_of(tracking_of(tracking_uri), run_id)
-    # Permissions of a new file.
-    mask = os.umask(0)
-    os.umask(mask)
     try:
-        write_atomically(file, page, 0o666 & ~mask)
+        file.write_text(page, encoding="utf-8")
     except OSError as error:
-        raise InputError(
-            f"cannot write {file} ({error.strerror or error}); pass another --out"
-        ) from None
+        raise InputError(f"cannot write {file} ({error.strerror}); pass another --out") from None
     typer.echo(str(file))
     if open_:
         import webbrowser
