@@ -156,11 +156,6 @@ def _data_findings(
     return [*findings, *_row_findings(config, table, estimator)]
 
 
-def assemble_table(config: SelectConfig, raw: Raw) -> Table:
-    """Assign the roles, without the columns that cannot have theirs."""
-    return _table(config, raw, build_estimator(config.model), [])
-
-
 def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Finding]) -> Table:
     """Assign the roles, without the columns that cannot have theirs; these are reported."""
     data = config.data

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from typing import Any
 import pandas as pd
 
 from conf.load import from_yaml
-from conf.schema import SelectConfig
-from flows.checking import assemble_table, findings_of
+from flows.checking import findings_of
 from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from tasks.profile import Profile, profile_of
@@ -28,14 +26,12 @@ _PLANS = {
     "class": ("stratified", "stratified"),
     "random": ("random", "random"),
 }
+_TEST_SIZE = 0.3
 _SMALL, _LARGE = 500, 5000
 
 
-def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
-    """Return profile, text and findings of the first configuration of a table that can run.
-
-    If there is none, those of the last configuration that was tried.
-    """
+def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
+    """Look at a table, and return its profile, a configuration for it, and its findings."""
     is_csv = table.lower().endswith((".csv", ".csv.gz"))
     is_local_csv = is_csv and "://" not in table
     style = sniff(table, target) if is_local_csv else CsvStyle()
@@ -58,33 +54,10 @@ def first_without_errors(table: str, target: str) -> tuple[Profile, str, list[Fi
     for name, note in notes.items():
         columns_by_note[note].append(name)
     profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
-    columns = set(map(str, raw.frame.columns))
-
-    def check_plan(
-        plan: str, forbidden: Sequence[str] = ()
-    ) -> tuple[str, SelectConfig, list[Finding]]:
-        text = _render(table, style, profile, plan, forbidden)
-        config = from_yaml(text, "the new configuration", (), {})
-        assert isinstance(config, SelectConfig)
-        return text, config, list(unmuted(findings_of(config, raw=raw)))
-
-    text, findings = "", list[Finding]()
-    for plan in _plans_of(profile):
-        text, config, findings = check_plan(plan)
-        # Constant parts of dates, which no column of the table has as its name.
-        constant = [name for each in findings if each.code == "SWM112" for name in each.columns]
-        parts = [name for name in constant if name not in columns]
-        if parts:
-            text, config, findings = check_plan(plan, parts)
-        if not any(each.severity == "error" for each in findings):
-            final = assemble_table(config, raw)
-            # A search has the forbidden parts of dates neither as features nor as parts.
-            n_columns, n_parts = final.features.shape[1], len(final.derived)
-            profile = replace(
-                profile, n_features=n_columns - len(parts), n_date_parts=n_parts - len(parts)
-            )
-            return profile, text, findings
-    return profile, text, findings
+    labels = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)[target].dropna()
+    text = _render(table, style, profile, _plan_of(profile, labels))
+    config = from_yaml(text, "the new configuration", (), {})
+    return profile, text, list(unmuted(findings_of(config, raw=raw)))
 
 
 def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
@@ -101,17 +74,24 @@ def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
     }
 
 
-def _plans_of(profile: Profile) -> list[str]:
-    """Return the names of the plans that suit the rows, the best first."""
-    plans = ["group"] if profile.group is not None else []
-    plans += ["time"] if profile.time is not None else []
-    return [*plans, "class", "random"] if profile.counts else [*plans, "random"]
+def _plan_of(profile: Profile, target: pd.Series) -> str:
+    """Return the name of the plan that suits the rows."""
+    if profile.group is not None:
+        return "group"
+    latest = target.iloc[-int(_TEST_SIZE * len(target)) :]
+    # A class that the latest rows do not have cannot be scored on them.
+    if profile.time is not None and (not profile.counts or latest.nunique() == target.nunique()):
+        return "time"
+    return "class" if profile.counts and _rarest_to_search(profile) > 1 else "random"
 
 
-def _render(
-    path: str, style: CsvStyle, profile: Profile, plan: str, forbidden: Sequence[str] = ()
-) -> str:
-    """Return a commented YAML configuration; `forbidden` features cannot be dropped."""
+def _rarest_to_search(profile: Profile) -> int:
+    """Return how many training rows the rarest class has."""
+    return int((1 - _TEST_SIZE) * min(profile.counts.values()))
+
+
+def _render(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
+    """Return a commented YAML configuration."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -132,10 +112,10 @@ def _render(
         style=vars(style),
         usual=vars(CsvStyle()),
         plan=plan,
-        forbidden=forbidden,
         split=split,
         folds="group" if plan == "group" and not classes else folds,
-        n_folds=max(2, min(5, int(0.7 * min(profile.counts.values())))) if classes else 5,
+        test_size=_TEST_SIZE,
+        n_folds=max(2, min(5, _rarest_to_search(profile))) if classes else 5,
         classes=classes,
         numbered=set(classes) in ({0, 1}, {-1, 1}),
         small=_SMALL,

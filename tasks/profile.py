@@ -36,10 +36,9 @@ class Profile:
     target: str
     task: Task
     n_rows: int
-    n_features: int  # features that are left; a date is one, until it is split into parts
+    n_features: int  # features that are left; a date is one
     # rows of each class, the rarest first; empty for a regression
     counts: dict[Any, int] = field(default_factory=dict)
-    n_date_parts: int = 0  # features that are parts of dates
     # columns that should not be features, with the reason
     dropped: dict[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()

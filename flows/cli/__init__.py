@@ -83,9 +83,9 @@ def init(
     file = out or Path(Path(table).name.split(".")[0] + ".yaml")
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
-    from flows.initial_config import first_without_errors
+    from flows.initial_config import initial_config
 
-    profile, text, findings = first_without_errors(table, target[0])
+    profile, text, findings = initial_config(table, target[0])
     try:
         file.write_text(text, encoding="utf-8")
     except OSError as error:
@@ -94,8 +94,6 @@ def init(
         f"wrote {file}: {profile.task}, {profile.n_rows:,} rows, "
         f"{counted(profile.n_features, 'column')} to choose from, {len(profile.dropped):,} dropped"
     )
-    if profile.n_date_parts:
-        echo(f"{profile.n_date_parts:,} of them are parts of dates", indent=8)
     dropped = [f"dropped {name}: {why}" for name, why in profile.dropped.items()]
     read = [f"read {listed(names)}: {note}" for note, names in profile.notes.items()]
     for lines in (dropped, read):
