@@ -11,8 +11,8 @@ import pytest
 from sklearn.metrics import f1_score
 from sklearn.naive_bayes import GaussianNB
 
+from swarm.answers import Answers
 from swarm.problem.problem import Problem
-from swarm.validation.answers import Answers
 from tasks.refresh.decision import (
     compared_predictions,
     decision_files,

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn import metrics
 from sklearn.metrics import make_scorer
 
-from swarm.fastpaths.costs import FoldCosts, _FixedClassifier, _FixedRegressor
+from swarm.answers import Answers
+from swarm.fastpaths.costs import FoldCosts
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.statistics.metrics import matthews
 from tests.fuzzing import CASES
@@ -76,7 +77,6 @@ def one_fold(scoring: Any, target: NDArray[Any], train: Any, test: Any, weight: 
         scoring=scoring,
         target=target,
         folds=[(train, test)],
-        X=np.zeros((len(target), 1)),
     )
 
 
@@ -108,14 +108,14 @@ def fold_of(rng: Rng, scorer: str, n_classes: int) -> FoldCosts:
     return FoldCosts(one_fold(scoring, target, rows[:n_classes], rows[n_classes:]), classes)
 
 
-def expected(costs: FoldCosts, models: list[Any]) -> Float:
+def expected(costs: FoldCosts, answers: list[Answers]) -> Float:
     problem = costs.problem
     test = problem.folds[0][1]
-    found = np.full(len(models), np.nan)
-    for row, model in enumerate(models):
+    found = np.full(len(answers), np.nan)
+    for row, one in enumerate(answers):
         try:
             found[row] = problem.scoring.cost(
-                model, problem.X[test], problem.target[test], problem.score_weight(test)
+                one.estimator(), one.positions, problem.target[test], problem.score_weight(test)
             )
         except Exception:
             continue
@@ -135,8 +135,8 @@ def label_costs(scorer: str, seed: int) -> tuple[Float, Float]:
     )
     codes[0], codes[1] = truth, int(rng.integers(n_classes))
     found = costs.of_codes(codes, 0)
-    models = [_FixedClassifier(costs.classes[row], costs.classes) for row in codes]
-    return found, expected(costs, models)
+    answers = [Answers(costs.classes[row], classes=costs.classes) for row in codes]
+    return found, expected(costs, answers)
 
 
 def share_costs(scorer: str, seed: int) -> tuple[Float, Float]:
@@ -151,7 +151,8 @@ def share_costs(scorer: str, seed: int) -> tuple[Float, Float]:
     shares = np.ascontiguousarray(shares)
     found = costs.of_probabilities(shares, 0)
     rows = [np.asfortranarray(shares[:, m].T) for m in range(N_MASKS)]
-    return found, expected(costs, [_FixedClassifier(row, costs.classes) for row in rows])
+    answers = [Answers(row[:, 0], row, classes=costs.classes) for row in rows]
+    return found, expected(costs, answers)
 
 
 def number_costs(scorer: str, seed: int) -> tuple[Float, Float]:
@@ -170,7 +171,7 @@ def number_costs(scorer: str, seed: int) -> tuple[Float, Float]:
     if rng.random() < 0.5:
         predicted = np.abs(predicted)
     found = costs.of_numbers(predicted, 0)
-    return found, expected(costs, [_FixedRegressor(row) for row in predicted])
+    return found, expected(costs, [Answers(row) for row in predicted])
 
 
 CASES_OF = [(label_costs, name, CASES // 60) for name in LABELS]

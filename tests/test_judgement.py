@@ -18,6 +18,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
+from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
 from swarm.evaluation import boosted
@@ -27,7 +28,7 @@ from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
 from swarm.validation import Judgement, Rows
 from swarm.validation import judge as judge_rows
-from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,

@@ -26,8 +26,9 @@ from conf.yaml_text import render
 from flows.challenge import Answer, RefreshRun, ask
 from flows.refresh import refresh, unchanged
 from flows.summary import print_refresh
+from swarm.answers import Answers
 from swarm.errors import ConfigError, DataError, InputError, StoreError
-from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 from tasks.models.registry import register_logged
 from tasks.refresh.champion import ALIAS, CHALLENGER, PREVIOUS, Champions
 from tasks.refresh.decision import complete_change

@@ -18,11 +18,12 @@ from sklearn.metrics import get_scorer
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
+from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import Rows, judge
-from swarm.validation.answers import Answers, EvaluationTarget, answers_of
+from swarm.validation.answers import EvaluationTarget, answers_of
 from swarm.validation.metrics import METRICS, judged_metrics, row_statistics
 from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
 

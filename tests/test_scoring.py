@@ -13,8 +13,9 @@ from sklearn.metrics import get_scorer, get_scorer_names, hamming_loss
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from swarm.answers import Answers
 from swarm.problem.scoring import Scoring, positive_class, resolve_scoring, scorer_names
-from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 
 BINARY = np.array([0, 1] * 20)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
+from swarm.answers import Answers
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.metrics import Metric, metric_of
 from swarm.fastpaths.scores import confusions, label_scores, number_scores, probability_scores
@@ -23,34 +23,6 @@ _ROUNDING = 1e-7
 _NEAREST = 0.01
 _ACCURACY = Metric("accuracy_score", {}, 1)
 _HAMMING_LOSS = Metric("hamming_loss", {}, -1)
-
-
-class _FixedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted classifier with fixed classes or probabilities, for scorers."""
-
-    def __init__(self, predicted: Any, classes: Any) -> None:
-        self.predicted = predicted
-        self.classes_ = classes
-
-    def predict(self, _features: Any) -> Any:
-        return self.predicted
-
-    # Scorers read the name of the method.
-    def predict_proba(self, _features: Any) -> Any:
-        return self.predicted
-
-
-class _FixedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted regressor with fixed predictions, for scorers."""
-
-    def __init__(self, predicted: Any) -> None:
-        self.predicted = predicted
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def predict(self, _features: Any) -> Any:
-        return self.predicted
 
 
 @dataclass
@@ -103,12 +75,11 @@ class FoldCosts:
             confusions(np.ascontiguousarray(codes), truth, counts)
             scores = label_scores(metric, counts, classes)
         trained_classes = classes[self.trained[fold]]
-        return self._completed(
-            scores,
-            len(codes),
-            fold,
-            lambda row: _FixedClassifier(classes[codes[row]], trained_classes),
-        )
+
+        def answers(row: int) -> Answers:
+            return Answers(classes[codes[row]], classes=trained_classes)
+
+        return self._completed(scores, len(codes), fold, answers)
 
     def of_probabilities(self, probabilities: Float, fold: int) -> Float:
         """Return the costs (n,) of probabilities (n_classes, n, n_test), NaN as in `of_codes`."""
@@ -119,10 +90,12 @@ class FoldCosts:
         if complete and (metric := self._class_metric) is not None:
             scores = probability_scores(metric, probabilities, truth, classes)
 
-        def model(row: int) -> _FixedClassifier:
-            return _FixedClassifier(probabilities[trained, row].T, classes[trained])
+        def answers(row: int) -> Answers:
+            proba = probabilities[trained, row].T
+            predicted = classes[trained[proba.argmax(axis=1)]]
+            return Answers(predicted, proba, classes=classes[trained], ranks_by_proba=False)
 
-        return self._completed(scores, probabilities.shape[1], fold, model)
+        return self._completed(scores, probabilities.shape[1], fold, answers)
 
     def of_labels(self, predicted: Int, fold: int) -> Float:
         """Return the costs of labels (n, n_test, n_labels): float64 (n,), NaN as above."""
@@ -133,9 +106,11 @@ class FoldCosts:
         if self.metric == _HAMMING_LOSS:
             wrong: Float = (predicted != truth).sum(axis=(1, 2)) / truth.size
             return self.upper + wrong
-        return self._completed(
-            None, len(predicted), fold, lambda row: _FixedClassifier(predicted[row], self.classes)
-        )
+
+        def answers(row: int) -> Answers:
+            return Answers(predicted[row], classes=self.classes)
+
+        return self._completed(None, len(predicted), fold, answers)
 
     def of_numbers(self, predicted: Float, fold: int) -> Float:
         """Return the costs of predicted numbers (n, n_test): float64 (n,), NaN as above."""
@@ -143,9 +118,7 @@ class FoldCosts:
         if self.metric is not None:
             weight = self.problem.score_weight(self.problem.folds[fold][1])
             scores = number_scores(self.metric, predicted, self.truth[fold], weight)
-        return self._completed(
-            scores, len(predicted), fold, lambda row: _FixedRegressor(predicted[row])
-        )
+        return self._completed(scores, len(predicted), fold, lambda row: Answers(predicted[row]))
 
     @property
     def _class_metric(self) -> Metric | None:
@@ -159,15 +132,15 @@ class FoldCosts:
         return self.problem.scoring.upper or 0.0
 
     def _completed(
-        self, scores: Float | None, n: int, fold: int, model: Callable[[int], BaseEstimator]
+        self, scores: Float | None, n: int, fold: int, answers: Callable[[int], Answers]
     ) -> Float:
         """Turn scores into costs; scikit-learn computes those that are missing."""
         problem, test = self.problem, self.problem.folds[fold][1]
 
         def called(row: int) -> float:
+            given = answers(row)
             try:
-                # A scorer of predictions reads no features.
-                return problem.cost(model(row), problem.X, test)
+                return problem.cost(given.estimator(), given.positions, test)
             except Exception:
                 return np.nan
 

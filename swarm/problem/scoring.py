@@ -8,14 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from sklearn.base import (
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-    is_classifier,
-    is_regressor,
-)
+from sklearn.base import is_classifier, is_regressor
 
+from swarm.answers import Answers
 from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a, last_step
 
@@ -206,44 +201,6 @@ def scorer_names() -> list[str]:
     return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
 
 
-class _PerfectClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted classifier whose predictions are always correct."""
-
-    def __init__(self, truth: Any, classes: Any) -> None:
-        self.truth = truth
-        self.classes_ = classes
-
-    def predict(self, _features: Any) -> Any:
-        return self.truth
-
-    def predict_proba(self, _features: Any) -> Any:
-        proba = (self.truth[:, None] == self.classes_).astype(np.float64)
-        if not proba.any(axis=1).all():
-            # With as many other classes, a scorer would take their columns for this one.
-            raise ValueError("a class of the test rows is not among those of the model")
-        return proba
-
-    def decision_function(self, features: Any) -> Any:
-        proba = self.predict_proba(features)
-        return proba[:, 1] if len(self.classes_) == 2 else proba
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
-class _PerfectRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A fitted regressor whose predictions are always correct."""
-
-    def __init__(self, truth: Any) -> None:
-        self.truth = truth
-
-    def predict(self, _features: Any) -> Any:
-        return self.truth
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-
 def scores_perfect_predictions(
     scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any] | None
 ) -> bool:
@@ -254,11 +211,11 @@ def scores_perfect_predictions(
     if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
         # A custom scorer may inspect the model.
         return True
-    model = _PerfectRegressor(truth) if classes is None else _PerfectClassifier(truth, classes)
+    perfect = Answers(truth, classes=classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            cost = scoring.cost(model, np.zeros((len(truth), 1)), truth)
+            cost = scoring.cost(perfect.estimator(), perfect.positions, truth)
         except Exception:
             return False
     return not np.isnan(cost)

@@ -1,8 +1,4 @@
-"""The target of the test rows, and the answers of a fitted model on them.
-
-A bootstrap scores the same rows thousands of times. The model answers once; the scorer then sees
-an estimator that looks its answers up by the position of a row.
-"""
+"""The rows of a judgement, their target, and the answers of fitted models on them."""
 
 from __future__ import annotations
 
@@ -10,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_regressor
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, is_regressor
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from swarm.answers import Answers
 from swarm.arrays import AnyArray, Float
 from swarm.ensemble import SubsetEnsemble, has_probabilities
 from swarm.errors import DataError, InputError
@@ -117,73 +114,6 @@ class EvaluationTarget:
         return self.classes.tolist().index(self.pos_label) if self.task == "binary" else 0
 
 
-@dataclass(frozen=True, eq=False)
-class Answers:
-    """What a model answers on the test rows."""
-
-    predicted: AnyArray  # (n_rows,) or (n_rows, n_labels)
-    # (n_rows, n_classes), or one such array per label; of an ensemble the mean of its members
-    proba: Any = None
-    decision: AnyArray | None = None  # (n_rows,) or (n_rows, n_classes), of a single model
-    classes: Any = None  # (n_classes,), or one such array per label; None for a regressor
-
-    def take(self, rows: AnyArray) -> Answers:
-        """Return the answers on some of the rows: their positions, or a mask."""
-        proba = self.proba
-        if proba is not None:
-            proba = [one[rows] for one in proba] if isinstance(proba, list) else proba[rows]
-        decision = None if self.decision is None else self.decision[rows]
-        return Answers(self.predicted[rows], proba, decision, self.classes)
-
-    def equals(self, other: Answers) -> bool:
-        """Whether no scorer can tell them from other answers; not if they contain NaN."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return all(np.array_equal(one, another) for one, another in pairs)
-
-    def estimator(self) -> BaseEstimator:
-        """Return a fitted estimator that takes positions of rows (n, 1) in place of features."""
-        return _FixedNumbers(self) if self.classes is None else _FixedClasses(self)
-
-
-class _Fixed(BaseEstimator):  # type: ignore[misc]
-    def __init__(self, answers: Answers) -> None:
-        self.answers = answers
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return True
-
-    def predict(self, positions: Any) -> AnyArray:
-        return self.answers.predicted[_rows(positions)]
-
-
-class _FixedNumbers(RegressorMixin, _Fixed):  # type: ignore[misc]
-    """A regressor."""
-
-
-class _FixedClasses(ClassifierMixin, _Fixed):  # type: ignore[misc]
-    """A classifier; without decision values or probabilities it votes with all its weight."""
-
-    @property
-    def classes_(self) -> Any:
-        return self.answers.classes
-
-    def predict_proba(self, positions: Any) -> Any:
-        rows, proba = _rows(positions), self.answers.proba
-        if isinstance(proba, list):
-            return [label[rows] for label in proba]
-        if proba is not None:
-            return proba[rows]
-        return _one_hot(self.answers.predicted[rows], self.answers.classes)
-
-    def decision_function(self, positions: Any) -> Any:
-        if self.answers.decision is not None:
-            return self.answers.decision[_rows(positions)]
-        scores = self.predict_proba(positions)
-        if isinstance(scores, list):
-            return np.column_stack([label[:, -1] for label in scores])
-        return scores[:, 1] if scores.shape[1] == 2 else scores
-
-
 def answers_of(ensemble: SubsetEnsemble, rows: Any) -> Answers:
     """Return the answers of a fitted ensemble, its probabilities as the mean over its members.
 
@@ -232,14 +162,3 @@ def blind_answers(model: BaseEstimator, n_rows: int) -> Answers:
     if isinstance(model, DummyRegressor):
         return Answers(model.predict(blank))
     return Answers(model.predict(blank), model.predict_proba(blank), None, model.classes_)
-
-
-def _rows(positions: Any) -> NDArray[np.intp]:
-    return np.asarray(positions, dtype=np.intp)[:, 0]
-
-
-def _one_hot(predicted: AnyArray, classes: Any) -> Any:
-    if isinstance(classes, list):
-        pairs = zip(predicted.T, classes, strict=True)
-        return [(one[:, None] == labels).astype(np.float64) for one, labels in pairs]
-    return (predicted[:, None] == classes).astype(np.float64)

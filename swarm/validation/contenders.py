@@ -11,11 +11,12 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
+from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import keys_of
 from swarm.threads import one_thread
-from swarm.validation.answers import Answers, Rows, answers_of
+from swarm.validation.answers import Rows, answers_of
 
 IntArray = NDArray[np.intp]
 

@@ -22,6 +22,7 @@ from joblib import delayed
 from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 
+from swarm.answers import Answers
 from swarm.arrays import Bool, Float, Int, Positions
 from swarm.ensemble import has_probabilities
 from swarm.errors import describe
@@ -30,7 +31,6 @@ from swarm.problem.problem import Problem
 from swarm.problem.table import plain_target
 from swarm.statistics.resampled import corrected_t
 from swarm.statistics.spearman import spread_rows
-from swarm.validation.answers import Answers
 from swarm.validation.serial_first import serial_first
 
 MOST_DROPPED = 12

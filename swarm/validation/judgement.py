@@ -15,6 +15,7 @@ import pandas as pd
 from joblib import delayed
 from sklearn.base import BaseEstimator
 
+from swarm.answers import Answers
 from swarm.arrays import AnyArray, Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
@@ -26,7 +27,6 @@ from swarm.rounding import difference
 from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
 from swarm.validation.answers import (
-    Answers,
     EvaluationTarget,
     Rows,
     blind_answers,
@@ -313,7 +313,6 @@ def _answered(
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
-    positions = np.arange(test.n_rows)[:, None]
     for contender, whole in zip(contenders, parts, strict=True):
         results = []
         for part in whole:
@@ -327,7 +326,8 @@ def _answered(
         if cost is not None:
             costs.append(cost)
         elif scoring is not None:
-            costs.append(scoring.cost(answer.estimator(), positions, truth.test, truth.weight))
+            stand_in = answer.estimator()
+            costs.append(scoring.cost(stand_in, answer.positions, truth.test, truth.weight))
     return answers, costs
 
 

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from swarm.answers import Answers
 from swarm.arrays import Float, Int
 from swarm.errors import InputError
 from swarm.problem.scoring import Scoring, resolve_scoring
 from swarm.statistics.metrics import RankedRows, precision_areas, roc_areas
-from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
 # So few that the counts of a block, and what is made of them, stay in the cache of a processor.
@@ -246,8 +247,7 @@ _AREAS = {
 
 def _ranked(answers: Answers, truth: EvaluationTarget) -> list[RankedRows]:
     """Rank the rows for each label, or for each class against the rest; the mean area counts."""
-    rows = np.arange(len(truth.test))[:, None]
-    model = answers.estimator()
+    model, rows = answers.estimator(), answers.positions
     if truth.task == "multilabel":
         scores = model.decision_function(rows)
         return [RankedRows.of(s, t == 1) for s, t in zip(scores.T, truth.test.T, strict=True)]

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.answers import Answers
 from swarm.errors import DataError, InputError, StoreError
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
-from swarm.validation.answers import Answers
 from tasks.files import write_atomically
 from tasks.secrets import expand, reason
 from tasks.tracking import Tracking

@@ -7,10 +7,11 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from swarm.answers import Answers
 from swarm.arrays import AnyArray
 from swarm.metric_names import display_name, natural_name
 from swarm.rounding import difference, rounding_error
-from swarm.validation.answers import Answers, EvaluationTarget
+from swarm.validation.answers import EvaluationTarget
 from swarm.validation.metrics import LOWER_IS_BETTER
 from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 

@@ -1,0 +1,107 @@
+"""What a model answers on some rows, and the estimator that gives these answers to scorers.
+
+A bootstrap scores the same rows thousands of times, and fast paths predict without a model. The
+scorer then sees an estimator that looks its answers up by the position of a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.metaestimators import available_if
+
+from swarm.arrays import AnyArray, Int
+
+
+@dataclass(frozen=True, eq=False)
+class Answers:
+    """What a model answers on some rows."""
+
+    predicted: AnyArray  # (n_rows,) or (n_rows, n_labels)
+    # (n_rows, n_classes), or one such array per label; of an ensemble the mean of its members
+    proba: Any = None
+    decision: AnyArray | None = None  # (n_rows,) or (n_rows, n_classes), of a single model
+    classes: Any = None  # (n_classes,), or one such array per label; None for a regressor
+    # Whether probabilities stand for missing decision values, which most ranking scorers prefer.
+    ranks_by_proba: bool = True
+
+    @property
+    def positions(self) -> Int:
+        """All rows, as the input of the estimator: their positions (n_rows, 1)."""
+        return np.arange(len(self.predicted))[:, None]
+
+    def take(self, rows: AnyArray) -> Answers:
+        """Return the answers on some of the rows: their positions, or a mask."""
+        proba = self.proba
+        if proba is not None:
+            proba = [one[rows] for one in proba] if isinstance(proba, list) else proba[rows]
+        decision = None if self.decision is None else self.decision[rows]
+        return Answers(self.predicted[rows], proba, decision, self.classes)
+
+    def equals(self, other: Answers) -> bool:
+        """Whether no scorer can tell them from other answers; not if they contain NaN."""
+        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(np.array_equal(one, another) for one, another in pairs)
+
+    def estimator(self) -> BaseEstimator:
+        """Return a fitted estimator that takes positions of rows (n, 1) in place of features."""
+        return _StoredNumbers(self) if self.classes is None else _StoredClasses(self)
+
+
+class _Stored(BaseEstimator):  # type: ignore[misc]
+    def __init__(self, answers: Answers) -> None:
+        self.answers = answers
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def predict(self, positions: Any) -> AnyArray:
+        return self.answers.predicted[_rows(positions)]
+
+
+class _StoredNumbers(RegressorMixin, _Stored):  # type: ignore[misc]
+    """A regressor."""
+
+
+class _StoredClasses(ClassifierMixin, _Stored):  # type: ignore[misc]
+    """A classifier; without decision values or probabilities it votes with all its weight."""
+
+    @property
+    def classes_(self) -> Any:
+        return self.answers.classes
+
+    def predict_proba(self, positions: Any) -> Any:
+        rows, proba = _rows(positions), self.answers.proba
+        if isinstance(proba, list):
+            return [label[rows] for label in proba]
+        if proba is not None:
+            # In the layout of the model: the last digit of a sum over classes depends on it.
+            return np.asarray(proba[rows], order="F" if proba.flags.fnc else "C")
+        return _one_hot(self.answers.predicted[rows], self.answers.classes)
+
+    @available_if(lambda self: self.answers.ranks_by_proba)  # type: ignore[untyped-decorator]
+    def decision_function(self, positions: Any) -> Any:
+        if self.answers.decision is not None:
+            return self.answers.decision[_rows(positions)]
+        scores = self.predict_proba(positions)
+        if isinstance(scores, list):
+            return np.column_stack([label[:, -1] for label in scores])
+        return scores[:, 1] if scores.shape[1] == 2 else scores
+
+
+def _rows(positions: Any) -> Int:
+    return np.asarray(positions, dtype=np.intp)[:, 0]
+
+
+def _one_hot(predicted: AnyArray, classes: Any) -> Any:
+    """Return probabilities of 1 for the predicted classes, for each label if there are several."""
+    if isinstance(classes, list):
+        return [_one_hot(one, labels) for one, labels in zip(predicted.T, classes, strict=True)]
+    proba = (predicted[:, None] == classes).astype(np.float64)
+    if not proba.any(axis=1).all():
+        # With as many other classes, a scorer would take their columns for this one.
+        raise ValueError("a predicted class is not among those of the model")
+    return proba
