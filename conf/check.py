@@ -121,8 +121,8 @@ def _misfits(config: SelectConfig, estimator: Any) -> Iterator[str]:
 
 
 def _unknown_scorers(config: SelectConfig) -> Iterator[InputError]:
+    from swarm.metrics import metric_names
     from swarm.problem.scoring import scorer_names
-    from swarm.validation.metrics import metric_names
 
     champion = getattr(config, "champion", None)
     named = [("scoring", config.scoring, scorer_names())]

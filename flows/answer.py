@@ -16,7 +16,7 @@ from flows.terminal import print_findings, show_stage, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import judgement_findings, search_findings
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.report.data import confirmed_scores
 from swarm.search.result import SearchResult

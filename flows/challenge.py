@@ -31,10 +31,9 @@ from flows.terminal import print_findings, show_stage
 from flows.tracking import stored_configuration
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
-from swarm.metric_names import display_name, natural_name
+from swarm.metrics import METRICS, default_metrics, display_name, judged_metrics, natural_name
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
-from swarm.validation.metrics import METRICS, default_metrics, judged_metrics
 from swarm.wording import quoted
 from tasks.files import parquet
 from tasks.refresh.champion import CHALLENGER, Champion, Champions

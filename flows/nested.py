@@ -25,11 +25,10 @@ from flows.flow_runs import COMMAND_FLOW
 from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage, warnings_of
 from flows.tracking import describe_run, start_repeated
 from swarm.errors import ConfigError
-from swarm.metric_names import display_name
+from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.metrics import value_range
 from swarm.validation.nested import NestedEstimate, estimate
 from swarm.validation.sentences import format_score, format_signed_interval
 from swarm.validation.stability import CORE, NOISE

@@ -12,7 +12,7 @@ from flows.search_run import SearchRun
 from flows.terminal import say, show_epochs, show_stage
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
-from swarm.metric_names import display_name, natural_name
+from swarm.metrics import display_name, natural_name
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.history import EpochRecord

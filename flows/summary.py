@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.report.comparison import columns_of, formatted, judged_score, sentences
 from swarm.validation.records import judgement_record
 from swarm.validation.sentences import format_bounds, format_score, format_signed

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import pandas as pd
 
-from swarm.metric_names import natural_name
+from swarm.metrics import natural_name
 from swarm.problem.scoring import Scoring
 from swarm.report.comparison import ComparisonData, render_comparison
 from swarm.report.comparison_figures import draw_comparison

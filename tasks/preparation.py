@@ -11,6 +11,7 @@ from swarm.arrays import Float
 from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, make_finding
 from swarm.findings.table import column_findings, target_findings
+from swarm.metrics import judged_metrics
 from swarm.problem.hints import Hints, prepare_hints, unit_distances
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Problem
@@ -18,8 +19,7 @@ from swarm.problem.space import SearchSpace
 from swarm.rows import Division
 from swarm.search.warm_start import warm_masks
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.metrics import judged_metrics
-from swarm.validation.scorer_metrics import check_scorable
+from swarm.validation.bootstrap import check_scorable
 from swarm.wording import quoted
 from tasks.split import group_findings, rows_of
 from tasks.table import Table

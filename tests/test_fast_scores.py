@@ -16,8 +16,8 @@ from sklearn.metrics import make_scorer
 
 from swarm.answers import Answers
 from swarm.fastpaths.costs import FoldCosts
+from swarm.metrics import ClassCounts
 from swarm.problem.scoring import Scoring, resolve_scoring
-from swarm.statistics.metrics import matthews
 from tests.fuzzing import CASES
 
 Rng = np.random.Generator
@@ -246,5 +246,5 @@ def test_matthews_correlation_of_one_predicted_class_is_0_whatever_the_weights()
     for _ in range(50):
         weight = rng.random(100)
         true = np.array([weight[:40].sum(), weight[40:].sum()])
-        predicted = np.array([weight.sum(), 0.0])
-        assert matthews(true, predicted, true[0]) == 0.0
+        predicted, both = np.array([weight.sum(), 0.0]), np.array([true[0], 0.0])
+        assert ClassCounts(true, predicted, both).matthews() == 0.0

@@ -29,6 +29,7 @@ from swarm.rounding import difference
 from swarm.validation import Judgement, Rows
 from swarm.validation import judge as judge_rows
 from swarm.validation.answers import EvaluationTarget
+from swarm.validation.bootstrap import Bootstrap, measure_metrics
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
@@ -39,7 +40,6 @@ from swarm.validation.contenders import (
 )
 from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
-from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
 from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import outcome_in
 from tests.test_scorer_metrics import by_scikit_learn

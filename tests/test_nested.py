@@ -20,8 +20,8 @@ from flows.cli import app
 from flows.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from swarm import SubsetSelector
 from swarm.errors import InputError
+from swarm.metrics import value_range
 from swarm.statistics.resampled import corrected_t
-from swarm.validation.metrics import value_range
 from swarm.validation.nested import OuterScores, estimate
 from tasks.nested import FoldResult, outer_folds, outer_kind, run_outer_fold
 from tasks.search_cell import Cell

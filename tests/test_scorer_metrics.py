@@ -21,11 +21,11 @@ from sklearn.svm import LinearSVC
 from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
+from swarm.metrics import METRICS, judged_metrics, row_statistics
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import Rows, judge
 from swarm.validation.answers import EvaluationTarget, answers_of
-from swarm.validation.metrics import METRICS, judged_metrics, row_statistics
-from swarm.validation.scorer_metrics import Bootstrap, check_scorable, measure_metrics
+from swarm.validation.bootstrap import Bootstrap, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
 SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
@@ -295,7 +295,7 @@ def test_groups_are_resampled_whole() -> None:
 
 def test_drawing_in_blocks_draws_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = np.concatenate(list(Bootstrap(30, None, 20, seed=2).blocks()))
-    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 90)
+    monkeypatch.setattr("swarm.validation.bootstrap.CELLS_PER_BLOCK", 90)
     pieces = list(Bootstrap(30, None, 20, seed=2).blocks())
     assert len(pieces) == 7
     assert (np.concatenate(pieces) == whole).all()
@@ -315,7 +315,7 @@ def test_metrics_are_the_same_whether_resamples_are_counted_in_pieces_or_at_once
         return measure_metrics(answers, target, names, Bootstrap(60, None, 25, seed=1))
 
     whole = measured()
-    monkeypatch.setattr("swarm.validation.scorer_metrics.CELLS_PER_BLOCK", 7 * 60)
+    monkeypatch.setattr("swarm.validation.bootstrap.CELLS_PER_BLOCK", 7 * 60)
     for name, draws in measured().items():
         for (value, resampled), (expected, at_once) in zip(draws, whole[name], strict=True):
             assert value == expected

@@ -111,7 +111,7 @@ def _print(matches: list[Any]) -> None:
 
 def _score(run: Any) -> str:
     """State the score on unseen rows, or else on fresh folds, or of the search."""
-    from swarm.metric_names import display_name, natural_name
+    from swarm.metrics import display_name, natural_name
     from tasks.tracking.curves import best_score, fresh_score, unseen_score
 
     scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics

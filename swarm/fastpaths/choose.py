@@ -13,7 +13,7 @@ from pandas.api import types
 from scipy.sparse import issparse
 
 from swarm.arrays import Bool, Float
-from swarm.fastpaths.metrics import takes_labels, takes_probabilities
+from swarm.metrics import takes_labels, takes_probabilities
 from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from swarm.answers import Answers
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.metrics import Metric, metric_of
 from swarm.fastpaths.scores import confusions, label_scores, number_scores, probability_scores
+from swarm.metrics import Metric, metric_of
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, logs_lose_digits
-from swarm.fastpaths.metrics import magnifies_rounding
 from swarm.fastpaths.scores import scores_numbers
 from swarm.fastpaths.solve import predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, columns_of, fold_tables
+from swarm.metrics import magnifies_rounding
 from swarm.problem.problem import Problem
 
 # If two decisions are closer than this share of the largest, a fitted model decides.

@@ -18,7 +18,6 @@ from swarm.fastpaths.bayes_sums import (
 )
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
-from swarm.fastpaths.metrics import takes_labels
 from swarm.fastpaths.tables import (
     FoldTable,
     columns_are_contiguous,
@@ -26,6 +25,7 @@ from swarm.fastpaths.tables import (
     fitted_on,
     fold_tables,
 )
+from swarm.metrics import takes_labels
 from swarm.problem.problem import Problem
 
 # If two classes are closer than this share of their log-likelihood, the sums are computed again in

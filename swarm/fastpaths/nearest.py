@@ -11,7 +11,6 @@ from numba import njit
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding
-from swarm.fastpaths.metrics import magnifies_rounding, takes_labels
 from swarm.fastpaths.neighbours import (
     Rows,
     Trust,
@@ -33,6 +32,7 @@ from swarm.fastpaths.tables import (
     fold_tables,
     scales_are_exact,
 )
+from swarm.metrics import magnifies_rounding, takes_labels
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 from swarm.problem.table import take_rows

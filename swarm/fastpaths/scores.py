@@ -15,9 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from swarm.arrays import Bool, Float, Int
-from swarm.fastpaths.metrics import Metric, metric_of
+from swarm.metrics import ClassCounts, Metric, by_pattern, metric_of
 from swarm.problem.scoring import Scoring
-from swarm.statistics.metrics import fraction, matthews, set_terms
 
 
 @njit(nogil=True, cache=True)
@@ -32,27 +31,33 @@ def confusions(codes: Int, truth: Int, counts: Int) -> None:  # pragma: no cover
 def label_scores(metric: Metric, counts: Int, classes: NDArray[Any]) -> Float | None:
     """Scores (n,) of confusion matrices (n, n_classes, n_classes); None if not supported."""
     # NaN where scikit-learn has to be called: it warns (first mask only), raises, or is undefined.
-    made = _SCORES_OF_CLASSES.get(metric.name)
-    if made is None or not set(metric.kwargs) <= made[1]:
+    score, parameters = _SCORES_OF_CLASSES.get(metric.name, (None, set()))
+    if score is None or not set(metric.kwargs) <= parameters:
         return None
-    return made[0](counts, classes, metric)
+    return score(counts, classes, metric)
+
+
+def _by_class(counts: Int) -> ClassCounts:
+    """Return the row counts of confusion matrices."""
+    return ClassCounts(
+        counts.sum(axis=2), counts.sum(axis=1), np.diagonal(counts, axis1=1, axis2=2)
+    )
 
 
 def _balanced(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:
-    true, predicted = counts[0].sum(axis=1) > 0, counts.sum(axis=1) > 0
-    if true.sum() < 2:
+    by_class = _by_class(counts)
+    is_true = by_class.true[0] > 0
+    if is_true.sum() < 2:
         return None
-    diagonal = np.diagonal(counts, axis1=1, axis2=2)[:, true]
-    values = mean_of(np.ascontiguousarray(diagonal) / counts[0].sum(axis=1)[true])
+    values = by_class.balanced_accuracy()
     if metric.kwargs.get("adjusted", False):
-        chance = 1 / int(true.sum())
+        chance = 1 / int(is_true.sum())
         values = (values - chance) / (1 - chance)
-    return _first_left(values, predicted[:, ~true].any(axis=1))
+    return _first_left(values, (by_class.predicted[:, ~is_true] > 0).any(axis=1))
 
 
 def _correlation(counts: Int, _classes: NDArray[Any], _metric: Metric) -> Float:
-    true, predicted = counts[0].sum(axis=1) * 1.0, counts.sum(axis=1) * 1.0
-    return matthews(true, predicted, np.trace(counts, axis1=1, axis2=2) * 1.0)
+    return _by_class(counts).matthews()
 
 
 def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | None:
@@ -71,7 +76,7 @@ def _agreement(counts: Int, _classes: NDArray[Any], metric: Metric) -> Float | N
         undefined = chance == 0
         return np.where(undefined, np.nan, 1 - observed / np.where(undefined, 1.0, chance))
 
-    return _by_existence(counts, scores)
+    return by_pattern(_by_class(counts).exist, scores)
 
 
 def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None:
@@ -92,25 +97,17 @@ def _of_sets(counts: Int, classes: NDArray[Any], metric: Metric) -> Float | None
         )
     if chosen is None:
         return None
-    hits = np.diagonal(counts, axis1=1, axis2=2)
-    true, predicted = counts.sum(axis=2), counts.sum(axis=1)
+    by_class, name = _by_class(counts), metric.name.removesuffix("_score")
     warned = np.zeros(len(counts), dtype=bool)
 
     def scores(rows: Int, positions: Int) -> Float:
-        place = np.ix_(rows, positions)
-        terms = [np.ascontiguousarray(part[place]) for part in (true, predicted, hits)]
-        if average == "micro":
-            terms = [part.sum(axis=1, keepdims=True) for part in terms]
-        above, below = set_terms(metric.name.removesuffix("_score"), *terms, beta2=beta**2)
-        warned[rows] = (below == 0).any(axis=1)
-        ratio = fraction(above, below, undefined)
-        if average != "weighted":
-            return mean_of(ratio)
-        share = terms[0] * 1.0
-        return fraction((ratio * share).sum(axis=1), share.sum(axis=1), np.nan)
+        part = by_class.of(rows, positions)
+        divisors = (part.summed() if average == "micro" else part).set_terms(name, beta)[1]
+        warned[rows] = (divisors == 0).any(axis=1)
+        return part.set_score(name, average, beta, undefined)
 
     every = np.arange(len(counts))
-    values = scores(every, chosen) if len(chosen) else _by_existence(counts, scores)
+    values = scores(every, chosen) if len(chosen) else by_pattern(by_class.exist, scores)
     return _first_left(values, warned) if options["zero_division"] == "warn" else values
 
 
@@ -121,18 +118,6 @@ def _positions(classes: NDArray[Any], labels: Any) -> Int | None:
     if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(all_labels):
         return None
     return np.array([all_labels.index(label) for label in wanted])
-
-
-def _by_existence(counts: Int, scores: Callable[[Int, Int], Float]) -> Float:
-    """Call ``scores(rows, classes)`` for masks with the same true or predicted classes."""
-    # Others do not exist for scikit-learn, and would change the grouping of a sum.
-    exist = (counts.sum(axis=1) > 0) | (counts.sum(axis=2) > 0)
-    values = np.empty(len(exist))
-    patterns, group = np.unique(exist, axis=0, return_inverse=True)
-    for number, pattern in enumerate(patterns):
-        rows = np.flatnonzero(group.reshape(-1) == number)
-        values[rows] = scores(rows, np.flatnonzero(pattern))
-    return values
 
 
 def _first_left(values: Float, warned: Bool) -> Float:

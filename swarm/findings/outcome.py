@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swarm.findings.registry import Finding, make_finding
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
 from swarm.validation.judgement import Judgement

@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from swarm.metrics import is_lower_better
 from swarm.report.data import ReportData
 from swarm.report.formatting import interval, metric_name, plain, signed
-from swarm.validation.metrics import LOWER_IS_BETTER
 from swarm.validation.verdict import outcome_in
 
 # Name and note.
@@ -131,7 +131,7 @@ def contender_rows(data: ReportData) -> list[dict[str, Any]]:
 
 def lower_is_better(data: ReportData) -> list[str]:
     """Return the display names of the metrics that are better when lower."""
-    return [metric_name(metric) for metric in data.metrics if metric in LOWER_IS_BETTER]
+    return [metric_name(metric) for metric in data.metrics if is_lower_better(metric)]
 
 
 def rows_of(table: pd.DataFrame, metric: str, contender: str) -> list[dict[Any, Any]]:

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.arrays import Bool, Float
+from swarm.metrics import is_lower_better
 from swarm.report.data import ReportData
 from swarm.report.drawing import (
     ABOVE,
@@ -31,7 +32,6 @@ from swarm.report.drawing import (
 )
 from swarm.report.formatting import metric_name, shortened
 from swarm.search.candidates import pareto_front
-from swarm.validation.metrics import LOWER_IS_BETTER
 from swarm.wording import counted
 
 if TYPE_CHECKING:
@@ -352,7 +352,7 @@ def _dropped(dropped: FeatureLosses) -> Figure:
         axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
         axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
     plain_ticks(axes.xaxis, count=4)
-    start = "increase of" if dropped.metric in LOWER_IS_BETTER else "loss in"
+    start = "increase of" if is_lower_better(dropped.metric) else "loss in"
     axes.set_title(f"{start} {metric_name(dropped.metric)} without it", loc="right")
     return figure
 

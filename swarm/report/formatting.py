@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.validation.sentences import format_score, format_signed, interval_digits
 
 # Not allowed in HTML and XML: control characters, lone surrogates, non-characters.

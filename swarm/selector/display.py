@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult
 from swarm.selector.report import headline_of, page_of

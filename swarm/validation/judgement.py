@@ -19,6 +19,7 @@ from swarm.answers import Answers
 from swarm.arrays import AnyArray, Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
+from swarm.metrics import is_lower_better, judged_metrics
 from swarm.problem.models import make_deterministic
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
@@ -32,6 +33,12 @@ from swarm.validation.answers import (
     blind_answers,
     blind_models,
 )
+from swarm.validation.bootstrap import (
+    Bootstrap,
+    MetricDraws,
+    check_scorable,
+    measure_metrics,
+)
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
@@ -40,13 +47,6 @@ from swarm.validation.contenders import (
     make_contenders,
     mean_by_contender,
     train_and_predict,
-)
-from swarm.validation.metrics import LOWER_IS_BETTER, judged_metrics
-from swarm.validation.scorer_metrics import (
-    Bootstrap,
-    MetricDraws,
-    check_scorable,
-    measure_metrics,
 )
 from swarm.validation.serial_first import serial_first
 from swarm.validation.sparse_rows import SparseRows
@@ -419,7 +419,7 @@ def _guess(
         blind = [blind_answers(model, len(rows.test))]
         return measure_metrics(blind, rows, [metric], resampled, scoring)[metric][0]
 
-    sign = 1.0 if metric in LOWER_IS_BETTER else -1.0
+    sign = 1.0 if is_lower_better(metric) else -1.0
     once = Bootstrap(len(truth.train), n_resamples=1)
     costs: dict[BaseEstimator, float] = {}
     for model in blind_models(truth.task, truth.train):

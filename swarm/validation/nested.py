@@ -21,9 +21,9 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import InputError
+from swarm.metrics import value_range
 from swarm.rounding import difference
 from swarm.statistics.resampled import CorrectedTTest, Outcome, corrected_t, outcome_of
-from swarm.validation.metrics import value_range
 
 # Contenders whose gain is tested, and the baselines of the gain.
 _SELECTED = ("ensemble", "best_subset")

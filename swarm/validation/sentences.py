@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from swarm.metric_names import display_name
+from swarm.metrics import display_name
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
 from swarm.search.result import SearchResult

@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from swarm.metrics import is_lower_better
 from swarm.problem.scoring import Scoring
 from swarm.rounding import difference
 from swarm.search.confirmation import Confirmation
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import Outcome, outcome_of
 from swarm.validation import sentences
-from swarm.validation.metrics import LOWER_IS_BETTER
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
@@ -26,7 +26,7 @@ CHOSEN, ALL = "these features", "all features"
 
 def outcome_in(metric: str, low: float, high: float) -> Outcome:
     """Return what the interval of a difference in a metric says."""
-    return outcome_of(-high, -low) if metric in LOWER_IS_BETTER else outcome_of(low, high)
+    return outcome_of(-high, -low) if is_lower_better(metric) else outcome_of(low, high)
 
 
 @dataclass(frozen=True)

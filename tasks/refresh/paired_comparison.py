@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike
 
 from swarm.answers import Answers
 from swarm.arrays import AnyArray
-from swarm.metric_names import display_name, natural_name
+from swarm.metrics import display_name, is_lower_better, natural_name
 from swarm.rounding import difference, rounding_error
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.metrics import LOWER_IS_BETTER
-from swarm.validation.scorer_metrics import Bootstrap, measure_metrics
+from swarm.validation.bootstrap import Bootstrap, measure_metrics
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def duel(
     """Compare two predictions by a paired bootstrap of the rows, or of whole groups."""
     answers = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
     metric = natural_name(metric)
-    sign = -1.0 if metric in LOWER_IS_BETTER else 1.0
+    sign = -1.0 if is_lower_better(metric) else 1.0
     bootstrap = Bootstrap(len(truth.test), groups, n_resamples, seed, confidence)
     measured = measure_metrics(answers, truth, [metric], bootstrap)[metric]
     figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]

@@ -342,7 +342,7 @@ class Tracking:
 
     def _add_to_view(self, scorer: str, task: str) -> None:
         """Add the metric of a scorer to the shared view of the runs."""
-        from swarm.metric_names import natural_name, tested_metric
+        from swarm.metrics import natural_name, tested_metric
         from tasks.tracking.curves import best_score, fresh_score
 
         stored = self.client.get_experiment(self.experiment_id).tags.get(_VIEW_TAG, "{}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from swarm.metric_names import natural_name
+from swarm.metrics import natural_name
 
 if TYPE_CHECKING:
     from swarm.problem.scoring import Scoring

@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from swarm.answers import Answers
-from swarm.arrays import Float, Int
+from swarm.arrays import Bool, Float, Int
 from swarm.errors import InputError
+from swarm.metrics import METRICS, fraction, row_statistics, scorer_of
 from swarm.problem.scoring import Scoring, resolve_scoring
-from swarm.statistics.metrics import RankedRows, precision_areas, roc_areas
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.metrics import METRICS, row_statistics, scorer_of
 
 # So few that the counts of a block, and what is made of them, stay in the cache of a processor.
 CELLS_PER_BLOCK = 300_000
@@ -110,7 +109,10 @@ def measure_metrics(
         for name in summed:
             value = METRICS[truth.task][name]
             measured[name] = [
-                (float(value(one.sum(axis=0), truth.positive)), value(sums, truth.positive))
+                (
+                    float(value(one.sum(axis=0, keepdims=True), truth.positive)[0]),
+                    value(sums, truth.positive),
+                )
                 for one, sums in zip(statistics, drawn, strict=True)
             ]
     called = [name for name in metrics if name not in measured]
@@ -236,25 +238,69 @@ def _call(
 
 # ---------------------------------------------------------------- areas under curves
 
+
+@dataclass(frozen=True, eq=False)
+class _RankedRows:
+    """Rows by descending score, to be counted often."""
+
+    order: Int  # (n_rows,)
+    positive: Bool  # (n_rows,), in that order
+    starts: Int  # (n_values,), the first row of each value of the score
+
+    @classmethod
+    def of(cls, score: Float, positive: Bool) -> _RankedRows:
+        """Sort rows by their score (n_rows,)."""
+        order = np.argsort(-score, kind="stable")
+        starts = np.flatnonzero(np.append(True, np.diff(score[order]) != 0))
+        return cls(order, positive[order], starts)
+
+    def counted(self, counts: Int | Float) -> tuple[Float, Float]:
+        """Count positive and negative rows (n, n_values), by the counts (n, n_rows) of rows."""
+        ordered = counts[:, self.order].astype(np.float64)
+        up, down = ordered * self.positive, ordered * ~self.positive
+        if len(self.starts) == len(self.order):
+            return up, down
+        starts = self.starts
+        return np.add.reduceat(up, starts, axis=1), np.add.reduceat(down, starts, axis=1)
+
+
+def _roc_areas(rows: _RankedRows, counts: Int | Float) -> Float:
+    """Return the area under the ROC curve for each row of `counts` (n, n_rows)."""
+    up, down = rows.counted(counts)
+    n_up, n_down = up.sum(axis=1), down.sum(axis=1)
+    # Pairs with a negative row below, or in half of them a tied one.
+    below = np.cumsum(down, axis=1)
+    np.subtract(n_down[:, None], below, out=below)
+    below += np.divide(down, 2.0, out=down)
+    return fraction((up * below).sum(axis=1), n_up * n_down, np.nan)
+
+
+def _precision_areas(rows: _RankedRows, counts: Int | Float) -> Float:
+    """Return the average precision for each row of `counts`; 0 without a positive row."""
+    up, down = rows.counted(counts)
+    precision = fraction(np.cumsum(up, axis=1), np.cumsum(up + down, axis=1))
+    return fraction((up * precision).sum(axis=1), up.sum(axis=1))
+
+
 _AREAS = {
-    ("binary", "roc_auc"): roc_areas,
-    ("binary", "average_precision"): precision_areas,
-    ("multilabel", "roc_auc"): roc_areas,
-    ("multilabel", "average_precision"): precision_areas,
-    ("multiclass", "roc_auc_ovr"): roc_areas,
+    ("binary", "roc_auc"): _roc_areas,
+    ("binary", "average_precision"): _precision_areas,
+    ("multilabel", "roc_auc"): _roc_areas,
+    ("multilabel", "average_precision"): _precision_areas,
+    ("multiclass", "roc_auc_ovr"): _roc_areas,
 }
 
 
-def _ranked(answers: Answers, truth: EvaluationTarget) -> list[RankedRows]:
+def _ranked(answers: Answers, truth: EvaluationTarget) -> list[_RankedRows]:
     """Rank the rows for each label, or for each class against the rest; the mean area counts."""
     model, rows = answers.estimator(), answers.positions
     if truth.task == "multilabel":
         scores = model.decision_function(rows)
-        return [RankedRows.of(s, t == 1) for s, t in zip(scores.T, truth.test.T, strict=True)]
+        return [_RankedRows.of(s, t == 1) for s, t in zip(scores.T, truth.test.T, strict=True)]
     if truth.task == "multiclass":
         scores, classes = model.predict_proba(rows), answers.classes
-        return [RankedRows.of(scores[:, i], truth.test == one) for i, one in enumerate(classes)]
+        return [_RankedRows.of(scores[:, i], truth.test == one) for i, one in enumerate(classes)]
     score = np.asarray(model.decision_function(rows), dtype=np.float64)
     positive = truth.classes[truth.positive]
     score = score if answers.classes[1] == positive else -score
-    return [RankedRows.of(score, truth.test == positive)]
+    return [_RankedRows.of(score, truth.test == positive)]
