@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtri
 
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding, logs_lose_digits
 from swarm.fastpaths.scores import scores_numbers
-from swarm.fastpaths.solve import predict_masks, solve_masks
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, columns_of, fold_tables
 from swarm.metrics import magnifies_rounding
 from swarm.problem.problem import Problem
@@ -84,9 +84,10 @@ class LinearPath:
         importances = np.full((*shape, masks.shape[1]), np.nan) if explains else None
         for fold in folds:
             system, (train, test) = self._systems[fold], self._problem.folds[fold]
-            is_certain, solutions = self._solved(flags, chosen, system, len(train))
+            solutions, decision, bounds = self._solved(chosen, system)
+            is_certain = self._is_regular(flags, system, bounds, len(train))
             sizes = np.abs(solutions).mean(axis=1)
-            predicted, decided = self._predicted(chosen, system, solutions)
+            predicted, decided = self._predicted(system, solutions, decision)
             is_certain &= decided
             if system.classes is None:
                 is_certain &= ~errors_are_rounding(predicted, self._problem.target[test])
@@ -102,28 +103,51 @@ class LinearPath:
                 importances[is_certain, fold] = self._importances(sizes[is_certain])
         return PathResult(costs, importances)
 
-    def _solved(
-        self, flags: Bool, chosen: Chosen, system: System, n_train: int
-    ) -> tuple[Bool, Float]:
-        """Return which masks have a well-conditioned system, and the weights (n, t, d)."""
-        solutions = np.zeros((len(flags), *system.right.shape))
-        bounds = np.empty((len(flags), 2))
-        inputs = (*chosen, self._rule.penalty)
-        solve_masks(system.gram, system.right, *inputs, solutions, bounds)
+    def _solved(self, chosen: Chosen, system: System) -> tuple[Float, Float, Float]:
+        """Solve ``(G + a I) w = b`` on the columns of each mask.
+
+        Returns the weights (n, t, d), their decision values (n, t, n_test), and upper bounds (n, 2)
+        of the condition numbers of the scaled and of the unscaled matrix, inf without a solution.
+        """
+        n, n_sides = len(chosen.pointers) - 1, len(system.right)
+        solutions = np.zeros((n, *system.right.shape))
+        decision = np.zeros((n, n_sides, system.test.shape[1]))
+        bounds = np.full((n, 2), np.inf)
+        for m in range(n):
+            columns = chosen.of(m)
+            matrix = system.gram.take(columns, axis=0).take(columns, axis=1)
+            diagonal = matrix.diagonal() + self._rule.penalty
+            if not (diagonal > 0.0).all():
+                continue
+            # Scaled to a unit diagonal, so that the result does not depend on the units.
+            scale = np.sqrt(diagonal)
+            matrix /= scale[:, None] * scale
+            matrix.flat[:: len(columns) + 1] = 1.0
+            factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1)
+            if failed:
+                continue
+            scaled, _ = dpotrs(factor, (system.right.take(columns, axis=1) / scale).T, lower=1)
+            weights = scaled.T / scale
+            solutions[m][:, columns] = weights
+            decision[m] = weights @ system.test.take(columns, axis=0)
+            # The norm of the inverse is at most its trace.
+            inverse = np.square(dtrtri(factor, lower=1, overwrite_c=1)[0]).sum(axis=0)
+            bounds[m] = len(columns) * inverse.sum(), diagonal.sum() * (inverse / diagonal).sum()
+        return solutions, decision + system.constant[:, None], bounds
+
+    def _is_regular(self, flags: Bool, system: System, bounds: Float, n_train: int) -> Bool:
+        """Whether the matrix of a mask is well-conditioned: bool (n,)."""
         # With fewer rows than columns, Ridge solves the dual, which depends on the units.
         worst_unscaled = np.full(len(flags), self._rule.worst_unscaled)
         worst_unscaled[flags.sum(axis=1) > n_train] = min(_WORST, self._rule.worst_unscaled)
-        is_certain = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_unscaled)
-        return is_certain & ~(flags & system.far).any(axis=1), solutions
+        is_regular: Bool = (bounds[:, 0] < _WORST) & (bounds[:, 1] < worst_unscaled)
+        return is_regular & ~(flags & system.far).any(axis=1)
 
     def _predicted(
-        self, chosen: Chosen, system: System, solutions: Float
+        self, system: System, solutions: Float, decision: Float
     ) -> tuple[NDArray[Any], Bool]:
         """Return predictions (n, n_test), positions of classes, and which masks have no doubt."""
         n, n_sides = solutions.shape[:2]
-        decision = np.empty((n, n_sides, system.test.shape[1]))
-        predict_masks(system.test, solutions, chosen.pointers, chosen.columns, decision)
-        decision += system.constant[:, None]
         if system.classes is None:
             return decision[:, 0], np.ones(n, dtype=bool)
         # Cancelled by the intercept of a model that does not centre its rows.
