@@ -48,10 +48,14 @@ class Rows:
         return self.task in ("binary", "multiclass")
 
     @property
+    def is_grouped(self) -> bool:
+        """Whether rows have groups; several columns are what a splitter of its own kind reads."""
+        return self.groups is not None and np.ndim(self.groups) == 1
+
+    @property
     def kind(self) -> str:
         """The kind of folds that suits the rows: by group, by class, or at random."""
-        # Several columns are no groups, but what a splitter reads.
-        if self.groups is not None and np.ndim(self.groups) == 1:
+        if self.is_grouped:
             return "stratified_group" if self.has_classes else "group"
         return "stratified" if self.has_classes or self.task == "multilabel" else "random"
 

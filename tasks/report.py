@@ -23,7 +23,8 @@ from swarm.search.requests import only_ranked, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
-from swarm.validation.drop_column import FeatureLosses, Unseen, feature_losses
+from swarm.validation.answers import Rows
+from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.sentences import positive_class_sentence
 from swarm.validation.verdict import Headline
@@ -211,15 +212,14 @@ def losses_on_test(
     n_jobs: int,
 ) -> FeatureLosses:
     """Train the model without each chosen feature, and score it on the test rows."""
-    rows = Unseen(
-        np.arange(len(train.features)),
-        test.features[list(problem.features.columns)],
-        test.target,
-        test.weight_in_score(problem),
-        test.groups,
-    )
+    columns = list(problem.features.columns)
+    weight = test.weight_in_score(problem)
+    unseen = Rows(test.features[columns], test.target, test.groups, weight)
     named = f"{len(test.features):,} unseen rows"
-    return feature_losses(problem, chosen, [rows], named, ranked=ranked, n_jobs=n_jobs)
+    train_rows = np.arange(len(train.features))
+    return feature_losses(
+        problem, chosen, unseen, named, train=train_rows, ranked=ranked, n_jobs=n_jobs
+    )
 
 
 def report_data(

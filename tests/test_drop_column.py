@@ -15,8 +15,8 @@ from sklearn.metrics import roc_auc_score
 
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.validation import drop_column
-from swarm.validation.drop_column import MOST_DROPPED, FeatureLosses, Unseen, feature_losses
+from swarm.validation import Rows, drop_column
+from swarm.validation.drop_column import MOST_DROPPED, FeatureLosses, feature_losses
 
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 TREES = LGBMClassifier(n_estimators=5, num_leaves=4, verbosity=-1, n_jobs=1, random_state=0)
@@ -30,9 +30,8 @@ def losses(
     train = np.arange(len(X)) % 2 == 0
     problem = Problem.build(X[train], y[train], estimator, folds=3, **options)
     rows = X[~train][list(problem.features.columns)]
-    unseen = Unseen(np.arange(train.sum()), rows, y[~train].to_numpy())
-    mask = problem.space.mask(chosen)
-    return feature_losses(problem, mask, [unseen], "unseen rows", ranked=ranked)
+    mask, unseen = problem.space.mask(chosen), Rows(rows, y[~train])
+    return feature_losses(problem, mask, unseen, "unseen rows", ranked=ranked)
 
 
 def test_the_loss_of_a_feature_is_that_of_the_model_trained_without_it() -> None:
@@ -65,8 +64,8 @@ def test_intervals_resample_whole_groups_of_test_rows() -> None:
         """Widths where the test rows are there several times."""
         order = np.tile(np.arange(len(rows)), repeat)
         known = None if groups is None else groups[order]
-        unseen = Unseen(np.arange(train.sum()), rows.iloc[order], target[order], groups=known)
-        found = feature_losses(problem, mask, [unseen], "unseen rows").losses
+        unseen = Rows(rows.iloc[order], target[order], known)
+        found = feature_losses(problem, mask, unseen, "unseen rows").losses
         return (found["high"] - found["low"]).to_numpy()
 
     ids = np.arange(len(rows))
@@ -85,6 +84,14 @@ def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
     assert shorter.rows == "unseen rows (models are trained on 100 of 285 rows)"
     assert shorter.losses.equals(again.losses)
     assert not shorter.losses.equals(whole.losses)
+
+
+def test_a_model_is_trained_on_the_given_rows_of_the_problem() -> None:
+    problem = Problem.build(X, Y, RidgeClassifier(), folds=3)
+    half, mask = np.flatnonzero(TRAIN), problem.space.mask(CHOSEN)
+    unseen = Rows(X[~TRAIN], Y[~TRAIN])
+    found = feature_losses(problem, mask, unseen, "unseen rows", train=half)
+    assert found.losses.equals(losses(RidgeClassifier(), CHOSEN).losses)
 
 
 def test_of_many_features_the_most_important_ones_are_dropped() -> None:

@@ -117,7 +117,7 @@ def test_the_report_of_a_selector_has_as_much_as_there_is_data(
     assert not alone.metrics
     assert with_rows.distance is not None
     assert with_rows.dropped is not None
-    assert with_rows.dropped.rows == "3 fresh folds"
+    assert with_rows.dropped.rows == "a fresh fold"
     assert set(with_rows.dropped.losses.index) == set(fitted.subset_)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
+from swarm.arrays import Int
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError
 from swarm.findings import unmuted
@@ -29,7 +30,7 @@ from swarm.selector.plan import pose
 from swarm.selector.results import headline_of_pick, reason_not_comparable
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
-from swarm.validation.drop_column import Unseen, feature_losses
+from swarm.validation.drop_column import feature_losses
 from swarm.validation.sentences import positive_class_sentence
 from swarm.validation.verdict import ALL, Headline, headline
 
@@ -62,32 +63,33 @@ def page_of(
     if test is not None:
         unseen = _test_rows(selector, problem, test)
         data = _judged(selector, data, problem, unseen)
-        train = np.arange(problem.n_rows)
-        rows = [Unseen(train, unseen.features, unseen.target, unseen.weight, unseen.groups)]
-        named = f"{unseen.n_rows:,} unseen rows"
+        named, train = f"{unseen.n_rows:,} unseen rows", None
     else:
-        rows, named = _folds(problem)
+        unseen, named, train = _fold(problem)
     chosen = problem.space.mask(selector._names)
     ranked = list(selector._importances.index)
     jobs = n_jobs_of(selector)
-    losses = feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=jobs)
+    losses = feature_losses(problem, chosen, unseen, named, train=train, ranked=ranked, n_jobs=jobs)
     return render(replace(data, dropped=losses))
 
 
-def _folds(problem: Problem) -> tuple[list[Unseen], str]:
-    """Return the folds of a partition that the search did not use; its own if there is none."""
+def _fold(problem: Problem) -> tuple[Rows, str, Int]:
+    """Return the test rows of a fold, if possible of one that no search used, and the others."""
     fresh = fresh_problem(problem, 1)
-    folds = problem.folds if fresh is None else fresh.folds
-    rows = [
-        Unseen(
-            train,
-            take_rows(problem.X, test),
-            take_rows(problem.y, test),
-            problem.score_weight(test),
-        )
-        for train, test in folds
-    ]
-    return rows, f"{len(rows)} {'folds of the search' if fresh is None else 'fresh folds'}"
+    # The last one: of folds in time it has the most rows to train on.
+    train, test = (problem if fresh is None else fresh).folds[-1]
+    groups = _groups(problem)
+    groups = None if groups is None else np.asarray(groups)[test]
+    weight = problem.score_weight(test)
+    rows = Rows(take_rows(problem.X, test), take_rows(problem.y, test), groups, weight)
+    return rows, f"a {'fold of the search' if fresh is None else 'fresh fold'}", train
+
+
+def _groups(problem: Problem) -> Any:
+    """Return the groups of the rows of the fit, None without."""
+    assert problem.division is not None
+    rows = problem.division.rows
+    return rows.groups if rows.is_grouped else None
 
 
 def _search_data(selector: Any) -> ReportData:
@@ -161,12 +163,8 @@ def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     reason = reason_not_comparable(problem.estimator, problem.task)
     if reason is not None:
         raise InputError(reason)
-    assert problem.division is not None
-    groups = problem.division.rows.groups
-    # Several columns of groups are what a splitter reads.
-    grouped = groups is not None and np.ndim(groups) == 1
     names = ["X_test", "y_test"]
-    names += ["sample_weight"] * problem.weights_in_score + ["groups"] * grouped
+    names += ["sample_weight"] * problem.weights_in_score + ["groups"] * (_groups(problem) is not None)
     complete = isinstance(test, (tuple, list)) and len(test) == len(names)
     if not complete or any(part is None for part in test[1:]):
         raise InputError(

@@ -2,52 +2,39 @@
 
 Drop-column importance: the model is trained again without a feature, as in leave-one-covariate-out
 inference (Lei et al., 2018, Distribution-free predictive inference for regression). The cost is
-bounded: one model of the chosen features, and at most :data:`MOST_DROPPED` without one of them; on
-several folds these once a fold. Of more than :data:`MOST_TRAINING_ROWS` training rows they are
-trained on as many, spread evenly.
+bounded: one model of the chosen features, and at most :data:`MOST_DROPPED` without one of them. Of
+more than :data:`MOST_TRAINING_ROWS` training rows they are trained on as many, spread evenly.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import islice
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import delayed
-from numpy.typing import ArrayLike
 from sklearn.base import is_regressor
 
 from swarm.answers import Answers
-from swarm.arrays import Bool, Float, Int, Positions
+from swarm.arrays import Bool, Int, Positions
 from swarm.ensemble import has_probabilities
-from swarm.errors import describe
+from swarm.errors import SwarmError, describe
 from swarm.evaluation.fitting import fit_for
+from swarm.metrics import tested_metric
 from swarm.problem.problem import Problem
-from swarm.problem.table import plain_target
-from swarm.statistics.resampled import corrected_t
 from swarm.statistics.spearman import spread_rows
+from swarm.validation.answers import EvaluationTarget, Rows
+from swarm.validation.bootstrap import Bootstrap, measure_metrics
 from swarm.validation.serial_first import serial_first
 
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000
-_RESAMPLES, _RESAMPLED_ROWS = 30, 2_000
-_LEVEL, _Z = 0.95, 1.959964
-
-
-@dataclass(frozen=True, eq=False)
-class Unseen:
-    """Rows to score a model on, and the rows of the problem to train it on."""
-
-    train: Int  # (n_train,), positions of rows of the problem
-    features: Any  # (n_rows, n_columns), with the columns of the problem in their order
-    target: Any  # (n_rows,) or (n_rows, n_labels)
-    weight: Float | None = None  # (n_rows,), weights in the score
-    groups: ArrayLike | None = None  # (n_rows,), ids of rows that belong together
+# Enough for a standard error.
+_RESAMPLES = 50
+_Z = 1.959964
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +49,8 @@ class FeatureLosses:
         Natural name of the metric of the search.
     losses : DataFrame
         A row for each feature or group that was dropped: loss (increase of the cost), low, high
-        (95 %). The highest loss first; empty if there is a `reason`.
+        (95 %, by a bootstrap of the test rows, or of whole groups). The highest loss first; empty
+        if there is a `reason`.
     reason : str
         Why there are no losses; else empty.
     """
@@ -85,9 +73,10 @@ class _Scored:
 def feature_losses(
     problem: Problem,
     chosen: Bool,
-    unseen: Sequence[Unseen],
+    test: Rows,
     rows: str,
     *,
+    train: Int | None = None,
     ranked: Sequence[str] = (),
     n_jobs: int = 1,
 ) -> FeatureLosses:
@@ -100,10 +89,13 @@ def feature_losses(
     problem : Problem
     chosen : bool (n_units,)
         Mask of the chosen features.
-    unseen : sequence of Unseen
-        Test rows, or the folds of one partition.
+    test : Rows
+        Rows to score the models on, with the columns of the problem in their order. Their weights
+        count in the score.
     rows : str
-        What `unseen` is, for example ``143 unseen rows``.
+        What `test` is, for example ``143 unseen rows``.
+    train : int (n_train,), optional
+        Positions of the rows of the problem to train on. Default: all.
     ranked : sequence of str
         Columns by importance, the highest first: which ones are dropped if there are many.
     n_jobs : int
@@ -113,29 +105,22 @@ def feature_losses(
     masks = _without_each(problem, chosen, ranked)
     if not masks:
         return FeatureLosses(rows, metric, reason="a subset of a single feature has none to drop")
-    longest = max(len(one.train) for one in unseen)
-    if longest > MOST_TRAINING_ROWS:
-        trains = [one.train[spread_rows(len(one.train), MOST_TRAINING_ROWS)] for one in unseen]
-        unseen = [replace(one, train=train) for one, train in zip(unseen, trains, strict=True)]
-        rows = f"{rows} (models are trained on {MOST_TRAINING_ROWS:,} of {longest:,} rows)"
+    if train is None:
+        train = np.arange(problem.n_rows)
+    if len(train) > MOST_TRAINING_ROWS:
+        rows += f" (models are trained on {MOST_TRAINING_ROWS:,} of {len(train):,} rows)"
+        train = train[spread_rows(len(train), MOST_TRAINING_ROWS)]
     calls = [
-        delayed(_scored)(problem, problem.space.positions(mask), one)
+        delayed(_scored)(problem, problem.space.positions(mask), train, test)
         for mask in (chosen, *masks.values())
-        for one in unseen
     ]
-    done = serial_first(calls, n_jobs)
-    complete, *others = (list(islice(done, len(unseen))) for _ in range(1 + len(masks)))
-    reason = next((one.error for one in complete if one.error), "")
-    losses = pd.DataFrame()
-    if not reason:
-        without = dict(zip(masks, others, strict=True))
-        losses = _losses(problem, complete, without, unseen)
-    return FeatureLosses(
-        rows=rows,
-        metric=metric,
-        losses=losses,
-        reason=reason,
-    )
+    complete, *others = serial_first(calls, n_jobs)
+    if complete.error:
+        return FeatureLosses(rows, metric, reason=complete.error)
+    table = pd.DataFrame({"loss": [other.cost - complete.cost for other in others]}, list(masks))
+    reach = np.array(_reaches(problem, [complete, *others], train, test))
+    table = table.assign(low=table["loss"] - reach, high=table["loss"] + reach)
+    return FeatureLosses(rows, metric, table.sort_values("loss", ascending=False, kind="stable"))
 
 
 def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict[str, Bool]:
@@ -157,13 +142,12 @@ def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict
     return masks
 
 
-def _scored(problem: Problem, positions: Positions, unseen: Unseen) -> _Scored:
+def _scored(problem: Problem, positions: Positions, train: Int, test: Rows) -> _Scored:
     """Train a model on some columns, and score it; a failure is its reason."""
     try:
-        model, rows = fit_for(problem, positions, unseen.train, unseen.features)
-        cost = problem.scoring.cost(model, rows, unseen.target, unseen.weight)
-        can_resample = problem.scoring.reads_answers and problem.task != "multilabel"
-        answers = _answers(model, rows) if can_resample else None
+        model, rows = fit_for(problem, positions, train, test.features)
+        cost = problem.scoring.cost(model, rows, test.target, test.weight)
+        answers = _answers(model, rows) if problem.scoring.reads_answers else None
     except Exception as error:
         return _Scored(error=describe(error))
     return _Scored(float(cost), answers)
@@ -177,72 +161,25 @@ def _answers(model: Any, rows: Any) -> Answers:
     decision = None
     if proba is None and hasattr(model, "decision_function"):
         decision = np.asarray(model.decision_function(rows))
-    return Answers(predicted, proba, decision, np.asarray(model.classes_))
+    return Answers(predicted, proba, decision, model.classes_)
 
 
-def _losses(
-    problem: Problem,
-    complete: Sequence[_Scored],
-    without: Mapping[str, Sequence[_Scored]],
-    unseen: Sequence[Unseen],
-) -> pd.DataFrame:
-    """Return the increase of the cost without each unit, with its interval."""
-    n_train = float(np.mean([len(one.train) for one in unseen]))
-    n_test = float(np.mean([len(one.target) for one in unseen]))
-    # With a single split the interval is that of a bootstrap of its test rows or whole groups.
-    draws, scale = _draws(problem, unseen[0]) if len(unseen) == 1 else ([], 1.0)
-    costs = _resampled(problem, complete[0], unseen[0], draws)
-    rows = []
-    for others in without.values():
-        differences = np.array([b.cost - a.cost for a, b in zip(complete, others, strict=True)])
-        mean = float(differences.mean())
-        low = high = float("nan")
-        if len(unseen) > 1 and np.isfinite(differences).all():
-            test = corrected_t(differences, n_train, n_test, _LEVEL)
-            low, high = test.low, test.high
-        elif len(unseen) == 1:
-            resampled = _resampled(problem, others[0], unseen[0], draws) - costs
-            defined = resampled[np.isfinite(resampled)]
-            if len(defined) > 1:
-                reach = _Z * float(defined.std(ddof=1)) * scale
-                low, high = mean - reach, mean + reach
-        rows.append((mean, low, high))
-    table = pd.DataFrame(rows, columns=["loss", "low", "high"], index=list(without))
-    return table.sort_values("loss", ascending=False, kind="stable")
-
-
-def _draws(problem: Problem, unseen: Unseen) -> tuple[list[Int], float]:
-    """Return resamples of the test rows, and the factor from their deviation to that of all rows.
-
-    Of many rows fewer are drawn. A single group has no resamples.
-    """
-    n = len(unseen.target)
-    rng = np.random.default_rng([problem.seed, 7])
-    if unseen.groups is None:
-        n_drawn = min(n, _RESAMPLED_ROWS)
-        return [rng.integers(0, n, n_drawn) for _ in range(_RESAMPLES)], math.sqrt(n_drawn / n)
-    codes = np.unique(np.asarray(unseen.groups), return_inverse=True)[1]
-    members = np.split(np.argsort(codes, kind="stable"), np.cumsum(np.bincount(codes))[:-1])
-    n_groups = len(members)
-    if n_groups == 1:
-        return [], 1.0
-    n_drawn = max(2, min(n_groups, round(n_groups * _RESAMPLED_ROWS / n)))
-    draws = [
-        np.concatenate([members[group] for group in rng.integers(0, n_groups, n_drawn)])
-        for _ in range(_RESAMPLES)
-    ]
-    return draws, math.sqrt(n_drawn / n_groups)
-
-
-def _resampled(problem: Problem, scored: _Scored, unseen: Unseen, draws: Sequence[Int]) -> Float:
-    """Return the cost on each draw of the test rows; NaN where it is not defined."""
-    costs = np.full(len(draws), np.nan)
-    if scored.answers is None:
-        return costs
-    model, target = scored.answers.estimator(), plain_target(unseen.target)
-    for at, rows in enumerate(draws):
-        weight = None if unseen.weight is None else unseen.weight[rows]
-        # A draw may lack one of the classes, and a metric of one's own may raise anything.
-        with suppress(Exception):
-            costs[at] = problem.scoring.cost(model, rows[:, None], target[rows], weight)
-    return costs
+def _reaches(problem: Problem, scored: Sequence[_Scored], train: Int, test: Rows) -> list[float]:
+    """Return half the width of the interval of each model's loss against the first; NaN without."""
+    scoring, bootstrap = (
+        problem.scoring,
+        Bootstrap(test.n_rows, test.groups, _RESAMPLES, problem.seed),
+    )
+    unknown = [float("nan")] * (len(scored) - 1)
+    answers = [one.answers for one in scored if one.answers is not None]
+    if scored[0].answers is None or not bootstrap.varies:
+        return unknown
+    target = (problem.target[train], test.target, scoring.pos_label, test.weight)
+    # A metric of one's own may raise anything.
+    with suppress(SwarmError):
+        truth = EvaluationTarget.of(problem.estimator, *target)
+        name = tested_metric(scoring.metric, truth.task)
+        (_, complete), *others = measure_metrics(answers, truth, [name], bootstrap, scoring)[name]
+        reaches = iter([_Z * float(np.nanstd(draws - complete, ddof=1)) for _, draws in others])
+        return [float("nan") if one.answers is None else next(reaches) for one in scored[1:]]
+    return unknown
