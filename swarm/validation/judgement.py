@@ -302,14 +302,18 @@ def _answered(
     sparse = SparseRows.of(estimator, train, test) if cost_of is None else None
     calls = []
     for part in chain.from_iterable(parts):
-        inputs: Any = (estimator, part, train, test)
+        inputs = (part, train, test)
         if sparse is not None and part.name not in fitted:
-            inputs = sparse.inputs(estimator, part)
-        options = {
-            "fitted": fitted.get(part.name),
-            "cost_of": cost_of,
-        }
-        calls.append(delayed(train_and_predict)(*inputs, pos_label=truth.pos_label, **options))
+            inputs = sparse.inputs(part)
+        calls.append(
+            delayed(train_and_predict)(
+                estimator,
+                *inputs,
+                pos_label=truth.pos_label,
+                fitted=fitted.get(part.name),
+                cost_of=cost_of,
+            )
+        )
     done = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
