@@ -5,8 +5,7 @@
 `store`    addresses without secrets, connection timeout, errors in one sentence
 `run_log`  the log of one run; every flow writes through it
 `curves`   the figures of an epoch, by the names under which MLflow draws them
-`outbox`   what the store has not accepted yet, and the thread that sends it
-`writes`   names and values that MLflow accepts, and idempotent calls of its client
+`writes`   idempotent calls of MLflow's client, sent again if the store was away
 `dataset`  a table as an MLflow dataset input
 =========  =================================================================================
 """

@@ -20,11 +20,12 @@ from tasks.table import Table
 from tasks.tracking.client import Tracking
 from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.dataset import log_dataset
-from tasks.tracking.outbox import Message, Outbox
 from tasks.tracking.store import first_line, store_errors, within
 from tasks.tracking.writes import (
     NOTE,
     PARENT,
+    Write,
+    Writes,
     accepted_key,
     end_run,
     log_file,
@@ -42,14 +43,14 @@ Steps = Mapping[int, Mapping[str, float | None]]
 
 
 class RunLog:
-    """Writes one run in the background, so that a slow or unavailable store never delays a search.
+    """Writes one run; while its store is unavailable, the search goes on.
 
     As a context manager it always ends the run, so that none is left behind as ``RUNNING``. The
     exceptions are a killed process, and a store that is unavailable when the process ends; a
     resume corrects both. `run_id` is empty until the store has created a child run.
     """
 
-    # The longest wait in seconds for the store to accept a message.
+    # The longest wait in seconds for the store to accept a write.
     patience = 120.0
 
     def __init__(
@@ -59,13 +60,13 @@ class RunLog:
         tags: Mapping[str, str] | None = None,  # see `flows.tracking.describe_run`
         *,
         points: Points | None = None,  # those that the store has
-        outbox: Outbox | None = None,  # that of the parent
+        writes: Writes | None = None,  # those of the parent
     ) -> None:
         self.tracking = tracking
         self._client = tracking.client
         self.run_id = run_id
         self.tags = dict(tags or {})
-        self._outbox = outbox or Outbox(tracking.uri)
+        self._writes = writes or Writes(tracking.uri)
         # None is logged twice.
         self._points = {key: dict(values) for key, values in (points or {}).items()}
         self._children: list[RunLog] = []
@@ -150,7 +151,7 @@ class RunLog:
         points: Points | None = None,  # of the run to resume
     ) -> RunLog:
         """Open a child run, or resume an unfinished one."""
-        log = RunLog(self.tracking, run_id or "", tags, points=points, outbox=self._outbox)
+        log = RunLog(self.tracking, run_id or "", tags, points=points, writes=self._writes)
         if run_id is None:
             log._create(self.run_id, name, params)
         else:
@@ -219,9 +220,9 @@ class RunLog:
     def settle(self) -> None:
         """Wait until the store has accepted everything logged so far.
 
-        Raises StoreError if it accepted no message for `patience` seconds.
+        Raises StoreError if it accepted no write for `patience` seconds.
         """
-        left = self._outbox.flush(self.patience)
+        left = self._writes.flush(self.patience)
         if left:
             self._unsettled = True
             raise StoreError(self._remedy(left))
@@ -236,20 +237,20 @@ class RunLog:
     ) -> str:
         """Finish the run, send everything that the store does not have, and stop logging.
 
-        Returns how many messages are unsent and how to send them; empty if all were sent.
+        Returns how many writes are unsent and how to send them; empty if all were sent.
         """
         if self._monitor is not None:
             with contextlib.suppress(TimeoutError):
                 within(_LAST_WORD_SECONDS, self._monitor.finish)
         self.finish(status, error)
-        left = self._outbox.close(self.patience if patience is None else patience)
+        left = self._writes.flush(self.patience if patience is None else patience)
         self._closed = True
         if not left:
             return ""
         unsent = self._remedy(left)
         # A store that accepts no artifacts may still accept the end of the run.
         with contextlib.suppress(Exception):
-            for log in dict.fromkeys(message.owner for message in left):
+            for log in dict.fromkeys(write.owner for write in left):
                 log._end_incomplete(unsent)
         return unsent
 
@@ -268,28 +269,28 @@ class RunLog:
                     points.append(Metric(key, float(value), now, step, *about))
         return points
 
-    def _remedy(self, left: list[Message]) -> str:
+    def _remedy(self, left: list[Write]) -> str:
         """Return what the store lacks and why, and how to send it."""
         again = (
             f"`swarm resume {self.run_id}{self.tracking.option}` sends them"
             if self.tags.get("kind") == "select"
             else "the same command completes it from the archive"
         )
-        why = self._outbox.error or "it is not responding"
+        why = self._writes.error or "it is not responding"
         return (
-            f"{len(left)} messages are queued for {self.tracking.label} ({why}); when it is"
+            f"{len(left)} writes are missing in {self.tracking.label} ({why}); when it is"
             f" available again, {again}"
         )
 
     def _put(self, what: str, write: Callable[..., None], *arguments: Any) -> None:
-        """Send a write of client, run and arguments in the background."""
+        """Call `write` with client, run and arguments."""
         what = f"{what} ({self.run_id or 'a new run'})"
         # A child run has no id yet.
         send = lambda: write(self._client, self.run_id, *arguments)  # noqa: E731
-        self._outbox.put(Message(self, what, send))
+        self._writes.add(Write(self, what, send))
 
     def _create(self, parent: str, name: str, params: Mapping[str, object]) -> None:
-        """Create a child run in the background."""
+        """Create a child run."""
         now, tried = _now(), False
 
         def create(client: Any, _: str) -> None:
@@ -309,7 +310,7 @@ class RunLog:
         self._put(f"the run {name!r}", create)
 
     def _end_incomplete(self, unsent: str) -> None:
-        """End the run without the outbox; as failed if it finished but messages are unsent."""
+        """End the run although writes are unsent; as failed if it finished."""
         status, error = self._end or ("KILLED", None)
         status, error = ("FAILED", unsent) if status == "FINISHED" else (status, error)
         if self.run_id:
@@ -343,7 +344,7 @@ class RunLog:
 
 
 def _system_monitor(uri: str, run_id: str) -> Any:
-    """Start MLflow's monitor of this machine if its variable asks for it; it needs no outbox."""
+    """Start MLflow's monitor of this machine if its variable asks for it."""
     from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
     from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 

@@ -26,12 +26,12 @@ T = TypeVar("T")
 _MESSAGE_LENGTH = 200
 _REMEDY = "check that it runs and that the address is right"
 
-# MLflow reads these at every request. Its own retries would take minutes; the outbox tries again.
+# MLflow reads these at every request. Its own retries would take minutes; a run log tries again.
 _SETTINGS = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "DO_NOT_TRACK": "true",
     "MLFLOW_LOGGING_LEVEL": "WARNING",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_UV_AUTO_DETECT": "false",
@@ -55,7 +55,7 @@ def load_mlflow() -> ModuleType:
     # They quote the driver, which may quote the password; `store_errors` reports without it.
     logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
     logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)
-    # It warns at every retry; the outbox warns once.
+    # It warns at every retry; a run log warns once.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
 
@@ -135,14 +135,16 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     return answer.result(timeout=seconds)
 
 
+def sigint_deferred_by(uri: str) -> contextlib.AbstractContextManager[None]:
+    """Defer Ctrl-C during a call of an SQLite store: interrupted, it leaves the file locked."""
+    return sigint_deferred() if is_sqlite(uri) else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def store_errors(uri: str, doing: str) -> Iterator[None]:
-    """Convert errors of a store into StoreError with a one-sentence message.
-
-    Ctrl-C waits for a call of an SQLite store: interrupted, it would leave the file locked.
-    """
+    """Convert errors of a store into StoreError with a one-sentence message."""
     try:
-        with sigint_deferred() if is_sqlite(uri) else contextlib.nullcontext():
+        with sigint_deferred_by(uri):
             yield
     except (InputError, StoreError):
         raise

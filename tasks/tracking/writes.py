@@ -1,4 +1,4 @@
-"""What is written to a run: names and values that MLflow accepts, and calls that can be repeated.
+"""Writes to runs: names and values that MLflow accepts, and calls that can be repeated.
 
 MLflow deduplicates points of a metric with the same step, time and value, and overwrites
 everything else.
@@ -7,11 +7,24 @@ everything else.
 from __future__ import annotations
 
 import json
+import logging
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+from tasks.tracking.store import first_line, sigint_deferred_by
+
+_LOGGER = logging.getLogger(__name__)
+_AWAY = "The tracking store is not responding (%s); the search continues."
+_REFUSED = "The tracking store refused %s (%s); it is skipped."
+# A retry would fail too. A ValueError may come from a truncated response of a server that ends.
+_REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+_PAUSE_SECONDS = 1.0
+# A failed attempt may wait for timeouts. Attempts take at most the inverse of this share of a run.
+_PAUSE_FACTOR = 10.0
 
 # MLflow's limits of a value and a name; its client divides longer batches itself.
 PARAM_LENGTH, TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
@@ -69,3 +82,63 @@ def end_run(
     if error:
         log_texts(client, run_id, {}, {"error": error})
     client.set_terminated(run_id, status, end_ms)
+
+
+class Write(NamedTuple):
+    """A call that the store has not accepted yet."""
+
+    owner: Any  # the log of its run
+    what: str  # its name in warnings
+    send: Callable[[], None]  # called again after a failure
+
+
+class Writes:
+    """Writes to one store in order, of a run and its children.
+
+    A write is sent at once. If the store is away, it and all later ones are kept and sent again
+    with a later write, or at the end. They should refer to data that the search keeps anyway
+    instead of copying it. They end with the process; a resume replays the search and logs what the
+    store lacks. The first failure is a warning; `error` is the latest one.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.error = ""
+        self.unsent: list[Write] = []
+        self._uri = uri
+        self._next_attempt = 0.0
+
+    def add(self, write: Write) -> None:
+        """Send a write after those that are unsent, unless an attempt has just failed."""
+        self.unsent.append(write)
+        if monotonic() >= self._next_attempt:
+            self._attempt()
+
+    def flush(self, patience: float) -> list[Write]:
+        """Send all; return those left after none was accepted for `patience` seconds."""
+        deadline = monotonic() + patience
+        while self.unsent and monotonic() < deadline:
+            n_unsent = len(self.unsent)
+            self._attempt()
+            if len(self.unsent) < n_unsent:
+                deadline = monotonic() + patience
+            if self.unsent:
+                sleep(_PAUSE_SECONDS)
+        return list(self.unsent)
+
+    def _attempt(self) -> None:
+        """Send all in order, up to the first failure that may pass."""
+        while self.unsent:
+            write, started = self.unsent[0], monotonic()
+            try:
+                with sigint_deferred_by(self._uri):
+                    write.send()
+            except Exception as error:
+                line = first_line(error, self._uri)
+                if getattr(error, "error_code", "") not in _REFUSALS:
+                    if not self.error:
+                        _LOGGER.warning(_AWAY, line)
+                    self.error, now = line, monotonic()
+                    self._next_attempt = now + max(_PAUSE_SECONDS, _PAUSE_FACTOR * (now - started))
+                    return
+                _LOGGER.warning(_REFUSED, write.what, line)
+            self.unsent.pop(0)
