@@ -6,7 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -50,8 +50,18 @@ class _Deferral:
             self.before(signal.SIGINT, frame)
 
 
+@contextmanager
+def _sigint_handled_by(handler: Any) -> Iterator[None]:
+    """Replace the handler of SIGINT; only the main thread may."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _replaceable_handler() -> Any:
-    """Return the handler of SIGINT; None outside the main thread, which alone may replace it."""
+    """Return the handler of SIGINT; None outside the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
     return signal.getsignal(signal.SIGINT) if is_main else None
 
@@ -67,26 +77,11 @@ def sigint_deferred() -> Iterator[None]:
         yield
         return
     deferral = _Deferral(before)
-    signal.signal(signal.SIGINT, deferral)
     try:
-        yield
+        with _sigint_handled_by(deferral):
+            yield
     finally:
-        signal.signal(signal.SIGINT, before)
         deferral.deliver()
-
-
-@contextmanager
-def sigint_ignored() -> Iterator[None]:
-    """Ignore a SIGINT that arrives in this context, if in the main thread."""
-    before = _replaceable_handler()
-    if before is None:
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
@@ -96,12 +91,14 @@ def sigint_delivered() -> Iterator[None]:
     if not isinstance(deferral, _Deferral):
         yield
         return
-    signal.signal(signal.SIGINT, deferral.before)
-    try:
+    with _sigint_handled_by(deferral.before):
         deferral.deliver()
         yield
-    finally:
-        signal.signal(signal.SIGINT, deferral)
+
+
+def sigint_ignored() -> AbstractContextManager[None]:
+    """Ignore a SIGINT that arrives in this context, if in the main thread."""
+    return nullcontext() if _replaceable_handler() is None else _sigint_handled_by(signal.SIG_IGN)
 
 
 @contextmanager
