@@ -70,7 +70,7 @@ class RunLog:
         # None is logged twice.
         self._points = {key: dict(values) for key, values in (points or {}).items()}
         self._children: list[RunLog] = []
-        self._unsettled = self._closed = False
+        self._closed = False
         # Name and digest of the test rows.
         self._test_data = ("", "")
         # MLflow's own system metrics, if its variable asks for them.
@@ -92,9 +92,7 @@ class RunLog:
             if child._end is None:
                 child.finish("KILLED")
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        # If `settle` has already timed out, do not wait again.
-        patience = 0.0 if self._unsettled else min(self.patience, _PATIENCE_FAILED)
-        self.close(status, failure(error), patience)
+        self.close(status, failure(error), min(self.patience, _PATIENCE_FAILED))
 
     @classmethod
     def start(
@@ -224,7 +222,6 @@ class RunLog:
         """
         left = self._writes.flush(self.patience)
         if left:
-            self._unsettled = True
             raise StoreError(self._remedy(left))
 
     def finish(self, status: str = "FINISHED", error: str | None = None) -> None:
