@@ -21,6 +21,7 @@ from swarm.redaction import redact
 from tasks.secrets import expand
 from tasks.tracking.store import (
     contact,
+    is_database,
     is_sqlite,
     load_mlflow,
     local_folder,
@@ -31,10 +32,6 @@ from tasks.tracking.store import (
     within,
 )
 from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, end_run, truncate
-
-# Creating the tables of a database server takes seconds; other processes wait meanwhile.
-_MAKING_SECONDS = 120.0
-_LOCK = 0x5A4C
 
 # MLflow's UI opens such an experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -76,13 +73,12 @@ def open_tracking(
         if is_sqlite(address):
             with sigint_delivered():
                 _make_tables(sqlite_file(address))
-            contact(address)
-            return _open(address, experiment, location)
         load_mlflow()
+        if not is_database(address):
+            return within(timeout, lambda: _open(address, experiment, location))
         within(timeout, lambda: contact(address))
-        if address.startswith("postgresql"):
-            within(_MAKING_SECONDS, lambda: _make_server_tables(address))
-        return within(timeout, lambda: _open(address, experiment, location))
+        # In a new database, creating the tables takes seconds.
+        return _open(address, experiment, location)
 
 
 def _make_tables(file: Path) -> None:
@@ -102,18 +98,6 @@ def _make_tables(file: Path) -> None:
             create: Any = SqlAlchemyStore
             create(f"sqlite:///{part}", "mlruns").engine.dispose()
             part.replace(file)
-
-
-def _make_server_tables(address: str) -> None:
-    """Create the tables under a lock, as MLflow fails if two processes create them."""
-    import sqlalchemy as sa
-    from mlflow import MlflowClient
-
-    engine = sa.create_engine(address, poolclass=sa.NullPool)
-    with engine.begin() as connection:
-        connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK)))
-        if not sa.inspect(connection).has_table("alembic_version"):
-            MlflowClient(address, address).search_experiments(max_results=1)
 
 
 def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:

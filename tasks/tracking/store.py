@@ -71,6 +71,11 @@ def is_sqlite(uri: str) -> bool:
     return uri.startswith("sqlite:")
 
 
+def is_database(uri: str) -> bool:
+    """Return whether MLflow uses the store as a database, without a server."""
+    return uri.startswith(("sqlite", "postgresql", "mysql", "mssql"))
+
+
 def sqlite_file(uri: str) -> Path:
     """Return the path of the SQLite file of a store."""
     return Path(uri.removeprefix("sqlite:///").partition("?")[0])
@@ -104,12 +109,7 @@ def resolve(uri: str) -> str:
 
 
 def contact(uri: str) -> None:
-    """Connect to the store at the resolved address once if it is a database, or raise any error.
-
-    MLflow itself would try for a minute.
-    """
-    if not uri.startswith(("sqlite", "postgresql", "mysql", "mssql")):
-        return
+    """Connect to a database once, or raise any error: MLflow itself would try for a minute."""
     import sqlalchemy as sa
 
     engine = sa.create_engine(uri)
