@@ -159,24 +159,6 @@ def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
     assert entry.dataset.name == "small"
 
 
-def test_the_runs_are_shown_with_the_metrics_that_they_search_by(tracking: Tracking) -> None:
-    for scorer in ("roc_auc", "neg_root_mean_squared_error", "roc_auc"):
-        tracking.start_run("a run", {"scoring": scorer})
-    tracking.start_run("of labels", {"scoring": "accuracy", "task": "multilabel"})
-    tags = tracking.client.get_experiment(tracking.experiment_id).tags
-    shown = json.loads(tags["mlflow.sharedViewState.swarm"])["selectedColumns"]
-    tests = [name for name in shown if name.startswith("metrics.`test/")]
-    names = ["subset_accuracy", "root_mean_squared_error", "roc_auc"]
-    assert tests == [f"metrics.`test/{name}`" for name in names]
-
-
-def test_a_view_that_a_user_has_saved_is_left_alone(tracking: Tracking) -> None:
-    key, saved = "mlflow.sharedViewState.swarm", "deflate;eJyrVgoAAJAAZQ=="
-    tracking.client.set_experiment_tag(tracking.experiment_id, key, saved)
-    tracking.start_run("a run", {"scoring": "roc_auc"})
-    assert tracking.client.get_experiment(tracking.experiment_id).tags[key] == saved
-
-
 def test_a_store_that_cannot_hold_runs_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

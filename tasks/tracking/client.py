@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import json
 import re
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -35,16 +34,6 @@ from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, end_run, tru
 
 # MLflow's UI opens such an experiment as model training, with metric charts first.
 _KIND = {"mlflow.experimentKind": "custom_model_development"}
-# A shared view of the runs with the most useful columns; its name is part of its URL. Runs add the
-# metric that they search by: on test rows, on fresh folds and in the search.
-_COLUMNS = (
-    "tags.`headline`",
-    "tags.`kind`",
-    "tags.`strategy`",
-    "tags.`seed`",
-)
-_VIEW_NAME = "swarm"
-_VIEW_TAG = f"mlflow.sharedViewState.{_VIEW_NAME}"
 # Otherwise a browser that is new to MLflow shows its pages for agents.
 _WORKFLOW = "workflowType=machine_learning"
 # Number of runs read per request.
@@ -114,7 +103,7 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
         remedy = "set tracking.artifacts to a folder that can be written"
         require_writable(location, "artifacts", remedy)
         try:
-            client.create_experiment(experiment, artifact_location=location, tags=_tags())
+            client.create_experiment(experiment, artifact_location=location, tags=_KIND)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
@@ -124,17 +113,12 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
             f"the experiment {experiment!r} was deleted in {redact(uri)}; "
             "restore it in MLflow or choose another name"
         )
-    # Add the view to an experiment that another program created.
-    for key, text in _tags().items():
-        if key not in entity.tags:
-            client.set_experiment_tag(entity.experiment_id, key, text)
     return Tracking(client, uri, entity.experiment_id, experiment)
 
 
 def runs_page(experiment_id: str) -> str:
-    """Return the URL path, after the server, of the shared view of the runs."""
-    page = f"/#/experiments/{experiment_id}/runs"
-    return f"{page}?{_WORKFLOW}&viewStateShareKey={_VIEW_NAME}"
+    """Return the URL path, after the server, of the runs."""
+    return f"/#/experiments/{experiment_id}/runs?{_WORKFLOW}"
 
 
 def curves_page(experiment_id: str, parent: str) -> str:
@@ -154,12 +138,6 @@ def curves_page(experiment_id: str, parent: str) -> str:
 def models_page(experiment_id: str) -> str:
     """Return the URL path, after the server, of the models with their metrics."""
     return f"/#/experiments/{experiment_id}/models?{_WORKFLOW}"
-
-
-def _tags() -> dict[str, str]:
-    order = {"orderByKey": "attributes.start_time", "orderByAsc": False}
-    view = json.dumps({**order, "selectedColumns": list(_COLUMNS)})
-    return {**_KIND, _VIEW_TAG: view}
 
 
 def _location(uri: str, artifacts: str | Path | None) -> str | None:
@@ -229,8 +207,6 @@ class Tracking:
         system = {"mlflow.user": user, "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
         labels = {accepted_key(key): truncate(value, TAG_LENGTH) for key, value in tags.items()}
         with store_errors(self.uri, f"start the run {name!r}"):
-            if "scoring" in tags and PARENT not in tags:
-                self._add_to_view(tags["scoring"], tags.get("task", ""))
             run = self.client.create_run(self.experiment_id, start_ms, system | labels, name)
         return str(run.info.run_id)
 
@@ -323,20 +299,3 @@ class Tracking:
             return folder / path
         with store_errors(self.uri, f"fetch the artifact {path!r}"):
             return Path(self.client.download_artifacts(run_id, path))
-
-    def _add_to_view(self, scorer: str, task: str) -> None:
-        """Add the metric of a scorer to the shared view of the runs."""
-        from swarm.metrics import natural_name, tested_metric
-        from tasks.tracking.curves import best_score, fresh_score
-
-        stored = self.client.get_experiment(self.experiment_id).tags.get(_VIEW_TAG, "{}")
-        # MLflow stores the view that a user has saved under the name in a form of its own.
-        view = json.loads(stored) if stored.startswith("{") else {}
-        columns = view.get("selectedColumns", [])
-        tested = f"test/{tested_metric(natural_name(scorer), task)}"
-        names = (tested, fresh_score(scorer), best_score(scorer))
-        wanted = [f"metrics.`{accepted_key(name)}`" for name in names]
-        added = [column for column in wanted if column not in columns]
-        if columns and added:
-            view["selectedColumns"] = [columns[0], *added, *columns[1:]]
-            self.client.set_experiment_tag(self.experiment_id, _VIEW_TAG, json.dumps(view))
