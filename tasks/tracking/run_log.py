@@ -220,9 +220,9 @@ class RunLog:
 
         Raises StoreError if it accepted no write for `patience` seconds.
         """
-        left = self._writes.flush(self.patience)
-        if left:
-            raise StoreError(self._remedy(left))
+        self._writes.flush(self.patience)
+        if self._writes.unsent:
+            raise StoreError(self._remedy())
 
     def finish(self, status: str = "FINISHED", error: str | None = None) -> None:
         """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, with its error."""
@@ -240,16 +240,16 @@ class RunLog:
             with contextlib.suppress(TimeoutError):
                 within(_LAST_WORD_SECONDS, self._monitor.finish)
         self.finish(status, error)
-        left = self._writes.flush(self.patience if patience is None else patience)
+        self._writes.flush(self.patience if patience is None else patience)
         self._closed = True
-        if not left:
+        if not self._writes.unsent:
             return ""
-        unsent = self._remedy(left)
+        remedy = self._remedy()
         # A store that accepts no artifacts may still accept the end of the run.
         with contextlib.suppress(Exception):
-            for log in dict.fromkeys(write.owner for write in left):
-                log._end_incomplete(unsent)
-        return unsent
+            for log in dict.fromkeys(write.owner for write in self._writes.unsent):
+                log._end_incomplete(remedy)
+        return remedy
 
     def _new_points(self, values: Steps, model_id: str | None = None) -> list[Any]:
         """Return the ``mlflow.entities.Metric`` of the values that were not logged yet."""
@@ -266,17 +266,16 @@ class RunLog:
                     points.append(Metric(key, float(value), now, step, *about))
         return points
 
-    def _remedy(self, left: list[Write]) -> str:
+    def _remedy(self) -> str:
         """Return what the store lacks and why, and how to send it."""
         again = (
             f"`swarm resume {self.run_id}{self.tracking.option}` sends them"
             if self.tags.get("kind") == "select"
             else "the same command completes it from the archive"
         )
-        why = self._writes.error or "it is not responding"
         return (
-            f"{len(left)} writes are missing in {self.tracking.label} ({why}); when it is"
-            f" available again, {again}"
+            f"{len(self._writes.unsent)} writes are missing in {self.tracking.label}"
+            f" ({self._writes.error}); when it is available again, {again}"
         )
 
     def _put(self, what: str, write: Callable[..., None], *arguments: Any) -> None:
@@ -306,10 +305,10 @@ class RunLog:
 
         self._put(f"the run {name!r}", create)
 
-    def _end_incomplete(self, unsent: str) -> None:
+    def _end_incomplete(self, remedy: str) -> None:
         """End the run although writes are unsent; as failed if it finished."""
         status, error = self._end or ("KILLED", None)
-        status, error = ("FAILED", unsent) if status == "FINISHED" else (status, error)
+        status, error = ("FAILED", remedy) if status == "FINISHED" else (status, error)
         if self.run_id:
             within(_LAST_WORD_SECONDS, lambda: end_run(self._client, self.run_id, status, error))
 

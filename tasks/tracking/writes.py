@@ -22,8 +22,8 @@ _AWAY = "The tracking store is not responding (%s); the search continues."
 _REFUSED = "The tracking store refused %s (%s); it is skipped."
 # A retry would fail too. A ValueError may come from a truncated response of a server that ends.
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
+# Between attempts; an attempt that fails by a timeout is followed by so many times its duration.
 _PAUSE_SECONDS = 1.0
-# A failed attempt may wait for timeouts. Attempts take at most the inverse of this share of a run.
 _PAUSE_FACTOR = 10.0
 
 # MLflow's limits of a value and a name; its client divides longer batches itself.
@@ -113,8 +113,8 @@ class Writes:
         if monotonic() >= self._next_attempt:
             self._attempt()
 
-    def flush(self, patience: float) -> list[Write]:
-        """Send all; return those left after none was accepted for `patience` seconds."""
+    def flush(self, patience: float) -> None:
+        """Send all, or give up after none was accepted for `patience` seconds."""
         deadline = monotonic() + patience
         while self.unsent and monotonic() < deadline:
             n_unsent = len(self.unsent)
@@ -123,7 +123,6 @@ class Writes:
                 deadline = monotonic() + patience
             if self.unsent:
                 sleep(_PAUSE_SECONDS)
-        return list(self.unsent)
 
     def _attempt(self) -> None:
         """Send all in order, up to the first failure that may pass."""
