@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,30 +43,31 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     assert sum(key.startswith("t") for key in found.data.tags) == 120
 
 
-def test_the_first_characters_of_an_id_find_its_run(tracking: Tracking) -> None:
-    run_id = tracking.start_run("one of many", {})
+def test_the_first_characters_of_an_id_find_its_run_unless_several_begin_so(
+    tracking: Tracking, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [tracking.run(tracking.start_run("twin", {})) for _ in range(2)]
+    run_id = runs[0].info.run_id
     assert tracking.run(run_id[:8]).info.run_id == run_id
     # Three are too few, whatever runs there are.
     with pytest.raises(InputError, match="no run"):
         tracking.run(run_id[:3])
-
-
-def test_first_characters_of_several_ids_are_refused(
-    tracking: Tracking, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    runs = [tracking.run(tracking.start_run("twin", {})) for _ in range(2)]
     monkeypatch.setattr(tracking.client, "search_runs", lambda *_, **__: runs)
     with pytest.raises(InputError, match="'abcd'"):
         tracking.run("abcd")
 
 
-def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server(
-    request: pytest.FixtureRequest,
-) -> None:
-    """An interrupted call would leave the file locked."""
-    # A process in the background ignores it.
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """SIGINT raises KeyboardInterrupt, which a process in the background ignores."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
+    """An interrupted call would leave the file locked."""
     finished = list[str]()
 
     def press(uri: str) -> None:
@@ -204,11 +206,8 @@ def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(
     assert folder.read_text() == "a file"
 
 
-def test_ctrl_c_is_ignored_while_a_server_ends_and_heard_after_it(
-    request: pytest.FixtureRequest,
-) -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    request.addfinalizer(lambda: signal.signal(signal.SIGINT, before))
+@pytest.mark.usefixtures("interruptible")
+def test_ctrl_c_is_ignored_while_a_server_ends_and_heard_after_it() -> None:
     with sigint_ignored():
         signal.raise_signal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
