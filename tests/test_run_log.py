@@ -1,4 +1,4 @@
-"""Nothing that a run logs is lost or doubled, no search waits long for it, and every run ends."""
+"""Nothing that a run logs is lost or doubled, no outage holds up a search, and every run ends."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ def test_an_answer_that_gets_lost_doubles_no_metric(tracking: Tracking) -> None:
     assert history(tracking, run_id, "cost") == [(step, float(step)) for step in range(4)]
 
 
-def test_a_message_that_can_never_be_accepted_holds_up_no_other(
+def test_a_write_that_can_never_be_accepted_holds_up_no_other(
     tracking: Tracking, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = RunLog(tracking, tracking.start_run("refusals", {}))

@@ -135,7 +135,7 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     return answer.result(timeout=seconds)
 
 
-def sigint_deferred_by(uri: str) -> contextlib.AbstractContextManager[None]:
+def uninterrupted(uri: str) -> contextlib.AbstractContextManager[None]:
     """Defer Ctrl-C during a call of an SQLite store: interrupted, it leaves the file locked."""
     return sigint_deferred() if is_sqlite(uri) else contextlib.nullcontext()
 
@@ -144,7 +144,7 @@ def sigint_deferred_by(uri: str) -> contextlib.AbstractContextManager[None]:
 def store_errors(uri: str, doing: str) -> Iterator[None]:
     """Convert errors of a store into StoreError with a one-sentence message."""
     try:
-        with sigint_deferred_by(uri):
+        with uninterrupted(uri):
             yield
     except (InputError, StoreError):
         raise

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
-from tasks.tracking.store import first_line, sigint_deferred_by
+from tasks.tracking.store import first_line, uninterrupted
 
 _LOGGER = logging.getLogger(__name__)
 _AWAY = "The tracking store is not responding (%s); the search continues."
@@ -129,7 +129,7 @@ class Writes:
         while self.unsent:
             write, started = self.unsent[0], monotonic()
             try:
-                with sigint_deferred_by(self._uri):
+                with uninterrupted(self._uri):
                     write.send()
             except Exception as error:
                 line = first_line(error, self._uri)
