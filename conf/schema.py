@@ -161,7 +161,8 @@ class ChampionSection(Section):
     """Share of bootstrap resamples in which the gain must exceed the margin"""
     approve: bool = False
     """Ask before a challenger that won replaces the champion: a deployed run pauses for at most
-    twelve hours and shows the comparison in a form, a command asks on the terminal"""
+    twelve hours and shows the comparison in a form; a run by hand keeps the champion, and prints
+    the command that promotes the challenger"""
     publish: Location | None = None
     """Path or fsspec URL of the published features.json; null publishes none"""
     on_missing: Literal["stop", "replace"] = "stop"

@@ -1,21 +1,19 @@
 """The champion, if there is one, against the challenger that a refresh finds.
 
-A person may have to approve the promotion: by a form of a deployed run, or on the terminal.
+A person may have to approve the promotion, by a form of a deployed run.
 """
 
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-import typer
 from numpy.typing import NDArray
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
@@ -283,19 +281,28 @@ class Challenge:
     def _ask_approval(
         self, run: SearchRun, version: str, decision: Decision, why: str
     ) -> tuple[Decision, str]:
-        """Ask a person, and return the decision with the reason."""
-        # Meanwhile the store should have the report, which a person may want to read.
-        run.log.settle()
-        name = self.config.name
-        self.champions.point(name, CHALLENGER, version)
-        try:
-            answer = ask(name, version, why, run.log.tracking.option)
-        finally:
-            self.champions.point(name, CHALLENGER, None)
-        if not answer.answered:
+        """Ask a person by the form of a deployed run; a run by hand promotes nothing."""
+        name, approval = self.config.name, None
+        if deployment.id:
+            # Meanwhile the store should have the report, which a person may want to read.
+            run.log.settle()
+            self.champions.point(name, CHALLENGER, version)
+            try:
+                approval = ask(name, version, why)
+            finally:
+                self.champions.point(name, CHALLENGER, None)
+        if approval is None:
             # The next refresh of the same data asks again.
             run.log.tag({"refresh.digest": "not approved yet"})
-        return (decision if answer.approved else "declined"), f"{why}; {answer.why}"
+            missing = "nobody approved it in time"
+            if not deployment.id:
+                missing = "champion.approve is set, and only a deployed run asks for approval"
+            how = promotion(name, version, run.log.tracking.option)
+            return "declined", f"{why}; {missing}; {how}"
+        reason = f" ({approval.reason})" if approval.reason else ""
+        if approval.approve:
+            return decision, f"{why}; approved by hand{reason}"
+        return "declined", f"{why}; declined by hand{reason}"
 
     def _unseen_rows(self, champion: Champion, run: SearchRun) -> NDArray[np.bool_]:
         """Find the test rows (n_rows,) that the champion was not trained on.
@@ -378,42 +385,17 @@ class Approval(RunInput):
     reason: str = Field(default="", description="Stored with the decision")
 
 
-class Answer(NamedTuple):
-    """The answer of a person."""
+def ask(name: str, version: str, why: str) -> Approval | None:
+    """Pause the flow run until the form is sent, in Prefect's page or by its client.
 
-    approved: bool
-    why: str  # clause that goes on from the evidence
-    answered: bool = True  # False if there was nobody to ask
-
-
-def ask(name: str, version: str, why: str, option: str = "") -> Answer:
-    """Ask whether a version becomes the champion `name`; `why` is the evidence in one sentence.
-
-    A deployed run pauses until it is resumed with the form, in Prefect's page or by its client. A
-    command asks on the terminal. Where there is neither, the answer is no, with the command that
-    promotes the version by hand, which takes the `option` of its store.
+    `why` is the evidence in one sentence. None if nobody has answered in time.
     """
-    later = promotion(name, version, option)
-    if deployment.id:
-        text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
-        form = Approval.with_initial_data(description=text)
-        try:
-            approval = pause_flow_run(
-                wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5
-            )
-        except FlowPauseTimeout:
-            return Answer(False, f"nobody approved it in time; {later}", False)
-        reason = f" ({approval.reason})" if approval.reason else ""
-        word = "approved" if approval.approve else "declined"
-        return Answer(approval.approve, f"{word} by hand{reason}")
-    if sys.stdin.isatty():
-        typer.echo(f"version {version} of {name} would replace the champion: {why}", err=True)
-        try:
-            yes = typer.confirm("promote it?", default=False, err=True)
-        except typer.Abort:  # Ctrl-C
-            raise KeyboardInterrupt from None
-        return Answer(yes, "approved on the terminal" if yes else "declined on the terminal")
-    return Answer(False, f"approval is required, and there is no terminal; {later}", False)
+    text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
+    form = Approval.with_initial_data(description=text)
+    try:
+        return pause_flow_run(wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5)
+    except FlowPauseTimeout:
+        return None
 
 
 def promotion(name: str, version: str, option: str) -> str:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -175,8 +174,8 @@ def test_the_pages_of_a_server_are_its_own_and_those_of_other_stores_are_started
     assert pages_of("https://me:${MLFLOW_PASSWORD}@mlflow/runs") == "https://***@mlflow/runs"
 
 
-def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
-    from flows.challenge import ask
+def test_printed_commands_work_when_they_are_pasted(swarm, bench):
+    from flows.challenge import promotion
 
     def pasted(sentence, at=-1):
         return swarm(*shlex.split(re.findall("`swarm ([^`]*)`", sentence)[at]))
@@ -192,9 +191,8 @@ def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     path = bench.folder / "my file.yaml"
     Path(bench.file()).rename(path)
     assert f"`swarm select '{path}'`" in swarm("compare", str(path)).sentence
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: False))
-    why = ask("two words", "4", "better", store_option(bench.uri)).why
-    assert "'two words' has no version '4'" in pasted(why).sentence
+    how = promotion("two words", "4", store_option(bench.uri))
+    assert "'two words' has no version '4'" in pasted(how).sentence
 
 
 def test_an_unknown_run_or_a_server_that_is_away_is_one_sentence(swarm, bench):

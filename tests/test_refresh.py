@@ -5,25 +5,21 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from sklearn.naive_bayes import GaussianNB
 
 import flows.refresh
-import flows.terminal
 import swarm
 from conf.load import as_yaml, from_yaml
 from conf.schema import RefreshConfig
 from conf.yaml_text import render
-from flows.challenge import Answer, RefreshRun, ask
+from flows.challenge import RefreshRun
 from flows.refresh import refresh, unchanged
 from flows.summary import print_refresh
 from swarm.answers import Answers
@@ -309,70 +305,17 @@ def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only
     assert (kept.decision, kept.champion is not None) == ("unchanged", True)
 
 
-@pytest.mark.parametrize("yes", [True, False])
-def test_a_command_asks_for_approval_on_its_terminal(
-    yes: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: yes)
-    answer = ask("churn", "4", "accuracy 0.9 against 0.8")
-    assert (answer.approved, answer.answered) == (yes, True)
-    assert "version 4 of churn would replace the champion: accuracy" in capsys.readouterr().err
-
-
-def test_ctrl_c_at_the_question_interrupts_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> bool:
-        raise typer.Abort
-
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
-    monkeypatch.setattr("typer.confirm", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        ask("churn", "4", "accuracy 0.9 against 0.8")
-
-
-@pytest.mark.usefixtures("champion")
-def test_nobody_is_asked_while_a_stage_is_shown(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its line would be drawn over the question."""
-    shown, show_stage = list[str](), flows.terminal.show_stage
-
-    @contextmanager
-    def stage(text: str, *given: Any, **options: Any) -> Iterator[Any]:
-        shown.append(text)
-        with show_stage(text, *given, **options) as display:
-            yield display
-        shown.remove(text)
-
-    def asked(*_: Any) -> Answer:
-        assert shown == []
-        return Answer(False, "declined")
-
-    for module in ("flows.refresh", "flows.challenge", "flows.answer", "flows.select"):
-        monkeypatch.setattr(f"{module}.show_stage", stage)
-    monkeypatch.setattr("flows.challenge.ask", asked)
-    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
-    assert desk.refresh(champion={"approve": True}).decision == "declined"
-
-
 @pytest.mark.usefixtures("champion")
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting: list[str | None] = []
-
-    def asked(*given: Any, **options: Any) -> Any:
-        waiting.append(desk.alias(CHALLENGER))
-        return ask(*given, **options)
-
-    monkeypatch.setattr("flows.challenge.ask", asked)
     before = swarm.load_features(str(desk.published))
     snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
-    # Nobody is there to be asked: nothing changes, and the next refresh asks again.
+    # A run by hand asks nobody: nothing changes, and the next refresh searches again.
     unasked = desk.refresh(champion={"approve": True})
     assert (unasked.decision, unasked.champion.version) == ("declined", "1")
     assert f"swarm rollback {desk.name} --to 2 --t" in unasked.why
-    assert (waiting, desk.alias(ALIAS), desk.alias(CHALLENGER)) == (["2"], "1", None)
+    assert (desk.alias(ALIAS), desk.alias(CHALLENGER)) == ("1", None)
     second = desk.refresh()
     assert second.decision == "promoted", second.why
     assert second.duel is not None

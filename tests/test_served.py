@@ -18,7 +18,7 @@ import yaml
 from prefect.client.orchestration import get_client
 from prefect.exceptions import ObjectNotFound
 
-from tasks.refresh.champion import Champions
+from tasks.refresh.champion import CHALLENGER, Champions
 from tests.servers import happens, is_gone
 from tests.small_run import BAYES, Bench
 from tests.test_refresh import snapshot
@@ -152,6 +152,8 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
         second = served.trigger("refresh/asked")
         assert happens(lambda: state_of(second).is_paused(), 300), served.said()
         assert champions.require("asked").version == "1"
+        waiting = bench.tracking.client.get_model_version_by_alias("asked", CHALLENGER)
+        assert str(waiting.version) == "2"
         state = state_of(second)
         keys = state.state_details.run_input_keyset
         with get_client(sync_client=True) as api:
