@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from flows.search_run import SearchRun
-from flows.terminal import say, show_epochs, show_stage
+from flows.terminal import EpochDisplay, say, show_stage
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.metrics import display_name, natural_name
@@ -45,10 +45,6 @@ class SearchDisplay:
         scoring = self.run.search.problem.scoring
         return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))}"
 
-    def say(self, text: str) -> None:
-        """Write one line."""
-        say(text, self.verbosity)
-
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
         self._on_fit(mask, record)
@@ -63,28 +59,27 @@ class SearchDisplay:
     def prefilter(self, plan: Prefilter) -> AbstractContextManager[None]:
         """Show how the units are ranked."""
         if self.run.config.prefilter == "auto":
-            self.say(f"prefilter: on, as the table has more than {MOST_COLUMNS:,} columns")
+            text = f"prefilter: on, as the table has more than {MOST_COLUMNS:,} columns"
+            say(text, self.verbosity)
         return self.stage(f"ranking the units with at most {most_cut_fits(plan):,} fits")
 
     def log_prefilter(self, stages: Stages) -> None:
         """Print and log what a prefilter kept."""
         cut = stages.cut
         assert cut is not None
-        self.say(cut.sentence())
+        say(cut.sentence(), self.verbosity)
         self.log.tag({"prefilter": f"{cut.n_kept} of {len(cut.kept)} units"})
 
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
         """Show and log the epochs; yield what is called after each."""
-        search, evaluation = stages.search, stages.search_evaluator.method
-        if self.verbosity > 1:
-            self.say(evaluation)
+        search = stages.search
         least, most = search.strategy.evaluations_in(search.problem.space)
         if least == most and search.prefilter is None:
-            self.say(f"evaluations in total: {most:,}")
-        self.say(f"searching: run {self.log.run_id} in {self.log.tracking.label}")
-        self.log.tag({"evaluation": evaluation})
-        with show_epochs(search.budget, self._score, self.verbosity) as bar:
+            say(f"evaluations in total: {most:,}", self.verbosity)
+        say(f"searching: run {self.log.run_id} in {self.log.tracking.label}", self.verbosity)
+        self.log.tag({"evaluation": stages.search_evaluator.method})
+        with EpochDisplay(search.budget, self._score, self.verbosity) as bar:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:
@@ -96,46 +91,35 @@ class SearchDisplay:
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
         assert stages.search.confirmation is not None
-        searched = candidates(result, stages.full_evaluator, stages.search.confirmation)
+        fresh, full = stages.fresh_evaluator, stages.full_evaluator
+        searched = candidates(result, full, stages.search.confirmation)
         ranked = ranked_candidates(result).masks
         # The baseline, the shared features and rankings may not have been searched.
-        n_fits = _missing_fits(
-            stages.fresh_evaluator, np.vstack([searched, ~result.space.forbidden])
-        )
-        n_fits += _missing_fits(stages.full_evaluator, np.vstack([searched, ranked]))
+        n_fits = _missing_fits(fresh, np.vstack([searched, ~result.space.forbidden]))
+        n_fits += _missing_fits(full, np.vstack([searched, ranked]))
         subsets = counted(len(searched) + len(ranked), "subset")
-        return self.stage(
-            f"confirming {subsets} on {stages.fresh_evaluator.n_folds} new folds", n_fits
-        )
+        return self.stage(f"confirming {subsets} on {fresh.n_folds} new folds", n_fits)
 
     def log_proxy(self, result: SearchResult) -> None:
-        """Print and log how well the proxy guided the search."""
+        """Log how well the proxy guided the search."""
         measured, correlation = result.measured, result.correlation
         assert measured is not None
-        best = float(measured.costs.min())
         scoring = self.run.search.problem.scoring
         name = natural_name(scoring.name)
         metrics = {
             f"proxy/best_{name}": scoring.natural(float(measured.search_costs.min())),
-            f"proxy/full_{name}": scoring.natural(best),
+            f"proxy/full_{name}": scoring.natural(float(measured.costs.min())),
         }
-        compared = ""
-        if correlation is not None:
-            compared = f"rank correlation {correlation:.2f}, "
-            # MLflow's charts have no place for one that is undefined.
-            if not math.isnan(correlation):
-                metrics["proxy/rank_correlation"] = correlation
+        # MLflow's charts have no place for one that is undefined.
+        if correlation is not None and not math.isnan(correlation):
+            metrics["proxy/rank_correlation"] = correlation
         self.log.metrics({0: metrics})
-        self.say(
-            f"proxy: {len(measured)} subsets evaluated on the full model, {compared}best "
-            f"{self._score(best)}"
-        )
 
     def log_confirmation(self, result: SearchResult) -> None:
-        """Print and log the costs on fresh folds."""
+        """Log the costs on fresh folds."""
         confirmation = result.confirmation
         if confirmation is None:
-            self.say(f"{result.interrupted_step} was interrupted: {self.remedy}")
+            say(f"{result.interrupted_step} was interrupted: {self.remedy}", self.verbosity)
             return
         scoring = self.run.search.problem.scoring
         name = fresh_score(scoring.name)
@@ -154,8 +138,6 @@ class SearchDisplay:
         self.log.tag(
             {"confirmed": confirmation.verdict or "not compared", "origin": confirmation.origin}
         )
-        subsets = f"{len(confirmation.candidates)} subsets"
-        self.say(f"confirmed: {subsets} on {confirmation.n_folds} new folds")
 
 
 def _missing_fits(evaluator: CrossValidation, masks: Bool) -> int:

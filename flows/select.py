@@ -23,7 +23,7 @@ from flows.configured import (
 from flows.flow_runs import COMMAND_FLOW
 from flows.search_display import SearchDisplay
 from flows.search_run import SearchRun, open_run
-from flows.terminal import print_findings, show_stage
+from flows.terminal import print_findings, say, show_stage
 from swarm.search.fresh_folds import most_prefix_fits
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
@@ -141,5 +141,5 @@ def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
                 raise
             reason = "interrupted"
     if reason == "interrupted":
-        shown.say(f"interrupted: {shown.remedy}")
+        say(f"interrupted: {shown.remedy}", shown.verbosity)
     return SearchResult(state, tuple(records), reason, driver.space, cut=stages.cut)

@@ -13,9 +13,8 @@ import shutil
 import sys
 import textwrap
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Self
 
 import typer
 from rich.console import Console
@@ -60,17 +59,25 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
     """Print lines; a terminal shows long ones on several indented rows, broken between words."""
     width = terminal_width(err)
     for line in lines:
-        rows = [line] if width is None else _rows(line, width, indent)
-        for row in rows:
-            typer.echo(row, err=err)
+        rows = [line]
+        if width is not None:
+            # Not by rich, which breaks words that are longer than a row, such as paths.
+            rows = textwrap.wrap(
+                line,
+                width,
+                subsequent_indent=" " * indent,
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+        typer.echo("\n".join(rows), err=err)
 
 
 def echo_row(line: str) -> None:
-    """Print a line; a terminal shows as many words of it as one row has."""
-    width = terminal_width()
-    if width is not None and len(line) > width:
-        line = f"{_rows(line, width - 1)[0]}…"
-    typer.echo(line)
+    """Print a line; a terminal shows as much of it as one row has."""
+    if terminal_width() is None:
+        typer.echo(line)
+    else:
+        _console().print(line, no_wrap=True, overflow="ellipsis")
 
 
 def terminal_width(err: bool = False) -> int | None:
@@ -79,15 +86,9 @@ def terminal_width(err: bool = False) -> int | None:
     return shutil.get_terminal_size().columns if stream.isatty() else None
 
 
-def _rows(line: str, width: int, indent: int = 0) -> list[str]:
-    """Break a line between words."""
-    return textwrap.wrap(
-        line,
-        width,
-        subsequent_indent=" " * indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    ) or [""]
+def _console(err: bool = False) -> Console:
+    """Return a console for plain text: names of columns and folders may look like markup."""
+    return Console(stderr=err, highlight=False, markup=False, emoji=False)
 
 
 def store_option(uri: str) -> str:
@@ -173,9 +174,7 @@ def say(text: str | Text, verbosity: int = 1) -> None:
 
         log_line(str(text))
     if verbosity > 0:
-        # Names of columns and folders may look like markup.
-        console = Console(stderr=True, highlight=False, markup=False, emoji=False)
-        console.print(text, soft_wrap=True)
+        _console(err=True).print(text, soft_wrap=True)
 
 
 def print_findings(findings: Iterable[Finding], verbosity: int = 1) -> None:
@@ -191,7 +190,7 @@ def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
 
 
 class Display:
-    """Shows what is done: a bar on a terminal, elsewhere a line a minute.
+    """Shows what is done while a block lasts: a bar on a terminal, elsewhere a line a minute.
 
     A `verbosity` above 1 shows a line for every step instead, and 0 shows nothing.
     """
@@ -214,12 +213,21 @@ class Display:
         self.bar = Progress(
             *columns,
             TimeElapsedColumn(),
-            console=Console(stderr=True, highlight=False, quiet=not is_bar),
+            console=_console(err=True),
             speed_estimate_period=_SPEED_SECONDS,
             disable=not is_bar,
         )
         self.task = self.bar.add_task(text, total=total, completed=done, unit=unit)
         self._line_due, self._is_first, self._pending_line = _LINE_SECONDS, True, ""
+
+    def __enter__(self) -> Self:
+        self.bar.start()
+        return self
+
+    def __exit__(self, error: object, *_: object) -> None:
+        self.bar.stop()
+        if self._pending_line and error is None:
+            say(self._pending_line)
 
     @property
     def elapsed(self) -> float:
@@ -235,16 +243,10 @@ class Display:
         is_due_step = is_step and (self._is_first or self.verbosity > 1)
         if is_due_step or self.elapsed >= self._line_due:
             say(line)
-            self._line_due = self.elapsed + _LINE_SECONDS
-            self._pending_line = ""
+            self._line_due, self._pending_line = self.elapsed + _LINE_SECONDS, ""
         elif is_step:
             self._pending_line = line
         self._is_first &= not is_step
-
-    def end(self) -> None:
-        """Write the line of the last step."""
-        if self._pending_line:
-            say(self._pending_line)
 
     def count(self, done: int = 1) -> None:
         """Count what is done."""
@@ -258,20 +260,18 @@ class Display:
         self.count(int(record.has_cost.sum()))
 
 
-@contextmanager
 def show_stage(
     text: str,
     verbosity: int = 1,
     *,
     total: int | None = None,  # what the stage has to do, in `unit`
     unit: str = "fits",
-) -> Iterator[Display]:
-    """Show a stage while it lasts, unless `verbosity` is 0."""
+) -> Display:
+    """Show a stage while it lasts, unless `verbosity` is 0; without a bar it is announced."""
     shown = Display(verbosity, text, total or None, unit)
     if shown.is_plain:
         say(text)
-    with shown.bar:
-        yield shown
+    return shown
 
 
 class EpochDisplay(Display):
@@ -280,12 +280,11 @@ class EpochDisplay(Display):
     `score` describes a cost in the user's metric.
     """
 
-    def __init__(self, budget: Budget, verbosity: int, score: Callable[[float], str]) -> None:
+    def __init__(self, budget: Budget, score: Callable[[float], str], verbosity: int = 1) -> None:
         # Early stopping is no measure of progress.
         unit, total = next(iter(budget.limits.items()), ("epochs", None))
         super().__init__(verbosity, "epoch 1", total, unit)
         self.budget, self._score = budget, score
-        self._hits = self._pruned = 0
         # Folds that were trained since the last epoch.
         self._fits = 0
 
@@ -298,54 +297,24 @@ class EpochDisplay(Display):
         self.show(line, self.text, unit=f"{self.unit}, +{fits}")
 
     def epoch(self, record: EpochRecord) -> None:
-        """Show one epoch."""
-        self._hits += record.work.hits
-        self._pruned += round(record.metrics["folds_pruned"])
+        """Show one epoch: the best subset so far, and how many evaluations failed."""
+        metrics, changes = record.metrics, dict[str, Any]()
         self._fits, self.done = 0, record.epoch
         limits, shares = self.budget.limits, record.shares(self.budget, self.elapsed)
-        changes: dict[str, Any] = {}
         if shares:
             self.unit = max(shares, key=lambda name: shares[name])
             total = limits[self.unit]
             changes = {"total": total, "completed": round(shares[self.unit] * total)}
-        self.text = self._best(record)
-        line = f"{self._name(record.epoch)}: {self.text}{self._counts(record.metrics)}"
+        self.text = "no subset has a score yet"
+        if size := metrics["best_size"]:
+            self.text = f"{self._score(metrics['best_cost'])} with {counted(size, 'column')}"
+        line = f"{self._name(record.epoch)}: {self.text}"
+        if failed := metrics["failed_evaluations"]:
+            line += f", {failed:.0f} failed"
         self.show(line, self.text, is_step=True, unit=self.unit, **changes)
 
     def _name(self, epoch: int) -> str:
         return f"epoch {epoch}/{self.budget.epochs}" if self.budget.epochs else f"epoch {epoch}"
-
-    def _counts(self, metrics: Mapping[str, float]) -> str:
-        """Describe the work so far; the evaluations that failed always, the rest if asked."""
-        failed = metrics["failed_evaluations"]
-        counts = [f"{failed:.0f} failed"] if failed else []
-        if self.verbosity > 1:
-            counts = [
-                f"{metrics['evaluations']:.0f} evaluations",
-                f"{metrics['fits']:.0f} fits",
-                f"{self._pruned} folds pruned",
-                f"{self._hits} from the archive",
-                *counts,
-            ]
-        return "".join(f", {count}" for count in counts)
-
-    def _best(self, record: EpochRecord) -> str:
-        """Describe the best subset so far."""
-        size = record.metrics["best_size"]
-        if not size:
-            return "no subset has a score yet"
-        return f"{self._score(record.metrics['best_cost'])} with {counted(size, 'column')}"
-
-
-@contextmanager
-def show_epochs(
-    budget: Budget, score: Callable[[float], str], verbosity: int = 1
-) -> Iterator[EpochDisplay]:
-    """Show the epochs of a search as they finish, see :class:`EpochDisplay`."""
-    shown = EpochDisplay(budget, verbosity, score)
-    with shown.bar:
-        yield shown
-    shown.end()
 
 
 class CellDisplay(Display):
@@ -368,10 +337,6 @@ class CellDisplay(Display):
             say(f"{self.done}/{self.total} {cell.name} failed: {error}")
 
 
-@contextmanager
-def show_searches(total: int, done: int, verbosity: int = 1) -> Iterator[CellDisplay]:
+def show_searches(total: int, done: int, verbosity: int = 1) -> CellDisplay:
     """Show the searches as they finish; `total` and `done` are numbers of searches."""
-    shown = CellDisplay(verbosity, "searching", total, "searches", done=done)
-    with shown.bar:
-        yield shown
-    shown.end()
+    return CellDisplay(verbosity, "searching", total, "searches", done=done)
