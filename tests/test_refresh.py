@@ -240,7 +240,7 @@ def test_a_command_that_finds_nothing_new_starts_no_server(
     assert (said.status, last in said.out) == (0, True)
 
 
-def full(*_: object) -> None:
+def full(*_: object, **__: object) -> None:
     raise OSError("disk full")
 
 
@@ -256,7 +256,7 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
     assert not desk.bench.made_anything()
     desk.published.parent.unlink()
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.refresh.champion.write_atomically", full)
+        patch.setattr("fsspec.implementations.local.LocalFileSystem.mv", full)
         with pytest.raises(StoreError, match="disk full"):
             desk.refresh()
     assert (desk.bench.statuses(), sent) == (["FAILED"], [])
@@ -360,7 +360,7 @@ def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_publi
     out, store = tmp_path / "out" / "features.json", ("--tracking-uri", desk.bench.uri)
     command = ("rollback", desk.name, "--to", "2", *store)
     with monkeypatch.context() as patch:
-        patch.setattr("tasks.refresh.champion.write_atomically", full)
+        patch.setattr("fsspec.implementations.local.LocalFileSystem.mv", full)
         assert swarm(*command).status == 2
     assert (desk.alias(ALIAS), published_version(str(out))) == ("2", "1")
     repeated = swarm(*command)

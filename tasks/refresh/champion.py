@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +21,6 @@ from swarm.answers import Answers
 from swarm.errors import DataError, InputError, StoreError
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
-from tasks.files import write_atomically
 from tasks.secrets import expand, reason
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
@@ -343,20 +341,7 @@ def require_publishable(location: str | None) -> None:
     """
     if location is None:
         return
-    location = expand(location, "address to publish to")
-    with _publish_errors(location):
-        store, path = _filesystem(location)
-        if store is None:
-            folder = Path(path).parent
-            folder.mkdir(parents=True, exist_ok=True)
-            if Path(path).is_dir():
-                raise IsADirectoryError("it is a folder")
-            with tempfile.TemporaryFile(dir=folder) as file:
-                file.write(b"x")
-            return
-        with contextlib.suppress(Exception):
-            store.makedirs(store._parent(path), exist_ok=True)
-        store.pipe_file(f"{path}.new", b"x")
+    with _written_beside(expand(location, "address to publish to"), "") as (store, path):
         store.rm_file(f"{path}.new")
 
 
@@ -368,43 +353,38 @@ def _absolute(location: str) -> str:
 
 
 def publish(location: str, content: Mapping[str, Any]) -> None:
-    """Write a features file atomically to a path or an fsspec URL.
+    """Write a features file to a path or an fsspec URL; StoreError if that fails.
 
-    Readers find the previous file or the new one. StoreError if it cannot be written.
+    Readers find the previous file or the new one.
     """
     text = json.dumps({"format": FORMAT, **content}, indent=2, ensure_ascii=False) + "\n"
-    with _publish_errors(location):
-        store, path = _filesystem(location)
-        if store is None:
-            Path(path).parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(Path(path), text, 0o644)
-            return
-        with contextlib.suppress(Exception):
-            store.makedirs(store._parent(path), exist_ok=True)
-        # Uploads of some stores are not atomic, but a move is.
-        store.pipe_file(f"{path}.new", text.encode())
+    # Uploads of some stores are not atomic, but a move is.
+    with _written_beside(location, text) as (store, path):
         store.mv(f"{path}.new", path)
 
 
 @contextlib.contextmanager
-def _publish_errors(location: str) -> Iterator[None]:
-    """Convert any error into StoreError: every fsspec backend has its own exceptions."""
+def _written_beside(location: str, text: str) -> Iterator[tuple[Any, str]]:
+    """Write ``LOCATION.new``, and yield the fsspec filesystem and the path of the location on it.
+
+    Any error becomes a StoreError: every fsspec backend has its own exceptions.
+    """
+    import fsspec
+    from fsspec.implementations.local import LocalFileSystem
+
     try:
-        yield
+        store, path = fsspec.core.url_to_fs(location)
+        # Some stores have no folders.
+        with contextlib.suppress(Exception):
+            store.makedirs(store._parent(path), exist_ok=True)
+        # Elsewhere the right to list may be missing, and nothing is moved into a folder.
+        if isinstance(store, LocalFileSystem) and store.isdir(path):
+            raise IsADirectoryError("it is a folder")
+        store.pipe_file(f"{path}.new", text.encode())
+        yield store, path
     except Exception as error:
         secrets = secrets_of(location)
         raise StoreError(
             f"cannot publish to {redact(location)!r} ({reason(error, secrets)}); check"
             " champion.publish"
         ) from cause_without_secrets(error, secrets)
-
-
-def _filesystem(location: str) -> tuple[Any, str]:
-    """Return the fsspec filesystem of a location, None if it is a local one, and the path on it."""
-    if "://" not in location or location.startswith("file://"):
-        return None, str(Path(location.removeprefix("file://")).expanduser())
-    import fsspec
-    from fsspec.implementations.local import LocalFileSystem
-
-    store, path = fsspec.core.url_to_fs(location)
-    return (None if isinstance(store, LocalFileSystem) else store), path
