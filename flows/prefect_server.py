@@ -73,7 +73,7 @@ class Server:
 class _PrivateServer:
     """A child process that serves Prefect's API until this process ends, however it ends.
 
-    Not Prefect's own ephemeral server: that one ends at Ctrl-C, before the run does, outlives a
+    Not Prefect's own temporary server: that one ends at Ctrl-C, before the run does, outlives a
     command that is killed, and is started again and again if its database cannot be opened.
     """
 
@@ -103,16 +103,12 @@ class _PrivateServer:
         """Wait until the server answers, else StoreError with its last lines."""
         if answers(self.address, _MOST_SECONDS):
             return
-        try:
-            state = f"ended with status {self._process.wait(timeout=5)}"
-        except subprocess.TimeoutExpired:
-            state = "does not answer"
         self.stop()
         self._log.seek(0)
         lines = last_lines(self._log.read().decode(errors="replace"))
         raise StoreError(
-            f"the Prefect server of this command {state}; set PREFECT_API_URL to the address of a"
-            f" running server, or fix the cause; its last lines:\n{lines}"
+            "the Prefect server of this command did not start; set PREFECT_API_URL to the address"
+            f" of a running server, or fix the cause; its last lines:\n{lines}"
         )
 
     def stop(self) -> None:
