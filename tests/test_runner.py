@@ -165,24 +165,12 @@ def test_the_best_subsets_of_a_search_have_no_unit_that_no_tree_uses() -> None:
         assert best_subsets(result, evaluator, 1)[0].tolist() == [best[0].tolist()]
 
 
-def test_evaluators_of_a_search_share_their_processes_and_no_threads(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    hosts: list[Any] = []
-
-    class Hosted(CrossValidation):
-        def __init__(self, *given: Any, host: Any = None, **options: Any) -> None:
-            hosts.append(host)
-            super().__init__(*given, host=host, **options)
-
-    monkeypatch.setattr("swarm.search.search.CrossValidation", Hosted)
+def test_evaluators_of_a_search_share_their_workers() -> None:
     full = problem()
     asked = plan(full, proxy=Proxy(full.with_estimator(LogisticRegression()), 1, 0))
-    for evaluation in ({}, {"backend": "threading"}):
-        with Stages(dataclasses.replace(asked, evaluation=evaluation), Archive()) as stages:
-            assert stages.search_evaluator is not stages.full_evaluator
-    assert hosts[0] is hosts[1] is not None
-    assert hosts[2] is hosts[3] is None
+    with Stages(asked, Archive()) as stages:
+        assert stages.search_evaluator is not stages.full_evaluator
+        assert stages.search_evaluator.workers is stages.full_evaluator.workers
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ from swarm.problem.problem import Problem
 
 X = pd.DataFrame({"a": range(20), "b": range(20)})
 problem = Problem.build(X, np.array([0, 1] * 10), GaussianNB(), folds=2)
-with process_pool(problem, 1) as pool:
+with process_pool(1) as pool, pool.sending(problem):
     assert pool.executor.submit(len, [1]).result() == 1
     print(*os.listdir(os.environ["TMPDIR"]), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)

@@ -48,9 +48,8 @@ class CrossValidation:
     timeout : float, optional
         Timeout of a fit in seconds. A fit that exceeds it fails, and its worker is replaced.
         Requires ``loky``; a single worker is then a separate process too. Default: no timeout.
-    host : Workers, optional
-        Workers whose processes these share, with the same options; it stays open. Default: their
-        own. Only ``loky`` shares.
+    workers : Workers, optional
+        Workers to share with other problems, instead of the four options above; they stay open.
     pruning : bool
         Stop training a mask once its cost exceeds that of its incumbent. Never changes which
         masks win. If False, the costs of losing masks are exact too.
@@ -85,21 +84,15 @@ class CrossValidation:
         exact: bool = True,
         address: str | None = None,
         timeout: float | None = None,
-        host: Workers | None = None,
+        workers: Workers | None = None,
     ) -> None:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
         # Without a lower bound on fold costs, a later fold could compensate for the others.
         self.pruning = pruning and problem.scoring.bounded
-        self.workers = Workers(
-            problem=problem,
-            n_jobs=n_jobs,
-            backend=backend,
-            address=address,
-            timeout=timeout,
-            host=host,
-        )
+        self._owns_workers = workers is None
+        self.workers = workers or Workers(n_jobs, backend, address, timeout)
         self.on_fit = on_fit
         self._importances = problem.importance != "none" and (
             importances or problem.importance != "mutual_information"
@@ -129,8 +122,11 @@ class CrossValidation:
         self.close()
 
     def close(self) -> None:
-        """Shut down the workers."""
-        self.workers.close()
+        """Shut down the workers, unless they are shared."""
+        if self._owns_workers:
+            self.workers.close()
+        else:
+            self.workers.release(self.problem)
 
     def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`.
@@ -281,7 +277,7 @@ class CrossValidation:
         whole = {job.number: job for job in jobs}
         invalid: list[tuple[Job, InvalidCost]] = []
         try:
-            for job, trained in self.workers.run(jobs):
+            for job, trained in self.workers.run(self.problem, jobs):
                 if isinstance(trained, InvalidCost):
                     invalid.append((whole[job.number], trained))
                     if job.part == 0:

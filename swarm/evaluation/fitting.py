@@ -27,7 +27,7 @@ _COST_ROUNDING = 1e-10
 # Columns of the first model that is compared with the wrapper's.
 _MOST_COMPARED = 1000
 T = TypeVar("T")
-Watch = Callable[[int], AbstractContextManager[None]]
+Watch = Callable[[int], AbstractContextManager[object]]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,11 @@ class Job:
     fold_order: Int  # (n_folds,)
     limit: float  # cost above which training stops
     part: int = 0  # 0 for a whole mask; from 1 if its folds are separate jobs
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """Number and part, which name the job in its batch."""
+        return self.number, self.part
 
     def by_fold(self) -> list[Job]:
         """Split the job into one job per unknown fold, which can run in any order."""
@@ -63,11 +68,7 @@ def lowest_cost(problem: Problem) -> float:
     return -_COST_ROUNDING if problem.scoring.bounded else -np.inf
 
 
-def _unwatched(fold: int) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
-def fit_mask(problem: Problem, job: Job, watch: Watch = _unwatched) -> Record | InvalidCost:
+def fit_mask(problem: Problem, job: Job, watch: Watch = nullcontext) -> Record | InvalidCost:
     """Train the folds of `job` in order until its cost is known, invalid or above the limit.
 
     A fit that raises sets the cost to inf and ends the job; MemoryError and TransientError
@@ -92,7 +93,8 @@ def _fit_mask(problem: Problem, job: Job, watch: Watch) -> Record | InvalidCost:
         except (MemoryError, TransientError):
             raise
         except Exception as raised:
-            error = _failure(raised)
+            # See Record.
+            error = f"{describe(raised)}\n{traceback.format_exc()}"
             cost, used = float("inf"), job.mask
         if not cost >= lowest_cost(problem):
             return InvalidCost(fold, cost)
@@ -111,11 +113,6 @@ def _watched(watch: Watch, fold: int, fit: Callable[[], T]) -> T:
             return fit()
 
     return retry_transient(once)
-
-
-def _failure(error: Exception) -> str:
-    """Return the error of a record, see :class:`swarm.storage.records.Record`."""
-    return f"{describe(error)}\n{traceback.format_exc()}"
 
 
 def _fit_fold(

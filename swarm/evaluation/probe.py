@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,10 +15,9 @@ import numpy as np
 
 from swarm.arrays import Bool
 from swarm.errors import ConfigError, describe
-from swarm.evaluation.executors import process_pool
 from swarm.evaluation.fitting import train_fold
 from swarm.evaluation.transient import is_transient, retry_transient
-from swarm.interrupts import children_ignore_sigint
+from swarm.evaluation.workers import Workers
 from swarm.problem.models import model_importances
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
@@ -32,9 +31,6 @@ _ROUNDS = {
     *("num_trees", "num_round", "num_rounds", "nrounds", "num_boost_round"),
 }
 _FEW_ROUNDS = 10
-# Time for a process to start and to import its libraries, before the fit begins.
-_START_SECONDS = 120.0
-Attempt = Callable[[Problem], str | None]
 
 
 def probe(
@@ -50,8 +46,8 @@ def probe(
     """
     if archive is not None and archive.has_evaluations(problem):
         return
-    attempt = partial(trouble, smallest=smallest)
-    message = attempt(problem) if timeout is None else _watched(problem, attempt, timeout)
+    with closing(Workers(timeout=timeout)) as workers:
+        message = workers.call(problem, partial(trouble, smallest=smallest))
     if message is not None:
         raise ConfigError(message)
 
@@ -147,31 +143,6 @@ def _with_few_rounds(estimator: Any) -> Any | None:
         if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW_ROUNDS
     }
     return clone(estimator).set_params(**long) if long else None
-
-
-def _watched(problem: Problem, attempt: Attempt, timeout: float) -> str | None:
-    from concurrent.futures import BrokenExecutor
-    from concurrent.futures import TimeoutError as Late
-
-    with process_pool(problem, 1) as pool:
-        with children_ignore_sigint():
-            answer = pool.executor.submit(_limited, pool.send(), attempt, timeout)
-        try:
-            return answer.result(timeout=_START_SECONDS + 3 * timeout)
-        except (BrokenExecutor, Late):
-            return None
-
-
-def _limited(load: Callable[[], Problem], attempt: Attempt, seconds: float) -> str | None:
-    """Run in a process that exits if the fit hangs; see :class:`.workers.Deadline`."""
-    import faulthandler
-
-    with open(os.devnull, "w") as nowhere:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=nowhere)
-        try:
-            return attempt(load())
-        finally:
-            faulthandler.cancel_dump_traceback_later()
 
 
 def _reason(error: Exception) -> str:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import faulthandler
 import tempfile
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Future
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
 
 from swarm.checks import require_package
-from swarm.errors import ConfigError, SwarmError, TransientError, as_clause
+from swarm.errors import (
+    ConfigError,
+    SwarmError,
+    TransientError,
+    as_clause,
+    check_known,
+    describe,
+)
 from swarm.evaluation.dask_executor import dask_pool
-from swarm.evaluation.executors import Pool, process_pool, thread_pool
+from swarm.evaluation.executors import Pool, WorkerDied, process_pool, thread_pool
 from swarm.evaluation.fitting import InvalidCost, Job, fit_mask
 from swarm.evaluation.pruning import next_fold
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
@@ -28,10 +34,9 @@ from swarm.storage.records import Record
 from swarm.threads import one_thread
 
 _POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool}
-BACKENDS = ("loky", "threading", "sequential", "dask")
 _DEATHS = 3
-# Submitted jobs per worker, one running and one queued, where a retry should not wait for all.
-_AHEAD = 2
+# Submitted jobs per worker, so that none waits for this process, and a retry not for all others.
+_AHEAD = 4
 # Seconds without a result after which a pool is checked.
 _POLL = 0.5
 
@@ -41,22 +46,21 @@ Fit = tuple[Job, Record | InvalidCost]
 
 
 class Workers:
-    """A pool that trains masks of one problem; its parameters are those of `CrossValidation`."""
+    """Workers that train masks, of one problem or of several.
+
+    The parameters are those of :class:`.CrossValidation`.
+    """
 
     def __init__(
         self,
-        problem: Problem,
         n_jobs: int = 1,
         backend: str = "loky",
         address: str | None = None,
         timeout: float | None = None,
-        host: Workers | None = None,
     ) -> None:
         from joblib import cpu_count
 
-        if backend not in BACKENDS:
-            listed = ", ".join(BACKENDS)
-            raise ConfigError(f"unknown worker backend {backend!r}; choose from {listed}")
+        check_known("worker backend", backend, (*_POOLS, "sequential"))
         if n_jobs != -1 and n_jobs < 1:
             raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
         if backend == "dask":
@@ -71,41 +75,45 @@ class Workers:
                 f"a timeout must be above 0 and needs the worker backend 'loky', got {timeout} s "
                 f"and {backend!r}; use 'loky', or no timeout"
             )
-        self.problem, self.address, self.timeout = problem, address, timeout
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
         alone = self.n_jobs == 1 and address is None and timeout is None
         self.backend = "sequential" if alone else backend
-        self._host = host
+        self._address = address
         self._pool: Pool | None = None
-        # That of the host, from which it was made.
-        self._source: Pool | None = None
+        self._sent: dict[Problem, tuple[ExitStack, Callable[[], Any]]] = {}
         self._opened = ExitStack()
-        # The file of a fit that timed out outlives the pool, which breaks.
-        self._reports = None if timeout is None else tempfile.TemporaryDirectory("-swarm-late")
-        self._batches = 0
+        self._deadline = None
+        if timeout is not None:
+            # The report of a fit that timed out outlives the pool, which breaks.
+            self._reports = tempfile.TemporaryDirectory("-swarm-late")
+            self._deadline = Deadline(timeout, Path(self._reports.name))
         if address is not None:
             self._open()
 
-    def run(self, jobs: Sequence[Job]) -> Iterator[Fit]:
+    def run(self, problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
         """Train every job and yield it with its result, in any order.
 
-        A mask whose worker died, also of memory, is trained again; TransientError after three
-        deaths in a batch, or on a cluster with the same mask, and after repeated errors of the
-        machine.
+        A job whose worker died, also of memory, is trained again; TransientError after three
+        deaths, and after repeated errors of the machine.
         """
         try:
             if self.backend == "sequential":
-                yield from self._in_process(jobs)
+                yield from _in_process(problem, jobs)
             elif jobs:
-                yield from self._in_rounds(jobs)
+                yield from self._in_pool(problem, jobs)
         except MemoryError as error:
             raise TransientError(
                 f"training ran out of memory with {self.n_jobs} workers of kind {self.backend!r}; "
                 "use fewer workers or a machine with more memory, then resume"
             ) from error
+        except OSError as error:
+            raise TransientError(
+                f"the workers of kind {self.backend!r} are lost, {as_clause(describe(error))}; "
+                "start them again, then resume"
+            ) from error
 
-    def call(self, function: Callable[[Problem], T]) -> T | None:
-        """Call a function of the problem in a worker; None if the worker dies.
+    def call(self, problem: Problem, function: Callable[[Problem], T]) -> T | None:
+        """Call a function of the problem in a worker; None if the worker dies, or is too late.
 
         Raises
         ------
@@ -113,13 +121,11 @@ class Workers:
             If the problem cannot be sent to workers.
         """
         if self.backend == "sequential":
-            return function(self.problem)
+            return function(problem)
         try:
-            pool = self._open()
-            with children_ignore_sigint():
-                future = pool.executor.submit(_call, pool.send(), function)
-            return future.result()
-        except BrokenExecutor:
+            result: T = self._submit(_call, problem, function, self._deadline).result()
+            return result
+        except (BrokenExecutor, WorkerDied, MemoryError):
             self.close()
             return None
         except SwarmError:
@@ -131,134 +137,131 @@ class Workers:
                 "define it in a module that workers can import, or use one worker"
             ) from error
 
+    def release(self, problem: Problem) -> None:
+        """Remove the copies of a problem that is no longer needed."""
+        if problem in self._sent:
+            self._sent.pop(problem)[0].close()
+
     def close(self) -> None:
         """Shut down the workers, or disconnect from those of a cluster; :meth:`run` reopens."""
         self._pool = None
         self._opened.close()
+        for problem in list(self._sent):
+            self.release(problem)
 
     def _open(self) -> Pool:
-        if (
-            self._host is not None
-            and self._pool is not None
-            and self._host._pool is not self._source
-        ):
-            # Another user of the host has closed the processes since.
-            self.close()
         if self._pool is None:
-            shared = None if self._host is None else self._host._open()
-            if shared is None or shared.serve is None:
-                pool = _POOLS[self.backend](self.problem, self.n_jobs, self.address)
-                self._pool = self._opened.enter_context(pool)
-            elif self._host is not None and self._host.problem is self.problem:
-                self._pool = self._source = shared
-            else:
-                self._pool = self._opened.enter_context(shared.serve(self.problem))
-                self._source = shared
+            pool = _POOLS[self.backend](self.n_jobs, self._address)
+            self._pool = self._opened.enter_context(pool)
         return self._pool
 
-    def _in_turn(self, jobs: Sequence[Job], n_workers: int) -> list[Job]:
-        """Order jobs, the largest first, to balance the workers at the end of a batch."""
-        # Masks with more than a worker's share of all units are split into folds unless some may be
-        # pruned, and so are the last masks, of which pruning then skips none.
-        ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
-        if n_workers == 1:
-            return ordered
-        share = sum(int(job.mask.sum()) for job in jobs) / n_workers
-        n_large = sum(int(job.mask.sum()) > share for job in ordered)
-        large = [job for job in ordered[:n_large] if job.limit == np.inf]
-        others = [job for job in ordered[:n_large] if job.limit < np.inf] + ordered[n_large:]
-        whole = len(others) - n_workers + 1
-        if whole < n_workers:
-            whole = len(others)
-        return [
-            *(part for job in large for part in job.by_fold()),
-            *others[:whole],
-            *(part for job in others[whole:] for part in job.by_fold()),
-        ]
-
-    def _in_process(self, jobs: Sequence[Job]) -> Iterator[Fit]:
-        for job in self._in_turn(jobs, 1):
-            with _quiet(self.problem):
-                result = fit_mask(self.problem, job)
-            yield job, result
-
-    def _in_rounds(self, jobs: Sequence[Job]) -> Iterator[Fit]:
-        """Train all jobs, with a new pool for those that are left when one breaks."""
-        self._batches += 1
-        deadline = None
-        if self._reports is not None:
-            deadline = Deadline(self.timeout or 0.0, Path(self._reports.name), self._batches)
-        left = {(job.number, job.part): job for job in self._in_turn(jobs, self._open().width())}
-        deaths = Counter[Key]()
-        while left:
-            error = yield from self._round(left, deadline)
-            reports = deadline.timed_out_folds().items() if deadline else ()
-            late = {key: fold for key, fold in reports if key in left}
-            for key, fold in late.items():
-                job = left.pop(key)
-                failed, rest = _timed_out_fit(job, fold, self.timeout or 0.0)
-                if rest is not None:
-                    left[key] = rest
-                yield job, failed
-            if not late:
-                deaths.update(left.keys())
-            if any(deaths[key] == _DEATHS for key in left):
-                raise _too_many_deaths(left, error) from error
-
-    def _round(
-        self, left: dict[Key, Job], deadline: Deadline | None
-    ) -> Generator[Fit, None, BaseException | None]:
-        """Train jobs and remove them, until none is left or the pool breaks; return the reason."""
+    def _submit(self, function: Callable[..., T], problem: Problem, *arguments: Any) -> Future[T]:
+        """Submit a function of a problem, which is sent once, and of other arguments."""
         pool = self._open()
-        finished: SimpleQueue[Future[Record | InvalidCost]] = SimpleQueue()
-        waiting, running = deque(left), dict[Future[Record | InvalidCost], Key]()
-        died = Counter[Key]()
-        broken: BaseException | None = None
-        with _quiet(self.problem) if pool.is_local else nullcontext(), silence_pool_thread():
+        if problem not in self._sent:
+            opened = ExitStack()
+            self._sent[problem] = opened, opened.enter_context(pool.sending(problem))
+        load = self._sent[problem][1]()
+        try:
+            with children_ignore_sigint():
+                return pool.executor.submit(function, load, *arguments)
+        except BrokenExecutor as error:
+            future = Future[T]()
+            future.set_exception(error)
+            return future
+
+    def _in_pool(self, problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
+        """Train jobs in workers, those whose worker died again."""
+        pool = self._open()
+        waiting = deque(in_turn(jobs, pool.width()))
+        running: dict[Future[Record | InvalidCost], Job] = {}
+        lost, deaths = list[Job](), Counter[Key]()
+        reason: BaseException | None = None
+        if self._deadline is not None:
+            # Forget those of other calls.
+            self._deadline.timed_out_folds()
+        with _quiet(problem) if pool.is_local else nullcontext(), silence_pool_thread():
             try:
                 while waiting or running:
-                    while waiting and (not pool.deaths or len(running) < _AHEAD * pool.width()):
-                        job = left[waiting[0]]
-                        with children_ignore_sigint():
-                            future = pool.executor.submit(
-                                _fit, pool.send(), job, deadline, not pool.is_local
-                            )
-                        running[future] = waiting.popleft()
-                        future.add_done_callback(finished.put)
-                    try:
-                        future = finished.get(timeout=_POLL)
-                    except Empty:
+                    pool = self._open()
+                    # Where an executor is broken, the others may finish before it is replaced.
+                    while waiting and not lost and len(running) < _AHEAD * pool.width():
+                        arguments = waiting[0], self._deadline, not pool.is_local
+                        running[self._submit(_fit, problem, *arguments)] = waiting.popleft()
+                    finished = wait(running, _POLL, FIRST_COMPLETED).done
+                    for future in finished:
+                        job = running.pop(future)
+                        try:
+                            result = future.result()
+                        except (WorkerDied, BrokenExecutor, MemoryError) as error:
+                            lost.append(job)
+                            reason = error
+                        else:
+                            yield job, result
+                    if not finished or isinstance(reason, WorkerDied):
                         pool.check()
+                    if not lost or (running and not isinstance(reason, WorkerDied)):
                         continue
-                    key = running.pop(future)
-                    try:
-                        result = future.result()
-                    except pool.deaths as error:
-                        pool.check()
-                        died[key] += 1
-                        if died[key] == _DEATHS:
-                            raise _too_many_deaths(left, error) from error
-                        waiting.appendleft(key)
-                    except (BrokenExecutor, MemoryError) as error:
-                        # Others may finish; what does not is left to the next round.
-                        broken = error
-                        waiting.clear()
-                    else:
-                        yield left.pop(key), result
-            except BrokenExecutor as error:
-                # Broken while jobs were submitted.
-                broken = error
+                    if not isinstance(reason, WorkerDied):
+                        self.close()
+                    timed_out, again = self._recovered(lost)
+                    yield from timed_out
+                    waiting.extendleft(again)
+                    if not timed_out:
+                        deaths.update(job.key for job in lost)
+                    if max(deaths.values(), default=0) == _DEATHS:
+                        raise _too_many_deaths([*waiting, *running.values()], reason) from reason
+                    lost, reason = [], None
             finally:
-                if running or broken is not None:
+                if running:
                     self.close()
-                    if self._host is not None:
-                        # The executor is replaced.
-                        self._host.close()
-        return broken
+
+    def _recovered(self, lost: Sequence[Job]) -> tuple[list[Fit], list[Job]]:
+        """Return the failed fits of jobs that timed out, and the jobs to train again."""
+        if self._deadline is None:
+            return [], list(lost)
+        folds = self._deadline.timed_out_folds()
+        failed, again = list[Fit](), list[Job]()
+        for job in lost:
+            rest: Job | None = job
+            if job.key in folds:
+                record, rest = _timed_out_fit(job, folds[job.key], self._deadline.seconds)
+                failed.append((job, record))
+            if rest is not None:
+                again.append(rest)
+        return failed, again
 
 
-def _too_many_deaths(left: Collection[Key], error: BaseException | None) -> TransientError:
-    masks = len({number for number, _ in left})
+def in_turn(jobs: Sequence[Job], n_workers: int) -> list[Job]:
+    """Order jobs, the largest first, to balance the workers at the end of a batch."""
+    # Masks with more than a worker's share of all units are split into folds unless some may be
+    # pruned, and so are the last masks, of which pruning then skips none.
+    ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
+    if n_workers == 1:
+        return ordered
+    share = sum(int(job.mask.sum()) for job in jobs) / n_workers
+    n_large = sum(int(job.mask.sum()) > share for job in ordered)
+    large = [job for job in ordered[:n_large] if job.limit == np.inf]
+    others = [job for job in ordered[:n_large] if job.limit < np.inf] + ordered[n_large:]
+    whole = len(others) - n_workers + 1
+    if whole < n_workers:
+        whole = len(others)
+    return [
+        *(part for job in large for part in job.by_fold()),
+        *others[:whole],
+        *(part for job in others[whole:] for part in job.by_fold()),
+    ]
+
+
+def _in_process(problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
+    for job in in_turn(jobs, 1):
+        with _quiet(problem):
+            result = fit_mask(problem, job)
+        yield job, result
+
+
+def _too_many_deaths(left: Sequence[Job], error: BaseException | None) -> TransientError:
+    masks = len({job.number for job in left})
     doubt = "" if isinstance(error, MemoryError) else "perhaps "
     return TransientError(
         f"workers died {_DEATHS} times with {masks} masks left to train, {doubt}out of memory; "
@@ -274,8 +277,9 @@ def _quiet(problem: Problem) -> Iterator[None]:
         yield
 
 
-def _call(load: Any, function: Callable[[Problem], T]) -> T:
-    return function(load())
+def _call(load: Any, function: Callable[[Problem], T], deadline: Deadline | None) -> T:
+    with nullcontext() if deadline is None else deadline.watch():
+        return function(load())
 
 
 def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Record | InvalidCost:
@@ -284,7 +288,7 @@ def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Reco
     with _quiet(problem) if is_apart else nullcontext():
         if deadline is None:
             return fit_mask(problem, job)
-        return fit_mask(problem, job, partial(deadline.watch, job))
+        return fit_mask(problem, job, partial(deadline.watch, *job.key))
 
 
 @dataclass(frozen=True)
@@ -295,12 +299,11 @@ class Deadline:
     # thread of faulthandler writes into a file that was opened for this fit, and ends the process.
     seconds: float
     folder: Path
-    batch: int  # number of the batch, to ignore reports of earlier batches
 
     @contextmanager
-    def watch(self, job: Job, fold: int) -> Iterator[None]:
+    def watch(self, number: int = -1, part: int = 0, fold: int = 0) -> Iterator[None]:
         """End this process if the fit in this context times out."""
-        path = self.folder / f"late_{self.batch}_{job.number}_{job.part}_{fold}"
+        path = self.folder / f"late_{number}_{part}_{fold}"
         with open(path, "w") as file:
             try:
                 faulthandler.dump_traceback_later(self.seconds, exit=True, file=file)
@@ -314,11 +317,11 @@ class Deadline:
         path.unlink(missing_ok=True)
 
     def timed_out_folds(self) -> dict[Key, int]:
-        """Return the fold that timed out, by number and part of the job, and delete the reports."""
+        """Return the fold that timed out, by the key of the job, and delete the reports."""
         folds: dict[Key, int] = {}
         for path in self.folder.glob("late_*"):
-            batch, number, part, fold = (int(word) for word in path.name.split("_")[1:])
-            if batch == self.batch and path.stat().st_size:
+            number, part, fold = (int(word) for word in path.name.split("_")[1:])
+            if path.stat().st_size:
                 folds[number, part] = fold
             path.unlink(missing_ok=True)
         return folds

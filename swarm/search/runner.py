@@ -59,9 +59,8 @@ class Stages:
         self._opened = ExitStack()
 
     def __enter__(self) -> Self:
-        if self.search.evaluation.get("backend", "loky") == "loky":
-            host = self._opened.enter_context(closing(self.search.shared_workers()))
-            self._options["host"] = host
+        workers = self._opened.enter_context(closing(self.search.shared_workers()))
+        self._options["workers"] = workers
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -93,7 +92,8 @@ class Stages:
     def try_out(self) -> None:
         """Raise ConfigError where all masks would fail, or all of the smallest size."""
         for evaluator in dict.fromkeys((self.search_evaluator, self.full_evaluator)):
-            message = evaluator.workers.call(partial(trouble, smallest=self.search.smallest_size))
+            attempt = partial(trouble, smallest=self.search.smallest_size)
+            message = evaluator.workers.call(evaluator.problem, attempt)
             if message is not None:
                 raise ConfigError(message)
 

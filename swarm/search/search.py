@@ -131,23 +131,23 @@ class Search:
         problem: Problem,
         archive: Archive,
         on_fit: Callable[[Bool, Record], None] | None = None,
-        host: Workers | None = None,
+        workers: Workers | None = None,
     ) -> CrossValidation:
-        """Create the evaluator of one of the problems, with the processes of `host` if given."""
+        """Create the evaluator of one of the problems, with shared workers if given."""
         return CrossValidation(
             problem,
             archive,
             on_fit=on_fit,
             importances=self.strategy.uses_importances,
-            host=host,
+            workers=workers,
             **self.evaluation,
         )
 
     def shared_workers(self) -> Workers:
-        """Create workers whose processes the evaluators of several problems share."""
+        """Create workers that the evaluators of several problems share."""
         names = ("n_jobs", "backend", "address", "timeout")
         options = {name: self.evaluation[name] for name in names if name in self.evaluation}
-        return Workers(self.problem, **options)
+        return Workers(**options)
 
     def driver(self, evaluator: Evaluator) -> Driver:
         """Create what runs the epochs on an evaluator."""
