@@ -7,7 +7,6 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -102,14 +101,6 @@ def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path
     assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n30 a 1000\n"
     with pytest.raises(ConfigError, match=r"Noting .*30 training rows"):
         probe(posed(Noting(str(notes), least=5000)))
-
-
-def test_a_long_reason_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    for words, told in (("x" * 280, "x" * 280 + ";"), ("x" * 400, "x...;")):
-        monkeypatch.setattr(GaussianNB, "fit", Mock(side_effect=ValueError(words)))
-        with pytest.raises(ConfigError) as caught:
-            probe(posed(GaussianNB()))
-        assert told in str(caught.value)
 
 
 def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Path) -> None:

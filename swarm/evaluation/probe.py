@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
@@ -12,11 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from swarm.arrays import Bool
-from swarm.errors import ConfigError, describe
+from swarm.errors import ConfigError, TransientError, as_clause, describe
 from swarm.evaluation.fitting import train_fold
-from swarm.evaluation.transient import is_transient, retry_transient
+from swarm.evaluation.transient import retry_transient
 from swarm.evaluation.workers import Workers
 from swarm.problem.models import model_importances
 from swarm.problem.problem import Problem
@@ -61,6 +61,7 @@ def trouble(problem: Problem, smallest: int | None = None) -> str | None:
     """
     few = _with_few_rounds(problem.estimator)
     variants = [problem] if few is None else [replace(problem, estimator=few), problem]
+    message = None
     try:
         with (
             problem.settings.silenced(),
@@ -72,70 +73,62 @@ def trouble(problem: Problem, smallest: int | None = None) -> str | None:
                 message = _attempted(variant, smallest or problem.space.min_size)
                 if message is None:
                     break
-            return message
     except MemoryError:
         return None
+    return message
 
 
 def _attempted(problem: Problem, smallest: int) -> str | None:
     """Return the error message or None; fit again after a transient error."""
     space = problem.space
-    everything = _fitted(problem, ~space.forbidden, "correct its parameters, or choose another one")
-    if everything is not None or smallest >= space.max_size:
-        return everything
-    remedy = "correct its parameters, or raise the smallest size of a subset"
+    remedy = "correct its parameters, or choose another model or scorer"
+    message = _fitted(problem, ~space.forbidden, remedy)
+    if message is not None or smallest >= space.max_size:
+        return message
     order = space.in_order()
     order = order[: int((~space.forbidden).sum())]
     n_fixed = int(space.fixed.sum())
     # A single unit may have no values in a fold, so that others are tried before it is refused.
     last = np.concatenate([order[:n_fixed], order[n_fixed:][::-1]])
-    masks = [np.isin(np.arange(space.n_units), units[:smallest]) for units in (order, last)]
-    messages = (_fitted(problem, mask, remedy) for mask in masks)
-    first = next(messages)
-    return first if first is not None and next(messages) is not None else None
+    remedy = "correct its parameters, or raise the smallest size of a subset"
+    for units in (order, last):
+        message = _fitted(problem, np.isin(np.arange(space.n_units), units[:smallest]), remedy)
+        if message is None:
+            break
+    return message
 
 
 def _fitted(problem: Problem, mask: Bool, remedy: str) -> str | None:
-    return retry_transient(lambda: _fit_and_score(problem, mask, remedy))
-
-
-def _fit_and_score(problem: Problem, mask: Bool, remedy: str) -> str | None:
-    """Return why a mask (n_units,) cannot be fitted or scored, or None."""
+    """Return why a mask (n_units,) cannot be fitted or scored on the smallest fold, or None."""
     fold = int(np.argmin([len(train) for train, _ in problem.folds]))
     train, test = problem.folds[fold]
     positions = problem.space.positions(mask)
     columns = problem.columns(positions)
-    named, scorer = type(problem.estimator).__name__, problem.scoring.name
-    tests = f"{len(test)} test rows of fold {fold}"
     n_units = int(mask.sum())
     subset = f"all {n_units}" if n_units == problem.space.n_units else f"{n_units}"
+    model_name, scorer = type(problem.estimator).__name__, problem.scoring.name
+    scored = f"for {model_name} on the {len(test)} test rows of fold {fold}"
     failure = (
-        f"{named} cannot be fitted on the {len(train)} training rows of fold {fold} with {subset} "
-        f"feature{'s' if n_units > 1 else ''}"
+        f"{model_name} cannot be fitted on the {len(train)} training rows of fold {fold} with "
+        f"{subset} feature{'s' if n_units > 1 else ''}"
     )
     try:
-        model, tested = train_fold(problem, columns, positions, fold)
+        model, tested = retry_transient(lambda: train_fold(problem, columns, positions, fold))
         if problem.importance == "fold":
             model_importances(model, len(positions))
-        failure = f"the scorer {scorer!r} fails for {named} on the {tests}"
-        remedy = "choose another scorer or model" if mask.all() else remedy
-        cost = problem.cost(model, tested, test)
+        failure = f"the scorer {scorer!r} fails {scored}"
+        cost = retry_transient(lambda: problem.cost(model, tested, test))
+    except (MemoryError, TransientError):
+        raise
     except Exception as error:
-        if is_transient(error):
-            raise
-        return f"{failure}: {_reason(error)}; {remedy}"
+        return f"{failure}: {as_clause(describe(error))}; {remedy}"
     if np.isnan(cost):
-        return (
-            f"the scorer {scorer!r} gives NaN for {named} on the {tests}; choose another scorer, "
-            "or fewer folds"
-        )
+        return f"the scorer {scorer!r} gives NaN {scored}; choose another scorer, or fewer folds"
     return None
 
 
 def _with_few_rounds(estimator: Any) -> Any | None:
     """Return a clone with few trees or iterations, or None if there is nothing to limit."""
-    from sklearn.base import clone
-
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     long = {
         name: _FEW_ROUNDS
@@ -143,13 +136,6 @@ def _with_few_rounds(estimator: Any) -> Any | None:
         if name.rpartition("__")[2] in _ROUNDS and isinstance(value, int) and value > _FEW_ROUNDS
     }
     return clone(estimator).set_params(**long) if long else None
-
-
-def _reason(error: Exception) -> str:
-    """Return the type and first sentence of an error, without LightGBM's place in its source."""
-    text = " ".join(describe(error).split())
-    first = re.sub(r" at \S+, line \d+", "", text).rstrip(" .").split(". ")[0].replace("; ", ", ")
-    return first if len(first) <= 300 else f"{first[:300]}..."
 
 
 @contextmanager
