@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -139,6 +140,21 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
     assert set(loads) == workers
     # Dask may copy the data from the other worker to one that it has sent them to.
     assert max(loads.values()) <= (1 if backend == "loky" else 2)
+
+
+def test_problems_share_processes_and_their_copies_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    plain = evaluate(problem_of(Noted()))
+    with nobody_left_behind(), closing(Workers(2)) as workers:
+        for column in ("x1", "x2"):
+            noted = Noted(str(tmp_path), column=column)
+            same(plain, evaluate(problem_of(noted), workers=workers))
+            assert not list(tmp_path.glob("swarm-problem-*"))
+    fits = notes(tmp_path, "fit")
+    assert len(fits) == 2 * len(MASKS) * 3
+    assert len({pid for pid, *_ in fits}) == 2
 
 
 @pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])

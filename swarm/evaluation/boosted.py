@@ -113,8 +113,7 @@ def is_better_sparse(features: pd.DataFrame) -> bool:
 
 def sparse_matrix(features: pd.DataFrame) -> Any:
     """Return a table of plain numbers as a sparse matrix of float64, column by column."""
-    blocks = [_sparse_block(values) for values in _blocks(features)]
-    return hstack(blocks, format="csc")
+    return hstack([csc_matrix(values) for values in _blocks(features)], format="csc")
 
 
 def _is_small(features: pd.DataFrame) -> bool:
@@ -127,15 +126,6 @@ def _blocks(features: pd.DataFrame) -> Iterator[NDArray[np.float64]]:
     step = block_width(n_rows)
     for start in range(0, width, step):
         yield features.iloc[:, start : start + step].to_numpy(dtype=np.float64)
-
-
-def _sparse_block(values: NDArray[np.float64]) -> Any:
-    """Return values as a sparse matrix; the constructor of SciPy is slower."""
-    n_rows, width = values.shape
-    by_column = values.ravel(order="F")
-    stored = np.flatnonzero(by_column)
-    starts = np.searchsorted(stored, n_rows * np.arange(width + 1))
-    return csc_matrix((by_column[stored], stored % n_rows, starts), shape=values.shape)
 
 
 def _targets_pass(problem: Problem) -> bool:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import compress
-from types import TracebackType
 
 import numpy as np
 
@@ -113,12 +112,7 @@ class CrossValidation:
     def __enter__(self) -> CrossValidation:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     def close(self) -> None:
