@@ -132,7 +132,7 @@ def metric_of(scoring: Scoring) -> Metric | None:
     """Return the metric of a scorer made by ``make_scorer``, or None for any other callable."""
     from sklearn import metrics
 
-    scorer = scoring.quiet or scoring.scorer
+    scorer = scoring.scorer
     kind = type(scorer)
     if (kind.__module__, kind.__name__) != ("sklearn.metrics._scorer", "_Scorer"):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,12 +30,6 @@ _STANDARD_SCORES = tuple(
         *("KNeighborsClassifier", "RadiusNeighborsClassifier"),
     )
 )
-# Scorers that scikit-learn averages over classes or rows; terms may have a zero denominator.
-_AVERAGED = tuple(
-    f"{name}_{average}"
-    for name in _ONE_CLASS
-    for average in ("macro", "micro", "samples", "weighted")
-)
 
 
 @dataclass(frozen=True)
@@ -49,8 +43,6 @@ class Scoring:
     # least 0, as exact pruning requires. None: ``cost = -score``, no bound.
     upper: float | None
     pos_label: str | int | None = None
-    # variant of `scorer` with the same scores and without warnings
-    quiet: Callable[..., float] | None = field(default=None, compare=False)
 
     @property
     def bounded(self) -> bool:
@@ -112,7 +104,7 @@ class Scoring:
         """Return the cost of a fitted estimator on test rows, with parameters of the scorer."""
         if weight is not None:
             params["sample_weight"] = weight
-        score = float((self.quiet or self.scorer)(estimator, features, target, **params))
+        score = float(self.scorer(estimator, features, target, **params))
         return (self.upper or 0.0) - score
 
 
@@ -157,10 +149,15 @@ def resolve_scoring(
     scorer = get_scorer(scoring)
     _refuse_other_task(scoring, scorer, task, estimator)
     custom = scoring in _PROBABILITY_OF_ONE_CLASS and _is_custom(target, pos_label)
+    # Scikit-learn returns a copy of its scorer. These set its parameters for this target.
+    if scoring.partition("_")[0] in _ONE_CLASS:
+        # The same 0 for a zero denominator, without a warning.
+        scorer._kwargs["zero_division"] = 0
     if scoring in _ONE_CLASS or custom:
-        return _one_class(scoring, target, task, pos_label)
+        pos_label = _checked_positive(scoring, target, task, pos_label)
+        scorer._kwargs["pos_label"] = pos_label
     upper = 0.0 if scoring.startswith("neg_") else None if scoring in _UNBOUNDED else 1.0
-    return Scoring(scoring, scorer, upper, pos_label, _quiet(scoring))
+    return Scoring(scoring, scorer, upper, pos_label)
 
 
 def _name(measure: Any) -> str:
@@ -221,11 +218,10 @@ def scores_perfect_predictions(
     return not np.isnan(cost)
 
 
-def _one_class(
+def _checked_positive(
     name: str, target: np.ndarray[Any, Any], task: str, pos_label: str | int | None
-) -> Scoring:
-    from sklearn import metrics
-
+) -> Any:
+    """Return the positive class of a scorer of one class; ConfigError if there is none."""
     if task != "binary":
         raise ConfigError(
             f"scorer {name!r} is for two classes but the target is {task}; "
@@ -240,28 +236,7 @@ def _one_class(
             f"scorer {name!r} needs the positive class but pos_label is {pos_label!r}; "
             f"set pos_label to one of {', '.join(map(repr, classes))}"
         )
-    if name == "average_precision":
-        scorer = metrics.make_scorer(
-            metrics.average_precision_score,
-            response_method=("decision_function", "predict_proba"),
-            pos_label=label,
-        )
-    elif name == "neg_brier_score":
-        scorer = metrics.make_scorer(
-            metrics.brier_score_loss,
-            response_method="predict_proba",
-            greater_is_better=False,
-            pos_label=label,
-        )
-        return Scoring(name, scorer, upper=0.0, pos_label=label)
-    elif name == "d2_brier_score":
-        scorer = metrics.make_scorer(
-            metrics.d2_brier_score, response_method="predict_proba", pos_label=label
-        )
-    else:
-        function = getattr(metrics, f"{name}_score")
-        scorer = metrics.make_scorer(function, pos_label=label, zero_division=0)
-    return Scoring(name, scorer, upper=1.0, pos_label=label)
+    return label
 
 
 def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> bool:
@@ -295,17 +270,3 @@ def _several_labels(name: str, task: str) -> Scoring:
         return Scoring(name, metrics.make_scorer(metrics.accuracy_score), upper=1.0)
     loss = metrics.make_scorer(metrics.hamming_loss, greater_is_better=False)
     return Scoring(name, loss, upper=0.0)
-
-
-def _quiet(name: str) -> Callable[..., float] | None:
-    """Return a scorer that gives 0 for a zero denominator without scikit-learn's warning."""
-    # An average has no positive class: with the default of 1, targets without that label fail.
-    if name not in _AVERAGED:
-        return None
-    from sklearn import metrics
-
-    kind, _, average = name.partition("_")
-    quiet: Callable[..., float] = metrics.make_scorer(
-        getattr(metrics, f"{kind}_score"), average=average, pos_label=None, zero_division=0
-    )
-    return quiet
