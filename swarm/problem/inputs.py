@@ -42,6 +42,7 @@ from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
 _LARGEST = float(np.finfo(np.float32).max)
+_RANGE = f"outside the range of float32 ({_LARGEST:.3g}) in which models compute"
 # Columns that are checked at once.
 _BLOCK = 512
 # Share of the rows.
@@ -114,49 +115,45 @@ def check_target(y: Any) -> None:
 
 
 def check_task(estimator: Any, y: Any, task: str) -> None:
-    """Reject a target that the model does not support, because every fit would fail."""
-    target = plain_target(y)
-    model = last_step(estimator)
+    """Reject a target that the model cannot learn, because every fit would fail."""
+    target, last = plain_target(y), last_step(estimator)
     # The tags of other packages may be those that they inherited.
-    has_tags = type(model).__module__.split(".")[0] in ("sklearn", "lightgbm")
-    has_tags &= np.ndim(target) == 2 and is_a(is_classifier, model)
-    tags = tags_of(model) if has_tags else None
-    kind = None if tags is None else tags.classifier_tags
-    several = kind is not None and kind.multi_label
-    if tags is not None and not several and not tags.target_tags.multi_output:
+    has_tags = type(last).__module__.split(".")[0] in ("sklearn", "lightgbm")
+    tags: Any = tags_of(last) if has_tags and is_a(is_classifier, last) else None
+    several = tags and (tags.classifier_tags.multi_label or tags.target_tags.multi_output)
+    if tags is not None and not several and target.ndim == 2:
         raise DataError(
-            f"the target has {np.shape(target)[1]} columns, but {type(model).__name__} predicts "
+            f"the target has {np.shape(target)[1]} columns, but {type(last).__name__} predicts "
             "one; use an estimator that predicts several, such as KNeighborsClassifier, or wrap it "
             "in MultiOutputClassifier"
         )
     named = "" if getattr(y, "name", None) is None else f" {y.name!r}"
-    distinct = len(pd.unique(np.ravel(target)))
+    model, distinct = type(last).__name__, len(pd.unique(np.ravel(target)))
+    if target.ndim == 1 and distinct == 1:
+        raise DataError(
+            f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
+        )
     # Whole numbers that hardly repeat are no classes either.
     counts = task == "multiclass" and distinct > max(20, _MOST_CLASSES * len(target))
-    if is_a(is_classifier, estimator) and (task == "regression" or counts):
-        kind = "has whole numbers" if counts else "is continuous"
-        raise DataError(
-            f"the target{named} {kind}, with {distinct} different values, but "
-            f"{type(model).__name__} is a classifier; use a regressor, such as "
-            "lightgbm.LGBMRegressor, or a target of classes"
-        )
+    if is_a(is_classifier, estimator):
+        if task == "regression" or counts:
+            kind = "has whole numbers" if counts else "is continuous"
+            raise DataError(
+                f"the target{named} {kind}, with {distinct} different values, but {model} is a "
+                "classifier; use a regressor, such as lightgbm.LGBMRegressor, or a target of "
+                "classes"
+            )
+        return
     if is_a(is_regressor, estimator) and isinstance(np.ravel(target)[0], str):
         raise DataError(
-            f"the target{named} holds text, but {type(model).__name__} is a regressor; use a "
+            f"the target{named} holds text, but {model} is a regressor; use a "
             "classifier, such as lightgbm.LGBMClassifier, or a target of numbers"
         )
-
-
-def check_target_range(estimator: Any, target: NDArray[Any]) -> None:
-    """Reject regression targets whose squares, or float32 values, are infinite."""
-    if target.dtype.kind != "f" or is_a(is_classifier, estimator):
-        return
-    largest = float(np.max(np.abs(target)))
-    if largest > _LARGEST:
-        value = target.ravel()[int(np.argmax(np.abs(target)))]
+    value = _beyond_float32(target)
+    if value is not None:
         raise DataError(
-            f"the target contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) in "
-            "which models compute; rescale it, take logarithms or drop such rows"
+            f"the target contains {value:.6g}, {_RANGE}; rescale it, take logarithms or drop such "
+            "rows"
         )
 
 
@@ -217,32 +214,20 @@ def check_rows(features: Any, target: NDArray[Any]) -> None:
         raise DataError(f"the target has {count} infinite values; drop such rows")
 
 
-def check_varies(target: NDArray[Any]) -> None:
-    """Reject a target with a single value."""
-    if target.ndim == 1 and len(pd.unique(target)) == 1:
-        raise DataError(
-            f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
-        )
-
-
 def check_columns(X: Any, estimator: Any) -> None:
     """Reject columns that the model does not support; those of estimators inside are left to it."""
-    model, names = type(estimator).__name__, names_of(X)
-    if encloses_estimators(estimator):
-        if not issparse(X):
-            _check_cells(as_frame(X, names), estimator, by_itself=False)
-        return
+    by_itself = not encloses_estimators(estimator)
     if issparse(X):
-        tags = tags_of(estimator)
-        if tags is not None and not tags.input_tags.sparse and not is_lightgbm(estimator):
-            raise DataError(f"{model} does not support a sparse matrix; pass X.toarray()")
+        # Other estimators without support for a sparse matrix say so themselves.
         stored = X.tocsr().data
-        if np.isinf(stored).any() or (np.isnan(stored).any() and not allows_missing(estimator)):
+        odd = np.isinf(stored).any() or not (allows_missing(estimator) or np.isfinite(stored).all())
+        if by_itself and odd:
             raise DataError(
-                f"the sparse X has missing or infinite values, which {model} rejects; fill them"
+                "the sparse X has missing or infinite values, which "
+                f"{type(estimator).__name__} rejects; fill or drop them"
             )
         return
-    if is_polars(X) and is_lightgbm(estimator):
+    if is_polars(X) and by_itself and is_lightgbm(estimator):
         kinds = ("Categorical", "Enum")
         odd = [name for name, dtype in X.schema.items() if str(dtype).startswith(kinds)]
         if odd:
@@ -250,14 +235,13 @@ def check_columns(X: Any, estimator: Any) -> None:
                 f"LightGBM does not support {quoted(odd)}, categories of polars, and ends the "
                 "process; pass X.to_pandas()"
             )
-    _check_cells(as_frame(X, names), estimator, by_itself=True)
+    _check_cells(as_frame(X, names_of(X)), estimator, by_itself)
 
 
 def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> None:
     """Reject columns of a table that an estimator reads `by_itself`, or with others inside."""
-    lightgbm = is_lightgbm(estimator)
-    allows_nan = not by_itself or allows_missing(estimator)
-    takes_categories = not by_itself or takes_categorical(estimator)
+    model, lightgbm = type(estimator).__name__, is_lightgbm(estimator)
+    allows_nan, takes_categories = allows_missing(estimator), takes_categorical(estimator)
     texts, categories = [], []
     for name, column in features.loc[:, _may_be_rejected(features, lightgbm, allows_nan)].items():
         if column.isna().all():
@@ -278,14 +262,22 @@ def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> Non
         elif not pd.api.types.is_numeric_dtype(column):
             texts += [name] if by_itself and (lightgbm or not _holds_numbers(column)) else []
         elif column.dtype.kind == "f":
-            plain = isinstance(column.dtype, np.dtype)
-            options: dict[str, Any] = {} if plain else {"dtype": float, "na_value": np.nan}
-            _check_range(str(name), column.to_numpy(**options), lightgbm)
+            values = column.to_numpy(np.float64, na_value=np.nan)
+            infinite, value = int(np.isinf(values).sum()), _beyond_float32(values)
+            if infinite:
+                raise DataError(
+                    f"column {name!r} has {infinite} infinite values; clip or drop them"
+                )
+            if value is not None and not lightgbm:
+                raise DataError(
+                    f"column {name!r} contains {value:.6g}, {_RANGE}; rescale the column, clip it "
+                    "or drop it"
+                )
         if not allows_nan and column.isna().any():
             raise DataError(
-                f"column {name!r} has {int(column.isna().sum())} missing values, which "
-                f"{type(estimator).__name__} does not support; impute in a "
-                "Pipeline (model.steps of a configuration), or use LightGBM"
+                f"column {name!r} has {int(column.isna().sum())} missing values, which {model} "
+                "does not support; impute in a Pipeline (model.steps of a configuration), or use "
+                "LightGBM"
             )
     if texts:
         dtypes = ", ".join(dict.fromkeys(str(features[name].dtype) for name in texts))
@@ -294,7 +286,7 @@ def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> Non
         )
     if categories:
         raise DataError(
-            f"{_columns(categories)} categories but {type(estimator).__name__} needs numbers; "
+            f"{_columns(categories)} categories but {model} needs numbers; "
             "drop them, or encode them in a Pipeline (model.steps of a configuration); an "
             "estimator that supports categories has the tag input_tags.categorical"
         )
@@ -328,35 +320,25 @@ def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -
     kinds = [dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in features.dtypes]
     # Whole numbers of NumPy have neither missing nor infinite values.
     suspicious = ~np.isin(kinds, ["b", "i", "u"])
-    floats = np.array([dtype == np.dtype(float) for dtype in features.dtypes], dtype=bool)
-    positions = np.flatnonzero(floats)
-    for start in range(0, len(positions), _BLOCK):
-        block = positions[start : start + _BLOCK]
-        values = features.iloc[:, block].to_numpy()
-        # Any NaN or infinity is left to the closer look.
-        fine = np.isfinite(values).all(axis=0) | (
-            allows_nan & ~np.isnan(values).all(axis=0) & ~np.isinf(values).any(axis=0)
-        )
-        if not lightgbm:
-            with np.errstate(invalid="ignore"):
-                fine &= ~(np.abs(values) > _LARGEST).any(axis=0)
-        suspicious[block] = ~fine
+    limit = np.finfo(np.float64).max if lightgbm else _LARGEST
+    floats = np.flatnonzero([dtype == np.dtype(float) for dtype in features.dtypes])
+    for start in range(0, len(floats), _BLOCK):
+        block = floats[start : start + _BLOCK]
+        sizes = np.abs(features.iloc[:, block].to_numpy())
+        # Of missing values alone, the largest is missing too.
+        in_range = np.fmax.reduce(sizes, axis=0) <= limit
+        suspicious[block] = ~in_range
+        if not allows_nan:
+            suspicious[block] |= np.isnan(sizes).any(axis=0)
     return suspicious
 
 
-def _check_range(name: str, values: Float, lightgbm: bool) -> None:
-    """Reject infinite values, and values that overflow in float32 unless LightGBM is used."""
-    sizes = np.abs(values)
-    largest = float(np.fmax.reduce(sizes))
-    if np.isinf(largest):
-        count = int(np.isinf(sizes).sum())
-        raise DataError(f"column {name!r} has {count} infinite values; clip or drop them")
-    if largest > _LARGEST and not lightgbm:
-        value = values[int(np.nanargmax(sizes))]
-        raise DataError(
-            f"column {name!r} contains {value:.6g}, outside the range of float32 ({_LARGEST:.3g}) "
-            "in which models compute; rescale the column, clip it or drop it"
-        )
+def _beyond_float32(values: NDArray[Any]) -> float | None:
+    """Return a finite value outside the range of float32; None if there is none."""
+    if values.dtype.kind != "f":
+        return None
+    far = values[np.abs(values) > _LARGEST]
+    return float(far[0]) if far.size else None
 
 
 def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:

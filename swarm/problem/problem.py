@@ -30,9 +30,7 @@ from swarm.problem.inputs import (
     check_rows,
     check_score_weights,
     check_target,
-    check_target_range,
     check_task,
-    check_varies,
     checked_weights,
 )
 from swarm.problem.models import (
@@ -201,7 +199,6 @@ class Problem:
         labels = plain_target(y)
         check_estimator(estimator, scoring)
         check_rows(X, labels)
-        check_varies(labels)
         names = names_of(X)
         space = space or SearchSpace.build(names)
         if list(space.columns) != names:
@@ -214,7 +211,6 @@ class Problem:
         task = task or task_of(labels, estimator)
         check_columns(X, estimator)
         check_task(estimator, y, task)
-        check_target_range(estimator, labels)
         model = make_deterministic(estimator, seed)
         score = resolve_scoring(scoring, model, labels, task, pos_label)
         if not isinstance(folds, Division):
