@@ -174,7 +174,7 @@ def test_the_pages_of_a_server_are_its_own_and_those_of_other_stores_are_started
     assert pages_of("https://me:${MLFLOW_PASSWORD}@mlflow/runs") == "https://***@mlflow/runs"
 
 
-def test_printed_commands_work_when_they_are_pasted(swarm, bench):
+def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     from flows.challenge import promotion
 
     def pasted(sentence, at=-1):
