@@ -32,7 +32,7 @@ from swarm import Problem, prepare_hints
 from swarm.search.budget import Budget
 from swarm.search.search import Search
 from swarm.strategies.catalogue import make
-from tasks.search_cell import Cell, run_cell, search_cell
+from tasks.study import Cell, run_cell, search_cell
 from tasks.task_runner import as_they_finish, one_server, reachable_cluster, task_runner
 
 MODELS = {

@@ -4,54 +4,42 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
-import warnings
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 from prefect import flow
-from prefect.futures import PrefectFuture
-from threadpoolctl import threadpool_limits
+from rich.text import Text
 
-from conf.check import check
 from conf.load import as_yaml
 from conf.schema import CompareConfig
 from flows.compare_data import ComparedData, Findings
-from flows.configured import search_as_configured
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage, warnings_of
-from flows.tracking import describe_run, logged_parameters, tracking_as_configured
+from flows.study import Study, run_study, settle
+from flows.study_table import StudyTable
+from flows.terminal import print_findings, say, show_stage, warnings_of
+from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
-from swarm.problem.scoring import Scoring
-from swarm.report.comparison import ComparisonData, sentences
+from swarm.metrics import natural_name
+from swarm.report.comparison import (
+    ComparisonData,
+    judged_score,
+    rank_table,
+    sentences,
+    summary_tables,
+)
 from swarm.storage.archive import Archive
-from swarm.validation.comparison import Comparison
 from swarm.validation.comparison import compare as compare_cells
 from swarm.wording import counted
-from tasks.comparison import (
-    SearchRuns,
-    by_strategy,
-    find_unfinished,
-    package_versions,
-    parent_metrics,
-    ranks_as_markdown,
-    write_comparison,
-)
+from tasks.comparison import by_strategy, package_versions, write_comparison
+from tasks.files import plain, records
 from tasks.refresh.lock import run_lock
-from tasks.search_cell import Cell, CellResult, run_cell
-from tasks.task_runner import (
-    as_they_finish,
-    connection_check,
-    one_server,
-    reachable_cluster,
-    task_runner,
-)
+from tasks.study import Cell, CellResult, CellRuns, find_unfinished, run_cell
 from tasks.tracking import Tracking, curves_page
 from tasks.tracking.run_log import RunLog, failure
 
@@ -64,15 +52,12 @@ class ComparisonRun:
     """Result of a comparison."""
 
     run_id: str  # the parent run
-    comparison: Comparison
+    experiment: str
+    data: ComparisonData  # that of the report
     cells: pd.DataFrame  # one row per search
-    # cost (mean over the resamples) and number of all features, by data set
-    all_features: Mapping[str, tuple[float, int]]
-    read_back: int  # searches that were already finished
     findings: Findings  # by data set
-    scorings: Mapping[str, Scoring]  # scorers of the searches, by data set
-    # Cost of all features on the test rows, by data set; empty if nothing is judged on them.
-    all_features_test: Mapping[str, float] = field(default_factory=dict)
+    read_back: int  # searches that were already finished
+    artifacts = "comparison.html"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -82,6 +67,54 @@ class ComparisonRun:
             for name, findings in self.findings.items()
             for text in warnings_of(findings)
         )
+
+    def sentences(self) -> list[str]:
+        """Return a sentence or two for each test."""
+        return sentences(self.data.comparison)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON data; undefined values are null."""
+        data, ranks = self.data, self.data.comparison.ranks
+        return {
+            "run_id": self.run_id,
+            "experiment": self.experiment,
+            "all_features": {
+                name: {"cost": cost, "size": size, "test_cost": data.all_features_test.get(name)}
+                for name, (cost, size) in data.all_features.items()
+            },
+            "summary": records(data.comparison.summary),
+            "ranks": {
+                str(name): {key: plain(rank) for key, rank in row.items()}
+                for name, row in ranks.iterrows()
+            },
+            "sentences": self.sentences(),
+            "warnings": list(self.warnings),
+        }
+
+    def metrics(self) -> dict[str, float]:
+        """Return mean ranks and scores, such as ``mean_accuracy/wine/bpso``."""
+        ranks = self.data.comparison.ranks["average"]
+        metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
+        for row in self.data.comparison.summary.to_dict("records"):
+            scoring = self.data.scorings[row["dataset"]]
+            name = f"{natural_name(scoring.name)}/{row['dataset']}/{row['strategy']}"
+            metrics[f"mean_{name}"] = scoring.natural(float(row["mean_cost"]))
+            if "mean_test_cost" in row:
+                metrics[f"mean_test_{name}"] = scoring.natural(float(row["mean_test_cost"]))
+        return metrics
+
+    def tables(self, width: int) -> list[StudyTable]:
+        """Return a table for each data set, and the ranks if there are several."""
+        tables = []
+        for dataset, table in summary_tables(self.data, width).items():
+            of_all = self.data.describe_all_features(dataset)
+            title = Text.assemble((dataset, "bold"), f": {of_all}")
+            tables.append(StudyTable(table.header, table.rows, title=title))
+        if len(tables) > 1:
+            title = Text(f"Ranks by mean {judged_score(self.data.comparison)}", "bold")
+            ranks = rank_table(self.data.comparison)
+            tables.append(StudyTable(ranks.header, ranks.rows, title=title))
+        return tables
 
 
 class FailedSearches(EvaluationError):
@@ -113,19 +146,7 @@ def compare(config: CompareConfig, new: bool = False, verbosity: int = 1) -> Com
     FailedSearches
         If a search failed; the others are finished first, and compared.
     """
-    check(config)
-    runner = task_runner(config.runner.kind, config.runner.workers, config.runner.address)
-    with (
-        warnings.catch_warnings(),
-        threadpool_limits(limits=1),
-        reachable_cluster(config.runner.kind, config.runner.address),
-        tempfile.TemporaryDirectory(prefix="swarm-compare-") as folder,
-    ):
-        # Warning filters are global to a process, so threads cannot set their own.
-        warnings.simplefilter("ignore")
-        with_runner = _compare.with_options(task_runner=runner)
-        # The runner waits for its workers before the folder with the stop file is removed.
-        return with_runner(config, new, verbosity, Path(folder) / "stop")
+    return run_study(_compare, config, new, verbosity, runner=config.runner)
 
 
 @flow(name="compare", **COMMAND_FLOW)
@@ -137,6 +158,22 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         Archive(prepared.url).close()
         tracking = tracking_as_configured(config.tracking)
         prepared.probe()
+    # All strategies of a seed are run together.
+    cells = [
+        Cell(dataset, label, seed)
+        for dataset in config.datasets
+        for seed in config.seed_list
+        for label in config.strategies
+    ]
+    study = Study(
+        cells,
+        prepared.inputs,
+        run_cell,
+        archive=prepared.url,
+        runner=config.runner,
+        stop=stop,
+        keep_going=True,
+    )
     with _open_log(config, tracking, new, prepared.url) as (log, resumed):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for name, findings in prepared.findings.items():
@@ -144,64 +181,39 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
                 print_findings([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
             all_features = prepared.all_features()
-        runs, cells = SearchRuns(log), _cells(config)
-        finished = _read_back(prepared, cells, runs) if resumed else {}
+        runs, finished = CellRuns(log), dict[Cell, CellResult]()
         if resumed:
+            finished = runs.read_finished(prepared.fingerprints(cells))
             say(f"continuing: {len(finished)} of {len(cells)} searches are finished", verbosity)
-        left = [cell for cell in cells if cell not in finished]
-        say(f"searching: {len(left)} searches", verbosity)
-        with show_searches(len(cells), len(finished), verbosity) as shown, one_server():
-            fresh, failures = _run_searches(prepared, left, runs, shown, stop)
-        results, run = _without_failed(config, finished | fresh, failures), None
-        if results:
+        say(f"searching: {len(cells) - len(finished)} searches", verbosity)
+        results, failures = study.run(runs, finished, verbosity)
+        run, lost = None, sorted({cell.strategy for cell in failures})
+        # The tables are by data set, strategy and seed.
+        kept = [
+            results[Cell(dataset, label, seed)]
+            for dataset in config.datasets
+            for label in config.strategies
+            for seed in sorted(config.seed_list)
+            if label not in lost
+        ]
+        if kept:
             with show_stage("writing the report", verbosity):
-                run = _conclude(
-                    prepared,
-                    results,
-                    all_features=all_features,
-                    log=log,
+                data = _report_data(prepared, kept, all_features)
+                run = ComparisonRun(
+                    run_id=log.run_id,
+                    experiment=config.tracking.experiment,
+                    data=data,
+                    cells=pd.DataFrame([result.row() for result in kept]),
+                    findings=prepared.findings,
                     read_back=len(finished),
-                    partial=bool(failures),
                 )
-        with show_stage("sending the rest to MLflow", verbosity):
-            log.settle()
+                _log_report(log, run, partial=bool(failures))
+        settle(log, verbosity)
         if failures:
-            raise _failed(failures, len(left), run) from next(iter(failures.values()))
+            cause = next(iter(failures.values()))
+            raise _failed(failures, len(cells) - len(finished), run) from cause
     assert run is not None
     return run
-
-
-def _cells(config: CompareConfig) -> list[Cell]:
-    """Return the searches in the order in which they are run: all strategies of a seed together."""
-    return [
-        Cell(dataset, label, seed)
-        for dataset in config.datasets
-        for seed in config.seed_list
-        for label in config.strategies
-    ]
-
-
-def _read_back(
-    prepared: ComparedData, cells: Sequence[Cell], runs: SearchRuns
-) -> dict[Cell, CellResult]:
-    """Return the results of the searches that finished earlier."""
-    problems = {key: data.problem.fingerprint() for key, data in prepared.data.items()}
-    wanted = {cell: problems[prepared.key(cell)] for cell in cells}
-    return {each.cell: each for each in runs.read_finished(wanted) if each.cell in wanted}
-
-
-def _without_failed(
-    config: CompareConfig, by_cell: Mapping[Cell, CellResult], failures: Collection[Cell]
-) -> list[CellResult]:
-    """Return the results by data set, strategy and seed, without strategies that failed once."""
-    lost = {cell.strategy for cell in failures}
-    return [
-        by_cell[Cell(dataset, label, seed)]
-        for dataset in config.datasets
-        for label in config.strategies
-        for seed in sorted(config.seed_list)
-        if label not in lost
-    ]
 
 
 def _failed(
@@ -236,7 +248,7 @@ def _open_log(
     """Open the run, on which no other process works meanwhile, and say if it is continued."""
     fingerprint = _fingerprint(config)
     tags = {"kind": "compare", "fingerprint": fingerprint}
-    earlier = None if new else find_unfinished(tracking, fingerprint)
+    earlier = None if new else find_unfinished(tracking, "compare", fingerprint)
     with ExitStack() as locked:
         if earlier is not None:
             locked.enter_context(run_lock(url, earlier))
@@ -250,65 +262,13 @@ def _open_log(
             yield log, earlier is not None
 
 
-def _run_searches(
-    prepared: ComparedData, cells: Sequence[Cell], runs: SearchRuns, shown: CellDisplay, stop: Path
-) -> tuple[dict[Cell, CellResult], dict[Cell, Exception]]:
-    """Run the searches, and return results and failures; this process logs each as it finishes."""
-    runner = prepared.config.runner
-    submit = _submitter(prepared, stop, runs)
-    results: dict[Cell, CellResult] = {}
-    failures: dict[Cell, Exception] = {}
-    try:
-        check_connection = connection_check(runner.kind)
-        for cell, future in as_they_finish(cells, submit, runner.workers, check_connection):
-            try:
-                results[cell] = future.result(raise_on_failure=True)
-            except Exception as error:
-                failures[cell] = error
-                runs.fail(cell, failure(error))
-                shown.fail(cell, failure(error))
-            else:
-                problem = prepared.data[prepared.key(cell)].problem
-                runs.end(results[cell], problem.scoring)
-                shown.finish(results[cell])
-    except BaseException:
-        # Searches in threads and processes check for this file between two fits.
-        stop.touch()
-        raise
-    return results, failures
-
-
-def _submitter(
-    prepared: ComparedData, stop: Path, runs: SearchRuns
-) -> Callable[[Cell], PrefectFuture[Any]]:
-    """Return a function that submits a search to the task runner and opens its run."""
-    config, url = prepared.config, prepared.url
-    tags = {key: describe_run(data.problem, key[0], "", 0) for key, data in prepared.data.items()}
-
-    def submit(cell: Cell) -> PrefectFuture[Any]:
-        key = prepared.key(cell)
-        data, strategy = prepared.data[key], config.strategy(cell.strategy)
-        params = {"dataset": cell.dataset, "strategy.name": strategy.name, "seed": cell.seed}
-        params |= {f"strategy.params.{name}": value for name, value in strategy.params.items()}
-        runs.begin(cell, {**tags[key], "strategy": strategy.name, "seed": str(cell.seed)}, params)
-        select = config.as_select(cell.dataset, cell.strategy, cell.seed)
-        search = search_as_configured(select, data, cell.seed)
-        task = run_cell.with_options(task_run_name=cell.name)
-        return task.submit(cell, search, url, stop, data.test)
-
-    return submit
-
-
-def _conclude(
+def _report_data(
     prepared: ComparedData,
     results: Sequence[CellResult],
     all_features: Mapping[str, tuple[float, int]],
-    log: RunLog,
-    read_back: int,
-    partial: bool,
-) -> ComparisonRun:
-    """Compute tables and tests, draw figures, and log them; of a partial comparison only files."""
-    config, findings = prepared.config, prepared.findings
+) -> ComparisonData:
+    """Compute the tables and tests of a comparison."""
+    config = prepared.config
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
     all_features_test = prepared.all_features_test()
@@ -322,46 +282,41 @@ def _conclude(
         resampled=prepared.row_counts() if config.resample else None,
         fixed=prepared.fixed(),
     )
-    scorings = {name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()}
-    data = ComparisonData(
+    return ComparisonData(
         title=config.name,
         description=config.description,
         facts=_facts(config, compared),
         comparison=comparison,
         all_features=all_features,
-        scorings=scorings,
+        scorings={name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()},
         histories=by_strategy(results, lambda result: result.history),
         versions=package_versions(),
         all_features_test=all_features_test,
         chosen=by_strategy(results, lambda result: result.features),
         positive=prepared.positive(),
     )
-    files = write_comparison(data, cells)
-    records = {name: [each.as_dict() for each in some] for name, some in findings.items()}
-    files["findings.json"] = json.dumps(records, indent=2, ensure_ascii=False).encode()
-    log.tag({"findings": codes_of(each for some in findings.values() for each in some)})
+
+
+def _log_report(log: RunLog, run: ComparisonRun, partial: bool) -> None:
+    """Log the tables and the page of a comparison; the answer only if it is not partial."""
+    files = write_comparison(run.data, run.cells)
+    found = {name: [each.as_dict() for each in some] for name, some in run.findings.items()}
+    files["findings.json"] = json.dumps(found, indent=2, ensure_ascii=False).encode()
+    log.tag({"findings": codes_of(each for some in run.findings.values() for each in some)})
     log.files(files)
-    if not partial:
-        log.metrics({0: parent_metrics(comparison, scorings)})
-        answer, *more = sentences(comparison)
-        links = {
-            "curves": curves_page(log.tracking.experiment_id, log.run_id).removeprefix("/"),
-            "report": "comparison.html",
-            "summary": "summary.csv",
-            "all searches": "cells.csv",
-        }
-        log.tag({"headline": answer})
-        log.note(answer, links, [ranks_as_markdown(comparison), *more, config.description])
-    return ComparisonRun(
-        run_id=log.run_id,
-        comparison=comparison,
-        cells=cells,
-        all_features=all_features,
-        read_back=read_back,
-        findings=findings,
-        scorings=scorings,
-        all_features_test=all_features_test,
-    )
+    if partial:
+        return
+    log.metrics({0: run.metrics()})
+    answer, *more = run.sentences()
+    links = {
+        "curves": curves_page(log.tracking.experiment_id, log.run_id).removeprefix("/"),
+        "report": "comparison.html",
+        "summary": "summary.csv",
+        "all searches": "cells.csv",
+    }
+    log.tag({"headline": answer})
+    ranks = rank_table(run.data.comparison).as_markdown()
+    log.note(answer, links, [ranks, *more, run.data.description])
 
 
 def _facts(config: CompareConfig, strategies: Sequence[str]) -> dict[str, str]:

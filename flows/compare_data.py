@@ -15,12 +15,13 @@ from flows.configured import (
     probe_as_configured,
     search_as_configured,
 )
+from flows.study import CellInputs
 from swarm.errors import InputError
 from swarm.findings import Finding, unmuted
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
-from tasks.search_cell import Cell, cost_of_all, cost_on_test_rows
 from tasks.steps import positive_of
+from tasks.study import Cell, cost_of_all, cost_on_test_rows
 
 # The findings of each data set.
 Findings = Mapping[str, tuple[Finding, ...]]
@@ -65,9 +66,19 @@ class ComparedData:
             for name in self.config.datasets
         }
 
-    def key(self, cell: Cell) -> _Key:
-        """Return the key of the data of a search."""
-        return cell.dataset, self.config.shift(cell.seed)
+    def inputs(self, cell: Cell) -> CellInputs:
+        """Return what a search runs on."""
+        config = self.config.as_select(cell.dataset, cell.strategy, cell.seed)
+        tags = {"dataset": cell.dataset, "data": cell.dataset}
+        return CellInputs(config, self._of(cell), tags, place={"dataset": cell.dataset})
+
+    def fingerprints(self, cells: Sequence[Cell]) -> dict[Cell, str]:
+        """Return the fingerprint of the problem of each search."""
+        known = {key: data.problem.fingerprint() for key, data in self.data.items()}
+        return {cell: known[cell.dataset, self.config.shift(cell.seed)] for cell in cells}
+
+    def _of(self, cell: Cell) -> PreparedData:
+        return self.data[cell.dataset, self.config.shift(cell.seed)]
 
     def probe(self) -> None:
         """Probe the model of every data set before a run is opened."""

@@ -103,7 +103,6 @@ def compare(config: CompareConfig, new: bool = False) -> State:
         Start a new comparison, even if one is unfinished.
     """
     from flows.compare import compare as run
-    from swarm.report.comparison import sentences
     from tasks.prefect_artifacts import show_table
 
     is_retry = False
@@ -113,8 +112,8 @@ def compare(config: CompareConfig, new: bool = False) -> State:
         read = read_parameter(config, CompareConfig)
         start_new, is_retry = new and not is_retry, True  # a retry continues the comparison
         done = run(read, start_new, 1)
-        summary = " ".join(sentences(done.comparison))
-        show_table(f"{read.name}-summary", done.comparison.summary.to_dict("records"), summary)
+        summary = " ".join(done.sentences())
+        show_table(f"{read.name}-summary", done.data.comparison.summary.to_dict("records"), summary)
         return summary
 
     return _attempt_repeatedly(attempt)

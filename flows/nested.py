@@ -2,52 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
+import pandas as pd
 from prefect import flow
+from rich.text import Text
 
-from conf.check import check
 from conf.estimator import build_estimator
-from conf.resolve import fold_kind, outer_gap, split_options
+from conf.resolve import fold_kind, outer_gap
 from conf.schema import SelectConfig
-from flows.configured import (
-    PreparedData,
-    archive_url,
-    checked_search,
-    fetch_as_configured,
-    prepare_as_configured,
-    refuse_warm_start,
-    search_as_configured,
-)
+from flows.configured import refuse_warm_start
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage, warnings_of
-from flows.tracking import describe_run, start_repeated
+from flows.stability import stability_metrics
+from flows.study import read_rows, repeated_search, run_study
+from flows.study_table import NARROW, StudyTable
+from flows.terminal import warnings_of
 from swarm.errors import ConfigError
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
+from swarm.report.stability import stability_files
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.nested import NestedEstimate, estimate
-from swarm.validation.sentences import format_score, format_signed_interval
-from swarm.validation.stability import CORE, NOISE
-from tasks.files import plain, records
-from tasks.nested import (
-    STAGES,
-    FoldResult,
-    OuterFold,
-    nested_files,
-    outer_folds,
-    outer_kind,
-    run_outer_fold,
+from swarm.validation.nested import SELECTED, NestedEstimate, estimate
+from swarm.validation.sentences import (
+    format_bounds,
+    format_score,
+    format_signed,
+    format_signed_interval,
 )
-from tasks.search_cell import Cell
-from tasks.stability import Assessment, assess, index_as_dict, stability_metrics
-from tasks.step import SearchInterrupted
-from tasks.steps import split_rows
-from tasks.table import Table
-from tasks.tracking.run_log import RunLog, failure
+from swarm.validation.stability import Assessment, assess, describe_index, index_record
+from tasks.files import as_json, json_file, plain, records
+from tasks.nested import STAGES, run_outer_fold
+from tasks.parts import outer_folds, outer_kind
+from tasks.study import Cell
 
 _KINDS = {
     "stratified": "at random, with the classes in proportion",
@@ -56,6 +46,13 @@ _KINDS = {
     "stratified_group": "by whole groups, with the classes in proportion",
     "time": "in time, each tested on later rows",
     "column": "by the fold column",
+}
+_MEANING = {
+    "ensemble": "ensemble of the best subsets",
+    "best_subset": "best single subset",
+    "all_features": "all features, one model",
+    "all_features_ensemble": "all features, same vote",
+    "random_subsets": "random subsets, same vote",
 }
 
 
@@ -85,14 +82,15 @@ class NestedRun:
     run_id: str  # the parent run; each outer fold is a child
     estimate: NestedEstimate
     stability: Assessment  # agreement of the best subsets of the outer folds
-    folds: tuple[FoldResult, ...]
+    folds: pd.DataFrame  # one row per outer fold
     scheme: str  # how the rows were divided
     scoring: Scoring  # scorer of the search
     warnings: tuple[str, ...]
+    artifacts = "nested_folds.csv and figures"
 
     def totals(self, kind: Literal["fits", "seconds"]) -> dict[str, float]:
         """Sum the fits or seconds of each stage over the outer folds."""
-        return {stage: sum(getattr(fold, kind)[stage] for fold in self.folds) for stage in STAGES}
+        return {stage: plain(self.folds[f"{kind}_{stage}"].sum()) for stage in STAGES}
 
     def score(self, contender: str) -> tuple[float, float, float]:
         """Return the score of a contender, in the metric of the search, with its interval."""
@@ -149,39 +147,92 @@ class NestedRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
-        estimate = self.estimate
+        features = self.folds["features"].map(json.loads)
         return {
             "run": self.run_id,
             "outer_folds": self.scheme,
-            "n_folds": estimate.n_folds,
-            "n_train": estimate.n_train,
-            "n_test": estimate.n_test,
-            "level": estimate.level,
-            "verdict": estimate.verdict(),
-            "costs": records(estimate.costs),
-            "gains": records(estimate.gains),
-            "metrics": records(estimate.metrics),
-            "optimism": _test(estimate.optimism),
-            "optimism_confirmed": _test(estimate.optimism_confirmed),
-            "guess": estimate.guess,
-            "stability": index_as_dict(self.stability.by_rows),
+            **as_json(self.estimate),
+            "verdict": self.estimate.verdict(),
+            "stability": index_record(self.stability.by_rows),
             "fits": self.totals("fits"),
             "seconds": self.totals("seconds"),
-            "folds": [
-                {
-                    "fold": fold.cell.cell.dataset,
-                    "features": fold.cell.features,
-                    "searched_cost": fold.scores.searched_cost,
-                    "confirmed_cost": fold.scores.confirmed_cost,
-                    "costs": {name: plain(cost) for name, cost in fold.scores.costs.items()},
-                }
-                for fold in self.folds
-            ],
+            "folds": records(self.folds.assign(features=features)),
             "features": records(self.stability.table),
         }
 
+    def metrics(self) -> dict[str, float | None]:
+        """Return the metrics of the parent run; undefined ones are None."""
+        found, metrics = self.estimate, dict[str, float]()
+        for row in found.costs.to_dict("records"):
+            metrics |= _with_ends(f"nested/cost_{row['contender']}", row["cost"], row)
+        for contender in SELECTED:
+            gain = found.gain(contender)
+            metrics |= _with_ends(f"nested/gain_{contender}", gain["gain"], gain)
+        metrics["nested/optimism"] = found.optimism.mean
+        if found.optimism_confirmed is not None:
+            metrics["nested/optimism_confirmed"] = found.optimism_confirmed.mean
+        metrics |= stability_metrics(self.stability)
+        metrics |= {f"spent/fits_{stage}": float(n) for stage, n in self.totals("fits").items()}
+        metrics |= {f"work/seconds_{stage}": s for stage, s in self.totals("seconds").items()}
+        return {name: plain(value) for name, value in metrics.items()}
 
-@flow(name="nested", **COMMAND_FLOW)
+    def files(self) -> dict[str, bytes]:
+        """Return the artifacts: tables of folds, costs, gains, metrics and features, a figure."""
+        tables = {
+            "nested_folds.csv": self.folds,
+            "nested_costs.csv": self.estimate.costs,
+            "nested_gains.csv": self.estimate.gains,
+            "nested_metrics.csv": self.estimate.metrics,
+            "stability.csv": self.stability.table,
+        }
+        return {
+            **{name: table.to_csv(index=False).encode() for name, table in tables.items()},
+            "nested.json": json_file(self.as_dict()),
+            **stability_files(self.stability),
+        }
+
+    def tables(self, width: int) -> list[StudyTable]:
+        """Return the scores, with their differences to all features."""
+        # On a narrow terminal an interval has a row of its own.
+        below = " " if width > NARROW else "\n"
+        rows: list[list[str | Text]] = []
+        for row in self.estimate.costs.to_dict("records"):
+            name, difference = str(row["contender"]), Text()
+            value, low, high = self.score(name)
+            interval = f"{below}[{format_score(low)}, {format_score(high)}]"
+            score = Text.assemble(format_score(value), (interval, "dim"))
+            if name in SELECTED:
+                value, low, high = self.difference(name)
+                interval = f"{below}[{', '.join(format_bounds(low, high))}]"
+                difference = Text.assemble(format_signed(value), (interval, "dim"))
+            rows.append([_MEANING[name], score, difference, f"{row['n_features']:.1f}"])
+        metric, level = display_name(self.scoring.metric), f"{self.estimate.level:.0%}"
+        header = ["", f"{metric} ({level} interval)", "difference to all features", "features"]
+        title = f"On the test rows of {self.estimate.n_folds} outer folds"
+        return [StudyTable(header, rows, title=title, left=3)]
+
+    def sentences(self) -> list[str]:
+        """Return the result, the optimism of the search, the stability, and what stages took."""
+        index = self.stability.by_rows
+        assert index is not None
+        seconds = self.totals("seconds")
+        stages = [
+            f"{stage} {fits:,.0f} fits, {seconds[stage]:,.1f} s"
+            for stage, fits in self.totals("fits").items()
+            if fits
+        ]
+        return [
+            self.sentence(),
+            self.optimism(),
+            describe_index(index, "outer folds, which share rows"),
+            f"Stages, cached fits included: {'; '.join(stages)}.",
+        ]
+
+
+def _with_ends(name: str, value: float, interval: Any) -> dict[str, float]:
+    return {name: value, f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+
+
 def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int = 1) -> NestedRun:
     """Repeat search, confirmation and ensemble in outer folds, and score them on their test rows.
 
@@ -202,52 +253,16 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
     InputError
         For bad input, before any search is started.
     """
-    outer = outer or OuterPlan()
-    check(config)
+    return run_study(_nested, config, outer or OuterPlan(), verbosity)
+
+
+@flow(name="nested", **COMMAND_FLOW)
+def _nested(config: SelectConfig, outer: OuterPlan, verbosity: int, stop: Path) -> NestedRun:
     refuse_warm_start(config, "nested")
     estimator = build_estimator(config.model)
-    with show_stage("reading the data", verbosity):
-        table = fetch_as_configured(config)
-    if outer.rows == "train":
-        table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
-    parts, scheme = _divide(config, outer, table, estimator)
-    with show_stage("preparing the search", verbosity):
-        whole = _prepare(config, table, parts)
-        log = start_repeated(
-            config,
-            "nested",
-            settings=vars(outer),
-            n_seeds=outer.folds * outer.repeats,
-            problem=whole.problem,
-            table=table,
-            tags={"outer_folds": scheme},
-        )
-    with log:
-        print_findings(whole.findings, verbosity)
-        say(f"outer folds: {scheme}", verbosity)
-        say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
-        log.findings(whole.findings, config.mute)
-        try:
-            with show_searches(len(parts), 0, verbosity) as shown:
-                results = [
-                    _run_fold(config, number, part=part, table=table, log=log, shown=shown)
-                    for number, part in enumerate(parts)
-                ]
-        except SearchInterrupted:
-            raise KeyboardInterrupt from None
-        with show_stage("writing the report", verbosity):
-            run = _conclude(results, whole, log, scheme)
-        with show_stage("sending the rest to MLflow", verbosity):
-            log.settle()
-    return run
-
-
-def _divide(
-    config: SelectConfig, outer: OuterPlan, table: Table, estimator: Any
-) -> tuple[list[OuterFold], str]:
-    """Return the outer folds, and what they are in words."""
+    table = read_rows(config, estimator, hold_out=outer.rows == "train", verbosity=verbosity)
     kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
-    parts = outer_folds(
+    outer_parts = outer_folds(
         table,
         kind,
         n_folds=outer.folds,
@@ -256,116 +271,46 @@ def _divide(
         estimator=estimator,
         gap=outer_gap(config),
     )
-    return parts, f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
-
-
-def _prepare(config: SelectConfig, table: Table, parts: Sequence[OuterFold]) -> PreparedData:
-    """Prepare all rows, and refuse outer folds that are too small before any of them is run."""
-    whole = prepare_as_configured(config, table, needs=(), hold_out=False)
-    for part in parts:
-        prepare_as_configured(config, table.take(part.train), needs=(), hold_out=False)
-    first = prepare_as_configured(config, table.take(parts[0].train), hold_out=False)
-    checked_search(config, first)
-    return whole
-
-
-def _run_fold(
-    config: SelectConfig,
-    number: int,
-    part: OuterFold,
-    table: Table,
-    log: RunLog,
-    shown: CellDisplay,
-) -> FoldResult:
-    """Run one outer fold as a task, and log it as a child run."""
-    cell = Cell(part.name, config.strategy.name, config.seed + number)
-    train, test = table.take(part.train), table.take(part.test)
-    data = prepare_as_configured(config, train, hold_out=False)
-    tags = describe_run(data.problem, table.source, cell.strategy, cell.seed)
-    tags |= {"kind": "outer-fold", "dataset": table.name, "outer_fold": part.name}
-    child = log.child(cell.name, {"outer_fold": part.name, "seed": cell.seed}, tags)
-    task = run_outer_fold.with_options(task_run_name=f"{part.name}, seed {cell.seed}")
-    try:
-        result = task(
-            cell,
-            search_as_configured(config, data, cell.seed),
-            archive_url(config.archive),
-            train,
-            test,
-            **config.ensemble.model_dump(),
-            metrics=config.test.metrics,
-        )
-    except Exception as error:
-        child.finish("FAILED", failure(error))
-        raise
-    _log_fold(child, result, data.problem.scoring)
-    shown.finish(result.cell)
-    return result
-
-
-def _log_fold(child: RunLog, result: FoldResult, scoring: Scoring) -> None:
-    """Log the search of an outer fold by epoch, then its scores."""
-    scores = result.scores
-    last = {
-        **{f"outer/cost_{name}": plain(cost) for name, cost in scores.costs.items()},
-        "outer/searched_cost": scores.searched_cost,
-        "outer/confirmed_cost": scores.confirmed_cost,
-        **{f"spent/fits_{stage}": float(result.fits[stage]) for stage in STAGES},
-        **{f"work/seconds_{stage}": result.seconds[stage] for stage in STAGES},
+    parts = {
+        Cell(part.name, config.strategy.name, config.seed + number): part
+        for number, part in enumerate(outer_parts)
     }
-    result.cell.log_to(child, scoring, last)
-    child.files({"metrics.csv": scores.table.to_csv(index=False).encode()})
-    child.finish()
-
-
-def _conclude(
-    results: Sequence[FoldResult],
-    whole: PreparedData,
-    log: RunLog,
-    scheme: str,
-) -> NestedRun:
-    """Combine the outer folds, and log tables and figures."""
-    scoring = whole.problem.scoring
-    # The conversion of a cost to the metric is its own inverse.
-    costs = scoring.natural_interval(*value_range(scoring.metric))
-    run = NestedRun(
-        run_id=log.run_id,
-        estimate=estimate([result.scores for result in results], costs=costs),
-        stability=assess(
-            whole.problem.space, [], [result.cell for result in results], (CORE, NOISE)
-        ),
-        folds=tuple(results),
-        scheme=scheme,
-        scoring=scoring,
-        warnings=warnings_of(whole.findings),
-    )
-    log.files(nested_files(results, run.estimate, run.stability, run.as_dict()))
-    log.metrics({0: _metrics(run)})
-    links = {"folds": "nested_folds.csv", "costs": "nested_costs.csv", "features": "stability.csv"}
-    log.tag({"headline": run.headline, "verdict": run.sentence()})
-    log.note(run.sentence(), links)
+    scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
+    procedure = {**config.ensemble.model_dump(), "metrics": config.test.metrics}
+    with repeated_search(
+        "nested",
+        config,
+        table,
+        parts,
+        settings=vars(outer),
+        tags={"outer_folds": scheme},
+        stop=stop,
+        verbosity=verbosity,
+        step=run_outer_fold,
+        options=lambda train: {"train": train, **procedure},
+    ) as (log, whole, results):
+        scoring = whole.problem.scoring
+        # The conversion of a cost to the metric is its own inverse.
+        costs = scoring.natural_interval(*value_range(scoring.metric))
+        folds = pd.DataFrame([fold.row() for fold in results])
+        run = NestedRun(
+            run_id=log.run_id,
+            estimate=estimate(folds, pd.concat([fold.scores for fold in results]), costs=costs),
+            stability=assess(
+                whole.problem.space, {"resamples": [fold.features for fold in results]}
+            ),
+            folds=folds,
+            scheme=scheme,
+            scoring=scoring,
+            warnings=warnings_of(whole.findings),
+        )
+        log.files(run.files())
+        log.metrics({0: run.metrics()})
+        links = {
+            "folds": "nested_folds.csv",
+            "costs": "nested_costs.csv",
+            "features": "stability.csv",
+        }
+        log.tag({"headline": run.headline, "verdict": run.sentence()})
+        log.note(run.sentence(), links)
     return run
-
-
-def _metrics(run: NestedRun) -> dict[str, float | None]:
-    """Return the metrics of the parent run; undefined ones are None."""
-    figures: dict[str, float] = {}
-    for row in run.estimate.costs.to_dict("records"):
-        name = f"nested/cost_{row['contender']}"
-        figures |= {name: row["cost"], f"{name}_low": row["low"], f"{name}_high": row["high"]}
-    for contender in ("ensemble", "best_subset"):
-        gain, name = run.estimate.gain(contender), f"nested/gain_{contender}"
-        figures |= {name: gain["gain"], f"{name}_low": gain["low"], f"{name}_high": gain["high"]}
-    figures["nested/optimism"] = run.estimate.optimism.mean
-    if run.estimate.optimism_confirmed is not None:
-        figures["nested/optimism_confirmed"] = run.estimate.optimism_confirmed.mean
-    figures |= stability_metrics(run.stability)
-    figures |= {f"spent/fits_{stage}": float(n) for stage, n in run.totals("fits").items()}
-    figures |= {f"work/seconds_{stage}": s for stage, s in run.totals("seconds").items()}
-    return {name: plain(value) for name, value in figures.items()}
-
-
-def _test(test: CorrectedTTest | None) -> dict[str, float | None] | None:
-    if test is None:
-        return None
-    return {name: plain(getattr(test, name)) for name in ("mean", "low", "high", "p")}

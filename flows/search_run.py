@@ -25,7 +25,7 @@ from swarm.search.search import Search
 from swarm.storage.archive import Archive, ProblemEvaluations
 from tasks.models.files import TRUSTED_PACKAGES, is_storable
 from tasks.refresh.lock import run_lock
-from tasks.search_cell import Cell
+from tasks.study import Cell
 from tasks.table import Table
 from tasks.tracking import Tracking
 from tasks.tracking.run_log import RunLog

@@ -3,45 +3,35 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from prefect import flow
 
-from conf.check import check
 from conf.estimator import build_estimator
-from conf.resolve import split_options
 from conf.schema import SelectConfig
-from flows.configured import (
-    PreparedData,
-    archive_url,
-    checked_search,
-    fetch_as_configured,
-    prepare_as_configured,
-    refuse_warm_start,
-    search_as_configured,
-)
+from flows.configured import refuse_warm_start
 from flows.flow_runs import COMMAND_FLOW
-from flows.terminal import CellDisplay, print_findings, say, show_searches, show_stage
-from flows.tracking import start_repeated
+from flows.study import read_rows, repeated_search, run_study
+from flows.study_table import NARROW, StudyTable
+from flows.terminal import warnings_of
 from swarm.errors import ConfigError
-from swarm.validation.stability import CORE, NOISE, classify
-from tasks.files import records
-from tasks.search_cell import Cell, CellResult, run_cell
-from tasks.stability import (
+from swarm.report.stability import stability_files
+from swarm.validation.stability import (
+    CORE,
+    NOISE,
     Assessment,
     assess,
-    assessment_files,
+    classify,
     describe_index,
-    draw_sample,
-    index_as_dict,
-    scheme_of,
-    stability_metrics,
+    index_record,
 )
-from tasks.step import SearchInterrupted
-from tasks.steps import split_rows
-from tasks.table import Table
-from tasks.tracking.run_log import RunLog
+from tasks.files import records
+from tasks.parts import Part, draw_sample
+from tasks.split import rows_of
+from tasks.study import Cell, run_cell
 
 _SCHEMES = {
     "group": "whole groups",
@@ -49,6 +39,9 @@ _SCHEMES = {
     "stratified": "rows, with the classes in proportion",
     "random": "rows, at random",
 }
+# Rows of the printed table of features.
+_MOST_ROWS = 30
+_STYLES = {"core": "bold", "optional": "", "noise": "dim"}
 
 
 @dataclass(frozen=True)
@@ -83,13 +76,15 @@ class StabilityRun:
     run_id: str
     assessment: Assessment
     scheme: str  # how rows were sampled
+    warnings: tuple[str, ...] = ()
+    artifacts = "stability.csv and figures"
 
     @property
     def headline(self) -> str:
         """The classes of the features, and the stability index over samples, else over seeds."""
-        classes, by_rows = self.assessment.classes, self.assessment.by_rows
-        counts = [f"{classes.count(name)} {name}" for name in ("core", "optional", "noise")]
-        over = self.assessment.by_seed if by_rows is None else by_rows
+        found = self.assessment
+        counts = [f"{found.count(name)} {name}" for name in ("core", "optional", "noise")]
+        over = found.by_seed if found.by_rows is None else found.by_rows
         text = f"{', '.join(counts)} features"
         # The index is NaN if every search selected all features.
         if over is None or over.index != over.index:
@@ -98,19 +93,17 @@ class StabilityRun:
 
     def sentence(self) -> str:
         """Describe the stability of the selection in a few sentences."""
-        classes, (core, noise) = self.assessment.classes, self.assessment.thresholds
-        by_rows, by_seed = self.assessment.by_rows, self.assessment.by_seed
-        n_core = classes.count("core")
+        found, (core, noise) = self.assessment, self.assessment.thresholds
+        by_rows, by_seed, n_core = found.by_rows, found.by_seed, found.count("core")
         sentences = []
         if by_rows is not None:
             sentences.append(describe_index(by_rows, f"samples of {self.scheme}"))
         if by_seed is not None:
             sentences.append(describe_index(by_seed, "seeds on all training rows"))
         sentences.append(
-            f"Of {len(classes)} features {n_core} {'is' if n_core == 1 else 'are'} core (in at "
-            f"least {core:.0%} of the searches over "
-            f"{'samples' if self.assessment.basis == 'resamples' else 'seeds'}), "
-            f"{classes.count('optional')} optional and {classes.count('noise')} noise (in at most "
+            f"Of {len(found.table)} features {n_core} {'is' if n_core == 1 else 'are'} core (in at "
+            f"least {core:.0%} of the searches over {'seeds' if by_rows is None else 'samples'}), "
+            f"{found.count('optional')} optional and {found.count('noise')} noise (in at most "
             f"{noise:.0%})."
         )
         if by_rows is not None and by_seed is not None:
@@ -125,21 +118,69 @@ class StabilityRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
-        assessment = self.assessment
+        found = self.assessment
         return {
             "run": self.run_id,
             "draws": self.scheme,
-            "basis": assessment.basis,
-            "core_from": assessment.thresholds[0],
-            "noise_to": assessment.thresholds[1],
-            "stability_over_seeds": index_as_dict(assessment.by_seed),
-            "stability_over_rows": index_as_dict(assessment.by_rows),
-            "consensus": list(assessment.consensus),
-            "features": records(assessment.table),
+            "basis": "seeds" if found.by_rows is None else "resamples",
+            "core_from": found.thresholds[0],
+            "noise_to": found.thresholds[1],
+            "stability_over_seeds": index_record(found.by_seed),
+            "stability_over_rows": index_record(found.by_rows),
+            "consensus": found.consensus,
+            "features": records(found.table),
         }
 
+    def metrics(self) -> dict[str, float]:
+        """Return the metrics of the MLflow run that are defined."""
+        found = self.assessment
+        counts = {f"features_{name}": float(found.count(name)) for name in _STYLES}
+        return {
+            **counts,
+            "consensus_size": float(len(found.consensus)),
+            **stability_metrics(found),
+        }
 
-@flow(name="stability", **COMMAND_FLOW)
+    def tables(self, width: int) -> list[StudyTable]:
+        """Return the table of selection frequencies."""
+        found, rows = self.assessment, self.assessment.table.head(_MOST_ROWS).to_dict("records")
+        # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
+        both = found.by_seed is not None and found.by_rows is not None and width > NARROW
+        cells = [
+            [
+                str(row["feature"]),
+                str(row["class"]),
+                f"{row['share']:.0%}",
+                f"{row['low']:.0%} to {row['high']:.0%}",
+                *([f"{row['share_seeds']:.0%}"] if both else []),
+            ]
+            for row in rows
+        ]
+        over_seeds = ["over seeds"] if both else []
+        header = ["feature", "class", "selected", "95 % interval", *over_seeds]
+        return [StudyTable(header, cells, left=2, styles=[_STYLES[row["class"]] for row in rows])]
+
+    def sentences(self) -> list[str]:
+        """Return what is printed below the table."""
+        more, consensus = len(self.assessment.table) - _MOST_ROWS, self.assessment.consensus
+        return [
+            *([f"and {more} more in stability.csv, none more frequent"] if more > 0 else []),
+            self.sentence(),
+            f"Consensus of {len(consensus)}: {', '.join(consensus)}",
+        ]
+
+
+def stability_metrics(assessment: Assessment) -> dict[str, float]:
+    """Return the metrics of the stability over seeds and over rows that are defined."""
+    metrics: dict[str, float] = {}
+    for part, found in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
+        if index := index_record(found):
+            name = f"stability_{part}"
+            metrics |= {f"{name}_{end}": index[end] for end in ("low", "high")}
+            metrics[name] = index["index"]
+    return metrics
+
+
 def stability(
     config: SelectConfig, repetitions: Repetitions | None = None, verbosity: int = 1
 ) -> StabilityRun:
@@ -159,84 +200,54 @@ def stability(
     InputError
         For bad input, before any search is started.
     """
-    plan = repetitions or Repetitions()
-    check(config)
+    return run_study(_stability, config, repetitions or Repetitions(), verbosity)
+
+
+@flow(name="stability", **COMMAND_FLOW)
+def _stability(config: SelectConfig, plan: Repetitions, verbosity: int, stop: Path) -> StabilityRun:
     refuse_warm_start(config, "stability")
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
-    with show_stage("reading the data", verbosity):
-        table = fetch_as_configured(config)
     estimator = build_estimator(config.model)
-    train = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
-
-    def sample(number: int) -> Table:
-        return draw_sample(train, plan.share, config.seed, number, estimator)
-
-    with show_stage("preparing the search", verbosity):
-        whole = prepare_as_configured(config, train, hold_out=False)
-        if plan.resamples:
-            # Report a sample that is impossible, or too small for the folds, before any search.
-            prepare_as_configured(config, sample(0), hold_out=False)
-        checked_search(config, whole)
-        kind = _SCHEMES[scheme_of(train, estimator)]
-        scheme = f"{plan.share:.0%} of the {kind}, without replacement"
-        log = start_repeated(
-            config,
-            "stability",
-            settings=vars(plan),
-            n_seeds=max(plan.seeds, plan.resamples),
-            problem=whole.problem,
-            table=train,
-            tags={"draws": scheme},
-        )
-    with log:
-        print_findings(whole.findings, verbosity)
-        say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
-        log.findings(whole.findings, config.mute)
-        try:
-            with show_searches(plan.seeds + plan.resamples, 0, verbosity) as shown:
-                by_seed = [_search(config, whole, "all rows", i, shown) for i in range(plan.seeds)]
-                by_rows = []
-                for i in range(plan.resamples):
-                    drawn_rows = prepare_as_configured(config, sample(i), hold_out=False)
-                    by_rows.append(_search(config, drawn_rows, f"draw {i + 1}", i, shown))
-        except SearchInterrupted:
-            raise KeyboardInterrupt from None
-        thresholds = plan.core, plan.noise
-        run = _conclude(assess(whole.problem.space, by_seed, by_rows, thresholds), scheme, log)
-        with show_stage("sending the rest to MLflow", verbosity):
-            log.settle()
-    return run
-
-
-def _search(
-    config: SelectConfig, data: PreparedData, rows: str, number: int, shown: CellDisplay
-) -> CellResult:
-    """Run one search as a task; all workers evaluate its subsets."""
-    cell = Cell(rows, config.strategy.name, config.seed + number)
-    search = search_as_configured(config, data, cell.seed)
-    task = run_cell.with_options(task_run_name=f"{rows}, seed {cell.seed}")
-    result = task(cell, search, archive_url(config.archive))
-    shown.finish(result)
-    return result
-
-
-def _conclude(assessment: Assessment, scheme: str, log: RunLog) -> StabilityRun:
-    """Log tables, figures and the answer."""
-    log.files(assessment_files(assessment))
-    log.metrics({0: _metrics(assessment)})
-    run = StabilityRun(log.run_id, assessment, scheme)
-    log.tag({"headline": run.headline})
-    links = {"features": "stability.csv", "figure": "figures/stability.svg"}
-    log.note(run.sentence(), links)
-    return run
-
-
-def _metrics(assessment: Assessment) -> dict[str, float]:
-    """Return the metrics of the run that are defined."""
-    figures: dict[str, float] = {
-        f"features_{name}": float(assessment.classes.count(name))
-        for name in ("core", "optional", "noise")
+    table = read_rows(config, estimator, hold_out=True, verbosity=verbosity)
+    everything = Part("all rows", np.arange(len(table.features)))
+    samples = [
+        draw_sample(table, plan.share, config.seed, number, estimator)
+        for number in range(plan.resamples)
+    ]
+    parts = {
+        Cell(part.name, config.strategy.name, config.seed + number): part
+        for some in ([everything] * plan.seeds, samples)
+        for number, part in enumerate(some)
     }
-    figures["consensus_size"] = float(len(assessment.consensus))
-    return figures | stability_metrics(assessment)
+    scheme = (
+        f"{plan.share:.0%} of the {_SCHEMES[rows_of(table, estimator).kind]}, without replacement"
+    )
+    with repeated_search(
+        "stability",
+        config,
+        table,
+        parts,
+        settings=vars(plan),
+        tags={"draws": scheme},
+        stop=stop,
+        verbosity=verbosity,
+        step=run_cell,
+    ) as (log, whole, results):
+        chosen = [result.features for result in results]
+        subsets = {"seeds": chosen[: plan.seeds], "resamples": chosen[plan.seeds :]}
+        found = assess(whole.problem.space, subsets, (plan.core, plan.noise))
+        searches = pd.DataFrame([result.row() for result in results])
+        run = StabilityRun(log.run_id, found, scheme, warnings_of(whole.findings))
+        log.files(
+            {
+                "stability.csv": found.table.to_csv(index=False).encode(),
+                "searches.csv": searches.to_csv(index=False).encode(),
+                "consensus.txt": "".join(f"{name}\n" for name in found.consensus).encode(),
+                **stability_files(found),
+            }
+        )
+        log.metrics({0: run.metrics()})
+        log.tag({"headline": run.headline})
+        log.note(run.sentence(), {"features": "stability.csv", "figure": "figures/stability.svg"})
+    return run

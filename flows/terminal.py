@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from swarm.search.budget import Budget
     from swarm.search.history import EpochRecord
     from swarm.storage.records import Record
-    from tasks.search_cell import Cell, CellResult
+    from tasks.study import Cell, CellResult
 
 # Not those of the server, which logs every request.
 _LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")

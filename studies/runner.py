@@ -42,7 +42,7 @@ from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.strategies.catalogue import make, strategy_class
 from tasks.files import write_atomically
-from tasks.search_cell import Cell, CellResult, search_cell
+from tasks.study import Cell, CellResult, search_cell
 
 KEY = ("part", "dataset", "resample", "strategy", "seed")
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")

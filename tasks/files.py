@@ -7,6 +7,8 @@ import io
 import json
 import os
 import tempfile
+from collections.abc import Mapping
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +42,17 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a table as JSON data; undefined values are null."""
     rows = table.to_dict("records")
     return [{str(key): plain(value) for key, value in row.items()} for row in rows]
+
+
+def as_json(value: Any) -> Any:
+    """Return dataclasses, tables and numbers as JSON data; undefined values are null."""
+    if isinstance(value, Mapping):
+        return {str(key): as_json(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(each) for each in value]
+    if hasattr(value, "to_dict"):
+        return records(value)
+    return as_json(vars(value)) if is_dataclass(value) else plain(value)
 
 
 def json_file(value: object) -> bytes:

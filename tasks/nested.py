@@ -1,11 +1,12 @@
-"""Nested resampling: the outer folds, the step that runs one of them, and the artifacts."""
+"""An outer fold of nested resampling: the whole procedure, and its scores on the test rows."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -13,18 +14,14 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.errors import ConfigError
-from swarm.rows import divide
+from swarm.problem.scoring import Scoring
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
-from swarm.validation.nested import NestedEstimate, OuterScores
-from tasks.files import json_file
-from tasks.search_cell import Cell, CellResult, search_cell
-from tasks.split import rows_of
-from tasks.stability import Assessment
+from tasks.files import plain
 from tasks.step import RETRIES, step
 from tasks.steps import fit_ensemble, judge_answer
+from tasks.study import Cell, CellResult, search_cell
 from tasks.table import Table
 
 STAGES = ("search", "proxy", "confirmation", "ensemble", "baselines")
@@ -32,66 +29,56 @@ STAGES = ("search", "proxy", "confirmation", "ensemble", "baselines")
 _N_RANDOM = 1
 
 
-@dataclass(frozen=True, eq=False)
-class OuterFold:
-    """Rows of one outer fold, as ascending positions in the table."""
+@dataclass(frozen=True)
+class FoldResult(CellResult):
+    """A search on the training rows of an outer fold, and the scores on its test rows.
 
-    name: str  # "fold 2 of 5", with its repetition if there are several
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]
+    `test_cost` is that of the best subset.
+    """
 
-
-@dataclass(frozen=True, eq=False)
-class FoldResult:
-    """Result of the whole procedure on one outer fold."""
-
-    cell: CellResult  # its search; `test_cost` is that of the best subset on the outer test rows
+    n_train: int  # training and test rows of the outer fold
+    n_test: int
+    confirmed_cost: float | None  # on fresh folds of the training rows, if there are any
+    guess: float | None  # score of a model that ignores the features, in the metric of the search
+    costs: Mapping[str, float]  # of each contender on the test rows
+    scores: pd.DataFrame  # contender, metric, value, n_features
     subsets: list[list[str]]  # members of the ensemble, the best subset first
-    scores: OuterScores
-    fits: Mapping[str, int]  # of each of `STAGES`, cached fits included
+    stage_fits: Mapping[str, int]  # of each of `STAGES`, cached fits included
     # of each of `STAGES`, with the recorded training time of cached fits
-    seconds: Mapping[str, float]
+    stage_seconds: Mapping[str, float]
 
+    def files(self) -> dict[str, bytes]:
+        """Return the artifacts of the search, and the metrics on the test rows."""
+        return {**super().files(), "metrics.csv": self.scores.to_csv(index=False).encode()}
 
-def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
-    """Return the kind of the outer folds: in time if split or folds are, or by the same column."""
-    if "time" in (split, folds):
-        return "time"
-    if folds == "column":
-        return "column"
-    return rows_of(table, estimator).kind
+    def metrics(self, scoring: Scoring) -> dict[str, float | None]:
+        """Return the metrics of the search, the costs, and what each stage took."""
+        return {
+            **super().metrics(scoring),
+            **{f"outer/cost_{name}": plain(cost) for name, cost in self.costs.items()},
+            "outer/searched_cost": self.cost,
+            "outer/confirmed_cost": self.confirmed_cost,
+            **{f"spent/fits_{stage}": float(n) for stage, n in self.stage_fits.items()},
+            **{f"work/seconds_{stage}": s for stage, s in self.stage_seconds.items()},
+        }
 
-
-def outer_folds(
-    table: Table,
-    kind: str,
-    n_folds: int,  # ignored by kind "column": as many as the column has values
-    repeats: int,  # number of partitions, each with its own seed
-    seed: int,  # of the first partition
-    estimator: Any,
-    gap: int = 0,  # rows left out between training and test rows, for kind "time"
-) -> list[OuterFold]:
-    """Divide the rows into outer folds; InputError if they, or a partition, do not allow it."""
-    if repeats > 1 and kind in ("time", "column"):
-        raise ConfigError(
-            f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
-        )
-    if kind == "column" and table.fold is not None and table.fold.nunique() < 3:
-        raise ConfigError(
-            f"the fold column {table.fold.name!r} has {table.fold.nunique()} values; nested "
-            "resampling needs 3 or more, as one is held out and the search uses the others: set "
-            "folds.kind to another one"
-        )
-
-    outer = []
-    for repeat in range(repeats):
-        folds = divide(rows_of(table, estimator), kind, n_folds, seed=seed + repeat, gap=gap)
-        suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
-        outer += [
-            OuterFold(f"fold {i} of {len(folds)}{suffix}", np.sort(train), np.sort(test))
-            for i, (train, test) in enumerate(folds, 1)
-        ]
-    return outer
+    def row(self) -> dict[str, Any]:
+        """Return the row of the outer fold: rows, costs, subset, and what each stage took."""
+        return {
+            "fold": self.cell.dataset,
+            "seed": self.cell.seed,
+            "n_train": self.n_train,
+            "n_test": self.n_test,
+            "searched_cost": self.cost,
+            "confirmed_cost": self.confirmed_cost,
+            "guess": self.guess,
+            **{f"cost_{name}": cost for name, cost in self.costs.items()},
+            "size": self.size,
+            "features": json.dumps(self.features, ensure_ascii=False),
+            "n_subsets": len(self.subsets),
+            **{f"fits_{stage}": self.stage_fits[stage] for stage in STAGES},
+            **{f"seconds_{stage}": round(self.stage_seconds[stage], 3) for stage in STAGES},
+        }
 
 
 @step("outer-fold", retries=RETRIES)
@@ -99,9 +86,10 @@ def run_outer_fold(
     cell: Cell,
     search: Search,  # on the training rows
     archive: str,  # its URL, with secrets
-    train: Table,
+    stop: Path | None,  # the search ends when this file exists
     test: Table,
     *,
+    train: Table,
     n_models: int,
     union_at_most: float | int | None,
     vote: str,
@@ -112,7 +100,7 @@ def run_outer_fold(
     Evaluations that are in the archive are not repeated; the models after the search are. Raises
     SearchInterrupted if the searches were interrupted.
     """
-    searched, result = search_cell(cell, search, archive)
+    searched, result = search_cell(cell, search, archive, stop)
     masks = result.best_members(n_models, union_at_most).masks
     subsets = [result.space.subset(mask) for mask in masks]
     began = perf_counter()
@@ -133,27 +121,24 @@ def run_outer_fold(
     )
     judged = perf_counter()
     confirmation = result.confirmation
-    scores = OuterScores(
-        n_train=len(train.features),
-        n_test=len(test.features),
-        searched_cost=result.cost,
-        confirmed_cost=None if confirmation is None else confirmation.cost,
-        costs=dict(judgement.costs),
-        table=judgement.table[["contender", "metric", "value", "n_features"]],
-        guess=judgement.guess if search.problem.scoring.is_named else None,
-    )
     (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _work_after(search, result, archive)
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
     # The best subset, all features, and as many models of all and of random features as subsets.
     after = 2 + (1 + _N_RANDOM) * len(subsets)
     fits = (searched.fits, proxy_fits, fresh_fits, len(subsets), after)
     seconds = (search_seconds, proxy_seconds, fresh_seconds, fitted - began, judged - fitted)
+    known = {**vars(searched), "test_cost": judgement.costs["best_subset"]}
     return FoldResult(
-        cell=replace(searched, test_cost=judgement.costs["best_subset"]),
+        **known,
+        n_train=len(train.features),
+        n_test=len(test.features),
+        confirmed_cost=None if confirmation is None else confirmation.cost,
+        guess=judgement.guess if search.problem.scoring.is_named else None,
+        costs=dict(judgement.costs),
+        scores=judgement.table[["contender", "metric", "value", "n_features"]],
         subsets=subsets,
-        scores=scores,
-        fits=dict(zip(STAGES, fits, strict=True)),
-        seconds=dict(zip(STAGES, seconds, strict=True)),
+        stage_fits=dict(zip(STAGES, fits, strict=True)),
+        stage_seconds=dict(zip(STAGES, seconds, strict=True)),
     )
 
 
@@ -174,45 +159,3 @@ def _work_after(
             masks = np.vstack([result.confirmation.candidates.masks, ~result.space.forbidden])
             fresh = work(search.confirmation.problem, masks)
         return proxy, fresh
-
-
-def fold_table(results: Sequence[FoldResult]) -> pd.DataFrame:
-    """Return one row per outer fold: rows, costs, subset, and what each stage took."""
-    rows = []
-    for result in results:
-        scores, cell = result.scores, result.cell
-        rows.append(
-            {
-                "fold": cell.cell.dataset,
-                "seed": cell.cell.seed,
-                "n_train": scores.n_train,
-                "n_test": scores.n_test,
-                "searched_cost": scores.searched_cost,
-                "confirmed_cost": scores.confirmed_cost,
-                **{f"cost_{name}": cost for name, cost in scores.costs.items()},
-                "size": cell.size,
-                "features": json.dumps(cell.features, ensure_ascii=False),
-                "n_subsets": len(result.subsets),
-                **{f"fits_{stage}": result.fits[stage] for stage in STAGES},
-                **{f"seconds_{stage}": round(result.seconds[stage], 3) for stage in STAGES},
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def nested_files(
-    results: Sequence[FoldResult], estimate: NestedEstimate, stability: Assessment, summary: Any
-) -> dict[str, bytes]:
-    """Return the artifacts: tables of folds, costs, gains, metrics and features, and a figure."""
-    tables = {
-        "nested_folds.csv": fold_table(results),
-        "nested_costs.csv": estimate.costs,
-        "nested_gains.csv": estimate.gains,
-        "nested_metrics.csv": estimate.metrics,
-        "stability.csv": stability.table,
-    }
-    return {
-        **{name: table.to_csv(index=False).encode() for name, table in tables.items()},
-        "nested.json": json_file(summary),
-        **stability.figures(),
-    }

@@ -15,14 +15,13 @@ from sklearn.naive_bayes import GaussianNB
 
 from flows.compare import ComparisonRun, FailedSearches, compare
 from flows.configured import archive_url
-from flows.summary import print_comparison
+from flows.study_table import print_study
 from swarm.errors import ConfigError, DataError, SpaceError, StoreError
 from swarm.problem.scoring import Scoring
 from swarm.strategies.catalogue import registry
-from tasks.comparison import SearchRuns
 from tasks.refresh.lock import run_lock
-from tasks.search_cell import CellResult, run_cell
 from tasks.split import split
+from tasks.study import CellResult, CellRuns, run_cell
 from tasks.table import Table
 from tests.small_comparison import SAME, of
 from tests.small_run import Bench
@@ -108,8 +107,8 @@ def test_every_search_has_the_same_budget_and_measures_against_all_features(firs
     spent = compared.cells.set_index("strategy")["distinct"]
     assert set(spent[["multiswarm", "random"]]) == {16}
     assert set(spent["full"]) == {1}
-    cost, size = compared.all_features["wine"]
-    summary = compared.comparison.summary.set_index("strategy")
+    cost, size = compared.data.all_features["wine"]
+    summary = compared.data.comparison.summary.set_index("strategy")
     assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == (cost, size)
     assert summary.loc["full", "improvement"] == 0
     assert (summary["seconds_evaluation"] > 0).all()
@@ -117,13 +116,13 @@ def test_every_search_has_the_same_budget_and_measures_against_all_features(firs
 
 def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, bench, narrow):
     _, compared = first
-    print_comparison(compared, of(bench))
+    print_study(compared, of(bench))
     rows = narrow()
     assert all(name in " ".join(rows) for name in STRATEGIES)
     said = " ".join(" ".join(rows).split())
-    cost, size = compared.all_features["wine"]
+    cost, size = compared.data.all_features["wine"]
     assert f"wine: accuracy {1 - cost:.4f} with all {size} features" in said
-    means = compared.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
+    means = compared.data.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
     assert f"random {1 - means['wine', 'random']:.4f}" in said
     assert "no difference, however clear, can be significant" in said
 
@@ -168,15 +167,15 @@ def test_a_cluster_that_does_not_answer_is_one_sentence_before_anything_is_read(
 
 def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C when `n` searches have been logged."""
-    plain, seen = SearchRuns.end, []
+    plain, seen = CellRuns.end, []
 
-    def end(self: SearchRuns, result: CellResult, scoring: Scoring) -> None:
+    def end(self: CellRuns, result: CellResult, scoring: Scoring) -> None:
         plain(self, result, scoring)
         seen.append(result)
         if len(seen) == n:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(SearchRuns, "end", end)
+    monkeypatch.setattr(CellRuns, "end", end)
 
 
 @pytest.mark.slow
@@ -241,9 +240,9 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
     assert sorted(bench.statuses()) == ["FAILED", "FAILED", "FINISHED"]
     partial = told.value.compared
     assert partial is not None
-    assert partial.comparison.summary["strategy"].tolist() == ["full"]
+    assert partial.data.comparison.summary["strategy"].tolist() == ["full"]
     assert "random" not in bench.artifact(partial.run_id, "summary.csv").decode()
-    print_comparison(partial, config)
+    print_study(partial, config)
     whole = compare(config, verbosity=0)
     assert whole.read_back == 1
     assert "random" in bench.artifact(whole.run_id, "summary.csv").decode()
@@ -258,8 +257,8 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     model = GaussianNB().fit(features.iloc[rows.train], target.iloc[rows.train])
     expected = 1 - model.score(features.iloc[rows.test], target.iloc[rows.test])
     assert compared.cells["test_cost"].tolist() == [pytest.approx(expected)]
-    assert "mean_test_cost" in compared.comparison.summary
-    assert compared.all_features_test == {"wine": pytest.approx(expected)}
+    assert "mean_test_cost" in compared.data.comparison.summary
+    assert compared.data.all_features_test == {"wine": pytest.approx(expected)}
 
 
 @pytest.mark.parametrize(
@@ -295,9 +294,9 @@ def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
             fitted = model.fit(X.iloc[rows.train][columns], y.iloc[rows.train])
             error = 1 - fitted.score(X.iloc[rows.test][columns], y.iloc[rows.test])
             assert own.loc[label, "test_cost"] == pytest.approx(error)
-    summary = compared.comparison.summary.set_index("strategy")
+    summary = compared.data.comparison.summary.set_index("strategy")
     assert summary["rank"].tolist() == summary["mean_test_cost"].rank().tolist()
     page = page_of(bench, compared)
     assert all(word in page for word in (*strategies, "stability", "mean test score", "t-tests"))
-    print_comparison(compared, config)
+    print_study(compared, config)
     assert "on the test rows" in capsys.readouterr().out

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -22,9 +24,10 @@ from swarm import SubsetSelector
 from swarm.errors import InputError
 from swarm.metrics import value_range
 from swarm.statistics.resampled import corrected_t
-from swarm.validation.nested import OuterScores, estimate
-from tasks.nested import FoldResult, outer_folds, outer_kind, run_outer_fold
-from tasks.search_cell import Cell
+from swarm.validation.nested import estimate
+from tasks.nested import FoldResult, run_outer_fold
+from tasks.parts import outer_folds, outer_kind
+from tasks.study import Cell
 from tasks.table import Table
 from tests.selecting import BRIEF, WINE
 from tests.small_run import BAYES, Bench
@@ -32,19 +35,28 @@ from tests.small_run import BAYES, Bench
 COSTS = {"ensemble": 0.2, "best_subset": 0.25, "all_features": 0.3}
 
 
-def outer(shift: float, **costs: float) -> OuterScores:
-    """Scores of an outer fold whose costs are `COSTS` plus a shift."""
+def outer(shift: float, **changes: float | None) -> dict[str, float | None]:
+    """Row of an outer fold whose costs are `COSTS` plus a shift."""
     rivals = {"all_features_ensemble": 0.3, "random_subsets": 0.4}
-    found = {name: cost + shift for name, cost in {**COSTS, **rivals, **costs}.items()}
-    table = pd.DataFrame(
-        {"contender": list(found), "metric": "accuracy", "value": 0.5, "n_features": 4}
-    )
-    return OuterScores(80, 20, 0.1, 0.15, found, table)
+    facts = {"n_train": 80, "n_test": 20, "searched_cost": 0.1, "confirmed_cost": 0.15}
+    costs = {f"cost_{name}": cost + shift for name, cost in {**COSTS, **rivals}.items()}
+    return {**facts, "guess": None, **costs, **changes}
+
+
+def estimated(*rows: dict[str, float | None], values: Sequence[float] = (), **options: Any) -> Any:
+    """Estimate of outer folds, with these values of every metric."""
+    names = [*COSTS, "all_features_ensemble", "random_subsets"]
+    facts = {"metric": "accuracy", "n_features": 4}
+    scores = [
+        pd.DataFrame({"contender": names, "value": value, **facts})
+        for value in values or [0.5, 0.5]
+    ]
+    return estimate(pd.DataFrame(rows), pd.concat(scores), **options)
 
 
 def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
     shifts = [0.0, 0.1, 0.05, -0.02]
-    found = estimate([outer(shift) for shift in shifts])
+    found = estimated(*map(outer, shifts))
     wanted = corrected_t([0.2 + shift for shift in shifts], 80, 20)
     own = found.cost("ensemble")
     assert (own["cost"], own["low"], own["high"]) == pytest.approx(
@@ -60,12 +72,10 @@ def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
 
 def test_intervals_end_where_costs_and_metrics_do():
     spread = [-0.2, 0.6, 0.0]
-    free = estimate([outer(shift) for shift in spread]).cost("ensemble")
+    free = estimated(*map(outer, spread)).cost("ensemble")
     assert (free["low"] < 0, free["high"] > 1) == (True, True)
-    folds = [outer(shift) for shift in spread]
-    for fold, shift in zip(folds, spread, strict=True):
-        fold.table["value"] = 0.4 + shift
-    found = estimate(folds, costs=(0.0, 1.0))
+    values = [0.4 + shift for shift in spread]
+    found = estimated(*map(outer, spread), values=values, costs=(0.0, 1.0))
     own = found.cost("ensemble")
     assert (own["cost"], own["low"], own["high"]) == (free["cost"], 0.0, 1.0)
     assert found.metrics[["low", "high"]].drop_duplicates().to_numpy().tolist() == [[0.0, 1.0]]
@@ -85,17 +95,16 @@ def test_the_range_of_a_metric_is_that_of_its_name_if_it_is_known():
 
 
 def test_what_a_fold_does_not_have_leaves_the_estimate_undefined():
-    folds = [outer(0.0), replace(outer(0.1), confirmed_cost=None, guess=0.4)]
-    assert estimate(folds).optimism_confirmed is None
-    assert estimate(folds).guess is None
-    assert estimate([replace(fold, guess=0.4) for fold in folds]).guess == pytest.approx(0.4)
-    found = estimate([outer(0.0), outer(0.1, all_features=float("nan"))])
+    found = estimated(outer(0.0), outer(0.1, confirmed_cost=None, guess=0.4))
+    assert (found.optimism_confirmed, found.guess) == (None, None)
+    assert estimated(outer(0.0, guess=0.4), outer(0.1, guess=0.4)).guess == pytest.approx(0.4)
+    found = estimated(outer(0.0), outer(0.1, cost_all_features=float("nan")))
     assert np.isnan(found.gain()["low"])
     assert found.verdict() == "no clear difference"
-    unknown = estimate([outer(0.0), replace(outer(0.1), searched_cost=float("nan"))]).optimism
+    unknown = estimated(outer(0.0), outer(0.1, searched_cost=float("nan"))).optimism
     assert np.isnan([unknown.mean, unknown.low, unknown.high, unknown.p]).all()
     with pytest.raises(InputError, match="at least 2"):
-        estimate([outer(0.0)])
+        estimated(outer(0.0))
 
 
 def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> FoldResult:
@@ -107,8 +116,9 @@ def run_fold(config: SelectConfig, table: Table, archive: str = "sqlite://") -> 
         Cell(part.name, config.strategy.name, 0),
         search_as_configured(config, data),
         archive,
-        train,
+        None,
         test,
+        train=train,
         n_models=3,
         union_at_most=None,
         vote="auto",
@@ -127,22 +137,22 @@ def test_test_rows_of_an_outer_fold_change_nothing_but_its_scores(bench):
 
     plain, found = (run_fold(config, each) for each in (table, changed))
     assert found.subsets == plain.subsets
-    assert found.scores.searched_cost == plain.scores.searched_cost
-    assert found.scores.confirmed_cost == plain.scores.confirmed_cost
-    assert found.scores.costs["best_subset"] > 0.5 > plain.scores.costs["best_subset"]
+    assert (found.cost, found.confirmed_cost) == (plain.cost, plain.confirmed_cost)
+    assert found.costs["best_subset"] > 0.5 > plain.costs["best_subset"]
 
 
 def test_fits_of_each_stage_are_counted(bench):
     config = bench.config(model=BAYES, confirm={"repeats": 2})
     found = run_fold(config, fetch_as_configured(config), bench.archive)
     n_models = len(found.subsets)
-    assert found.fits["search"] == found.cell.fits
+    fits = found.stage_fits
+    assert fits["search"] == found.fits
     # 2 fresh partitions of 3 folds, for the confirmed subsets and all features.
-    assert found.fits["confirmation"] % 6 == 0
-    assert found.fits["confirmation"] >= 12
-    assert found.fits["proxy"] == 0
-    assert (found.fits["ensemble"], found.fits["baselines"]) == (n_models, 2 + 2 * n_models)
-    assert found.seconds["confirmation"] > 0
+    assert fits["confirmation"] % 6 == 0
+    assert fits["confirmation"] >= 12
+    assert fits["proxy"] == 0
+    assert (fits["ensemble"], fits["baselines"]) == (n_models, 2 + 2 * n_models)
+    assert found.stage_seconds["confirmation"] > 0
 
 
 def table_of(**roles: object) -> Table:
@@ -225,7 +235,7 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     assert (run.info.status, run.data.tags["kind"]) == ("FINISHED", "nested")
     assert run.data.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
     children = list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{told['run']}'"))
-    assert sorted(child.data.tags["outer_fold"] for child in children) == [
+    assert sorted(child.data.tags["part"] for child in children) == [
         f"fold {i} of 4" for i in (1, 2, 3, 4)
     ]
     assert {child.info.status for child in children} == {"FINISHED"}

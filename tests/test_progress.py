@@ -24,7 +24,7 @@ from swarm.evaluation.types import Work
 from swarm.search.budget import Budget
 from swarm.search.history import EpochRecord
 from swarm.storage.records import Record
-from tasks.search_cell import Cell, CellResult
+from tasks.study import Cell, CellResult
 from tests.fakes import Terminal
 
 

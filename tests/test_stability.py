@@ -13,7 +13,8 @@ from sklearn.naive_bayes import GaussianNB
 from flows.cli import app
 from swarm.errors import InputError
 from swarm.validation.stability import classify, consensus, frequencies, nogueira
-from tasks.stability import draw_sample, scheme_of
+from tasks.parts import draw_sample
+from tasks.split import rows_of
 from tasks.table import Table
 from tests.small_run import BAYES, Bench
 
@@ -156,8 +157,8 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
 def test_groups_are_drawn_whole(bench, planted):
     frame = pd.read_csv(bench.folder / "planted.csv")
     table = Table("t", "", frame[PLANTED], frame["y"], groups=frame["who"])
-    assert scheme_of(table, GaussianNB()) == "stratified_group"
-    drawn = [draw_sample(table, 0.5, 0, number, GaussianNB()) for number in (0, 1)]
+    assert rows_of(table, GaussianNB()).kind == "stratified_group"
+    drawn = [table.take(draw_sample(table, 0.5, 0, i, GaussianNB()).train) for i in (0, 1)]
     for some in drawn:
         assert (some.groups.value_counts() == 4).all()
         assert 0.4 < len(some.features) / 400 < 0.6
@@ -167,9 +168,9 @@ def test_groups_are_drawn_whole(bench, planted):
 def test_samples_are_drawn_by_their_number_without_replacement() -> None:
     number = pd.DataFrame({"a": np.arange(40)})
     table = Table("t", "", number, number["a"] % 2)
-    drawn = [draw_sample(table, 0.7, 3, i, GaussianNB()).features["a"] for i in (0, 1, 0)]
-    assert all(rows.is_unique and len(rows) in (27, 28) for rows in drawn)
-    assert drawn[0].equals(drawn[2])
+    drawn = [draw_sample(table, 0.7, 3, i, GaussianNB()).train.tolist() for i in (0, 1, 0)]
+    assert all(len(set(rows)) == len(rows) and len(rows) in (27, 28) for rows in drawn)
+    assert drawn[0] == drawn[2]
     assert set(drawn[0]) != set(drawn[1])
 
 

@@ -21,7 +21,7 @@ from flows import refresh
 from flows.configured import fetch_as_configured, prepare_as_configured
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError
-from tasks.nested import outer_folds
+from tasks.parts import outer_folds
 from tests.command import Swarm
 from tests.small_run import BAYES, Bench, table
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from swarm import SubsetSelector
 from swarm.errors import DataError, InputError
 from swarm.problem.problem import Problem
-from tasks.search_cell import cost_on_test_rows
+from tasks.study import cost_on_test_rows
 from tasks.table import Table
 from tests.fakes import evaluated
 

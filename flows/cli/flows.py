@@ -32,7 +32,9 @@ from swarm.errors import ConfigError, InputError
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
+    from conf.load import AnyConfig
     from conf.schema import SelectConfig
+    from flows.study_table import StudyRun
 
 
 def select(
@@ -145,7 +147,6 @@ def compare(
     """
     verbosity, failed = _level(verbose, quiet), None
     with start_command(lambda: load_config("compare", config, set_), verbosity, mute) as checked:
-        from flows import summary
         from flows.compare import FailedSearches
         from flows.compare import compare as flow
     with interruptible("run the same command to continue"):
@@ -155,10 +156,7 @@ def compare(
             if error.compared is None:
                 raise
             compared, failed = error.compared, error
-    if as_json:
-        echo_json(summary.comparison_as_dict(compared, checked))
-    else:
-        summary.print_comparison(compared, checked)
+    _show_study(compared, checked, as_json)
     if failed is not None:
         raise failed
 
@@ -224,17 +222,13 @@ def nested(
     """
     verbosity = _level(verbose, quiet)
     with start_command(lambda: load_config("select", config, set_), verbosity, mute) as checked:
-        from flows import summary
         from flows.nested import OuterPlan
         from flows.nested import nested as flow
 
         outer = OuterPlan(folds, repeats, rows)
     with interruptible("run the same command to continue"):
         result = flow(checked, outer, verbosity)
-    if as_json:
-        echo_json(result.as_dict())
-    else:
-        summary.print_nested(result, checked)
+    _show_study(result, checked, as_json)
 
 
 def stability(
@@ -269,17 +263,23 @@ def stability(
     """
     verbosity = _level(verbose, quiet)
     with start_command(lambda: load_config("select", config, set_), verbosity, mute) as checked:
-        from flows import summary
         from flows.stability import Repetitions
         from flows.stability import stability as flow
 
         plan = Repetitions(seeds, resamples, share, core, noise)
     with interruptible("run the same command to continue"):
         assessed = flow(checked, plan, verbosity)
+    _show_study(assessed, checked, as_json)
+
+
+def _show_study(run: StudyRun, config: AnyConfig, as_json: bool) -> None:
+    """Print the result of a study, as JSON or for people."""
+    from flows.study_table import print_study
+
     if as_json:
-        echo_json(assessed.as_dict())
+        echo_json(run.as_dict())
     else:
-        summary.print_stability(assessed, checked)
+        print_study(run, config)
 
 
 def _level(verbose: int, quiet: bool) -> int:

@@ -20,13 +20,13 @@ from swarm.wording import counted
 if TYPE_CHECKING:
     from swarm.report.drawing import Drawing
 
-# Columns of the summary: key, heading and format.
-COLUMNS = {
+# Columns of the summary: key, heading and format; the costs are shown as scores.
+_COLUMNS = {
     "strategy": ("strategy", "{}"),
-    "mean_cost": ("mean cost", "{:.5f}"),
+    "mean_cost": ("mean score", "{:.4f}"),
     "sd_cost": ("SD", "{:.5f}"),
-    "best_cost": ("best", "{:.5f}"),
-    "mean_test_cost": ("test cost", "{:.5f}"),
+    "best_cost": ("best", "{:.4f}"),
+    "mean_test_cost": ("test score", "{:.4f}"),
     "mean_size": ("size", "{:.1f}"),
     "improvement": ("improvement %", "{:.1f}"),
     "size_reduction": ("fewer %", "{:.1f}"),
@@ -35,17 +35,22 @@ COLUMNS = {
     "fits": ("fits", "{:.0f}"),
     "stability": ("stability", "{:.2f}"),
     "rank": ("rank", "{:g}"),
+    "seconds_algorithm": ("algorithm s", "{:.2f}"),
+    "seconds_evaluation": ("evaluation s", "{:.1f}"),
 }
+_COSTS = ("mean_cost", "best_cost", "mean_test_cost")
 # Shown only where ranks are about the test rows.
 _WITH_TEST_ROWS = ("fits", "stability")
-_TIMES = {
-    "strategy": ("strategy", "{}"),
-    "seconds_algorithm": ("T1 algorithm, s", "{:.2f}"),
-    "seconds_evaluation": ("T2 evaluation, s", "{:.2f}"),
-}
+# Left out in this order where a row does not fit on a line.
+_LEFT_OUT = (
+    *("evaluations", "seconds_evaluation", "seconds_algorithm", "best_cost", "size_reduction"),
+    *("improvement", "distinct", "fits", "stability", "sd_cost"),
+)
+# Spaces between two columns, and on both sides of all of them.
+_GAP, _EDGES = 3, 2
 _TEST_LEGEND = (
-    "Ranks, improvements and tests are about the cost on the test rows, which no search saw. The "
-    "mean cost is cross-validated on the training rows. Stability is the index of Nogueira et al. "
+    "Ranks, improvements and tests are about the score on the test rows, which no search saw. The "
+    "mean score is cross-validated on the training rows. Stability is the index of Nogueira et al. "
     "over the subsets of the seeds: 1 if all are the same, 0 as by chance."
 )
 # Of each strategy; the others are counted.
@@ -75,12 +80,13 @@ class ComparisonData:
     # positive class of the data sets with two classes
     positive: Mapping[str, str] = field(default_factory=dict)
 
-    def score_of_all(self, dataset: str) -> str:
-        """Return the scores of all features in words."""
-        scoring, test = self.scorings[dataset], self.all_features_test.get(dataset)
-        more = "" if test is None else f", {scoring.natural(test):.5f} on the test rows"
-        score = scoring.natural(self.all_features[dataset][0])
-        return f"{metric_name(scoring.metric)} {score:.5f}{more}"
+    def describe_all_features(self, dataset: str) -> str:
+        """State the score of all features, and that on the test rows if there are any."""
+        scoring, (cost, size) = self.scorings[dataset], self.all_features[dataset]
+        score = f"{metric_name(scoring.metric)} {scoring.natural(cost):.4f}"
+        test = self.all_features_test.get(dataset)
+        more = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
+        return f"{score} with all {counted(size, 'feature')}{more}"
 
 
 # ---------------------------------------------------------------- sentences
@@ -195,52 +201,66 @@ def _interval(low: float, high: float) -> str:
 
 
 @dataclass(frozen=True)
-class _Table:
+class Table:
+    """A table of texts."""
+
     header: list[str]
     rows: list[list[str]]
 
+    def as_markdown(self) -> str:
+        """Return the table as Markdown, numbers on the right."""
+        rule = ["---", *("--:" for _ in self.header[1:])]
+        lines = [self.header, rule, *self.rows]
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
-def formatted(value: object, form: str) -> str:
+
+def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, Table]:
+    """Return a table of scores, sizes and work for each data set, the best strategy first.
+
+    With a `width` in characters, the least important columns are left out if need be.
+    """
+    comparison = data.comparison
+    summary = comparison.summary.sort_values("rank", kind="stable")
+    texts = {}
+    for key, (heading, form) in _COLUMNS.items():
+        shown = comparison.judged_by == "test_cost" or key not in _WITH_TEST_ROWS
+        if key in summary and shown:
+            values = [
+                data.scorings[dataset].natural(value) if key in _COSTS else value
+                for dataset, value in zip(summary["dataset"], summary[key], strict=True)
+            ]
+            texts[key] = [heading, *(_formatted(value, form) for value in values)]
+    widths = {key: max(map(len, column)) + _GAP for key, column in texts.items()}
+    for key in _LEFT_OUT:
+        needed = sum(widths[each] for each in texts) + _EDGES
+        if key in texts and width is not None and needed > width:
+            del texts[key]
+    header, *rows = map(list, zip(*texts.values(), strict=True))
+    return {
+        dataset: Table(
+            header,
+            [row for row, of in zip(rows, summary["dataset"], strict=True) if of == dataset],
+        )
+        for dataset in comparison.datasets
+    }
+
+
+def _formatted(value: object, form: str) -> str:
     """Format a value of a table; a missing value is a dash."""
     return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
 
 
-def columns_of(comparison: Comparison) -> dict[str, tuple[str, str]]:
-    """Return the columns that the summary of a comparison shows."""
-    if comparison.judged_by == "test_cost":
-        return COLUMNS
-    return {key: value for key, value in COLUMNS.items() if key not in _WITH_TEST_ROWS}
-
-
-def _columns_of(frame: pd.DataFrame, columns: Mapping[str, tuple[str, str]]) -> _Table:
-    shown = {key: value for key, value in columns.items() if key in frame}
+def rank_table(comparison: Comparison) -> Table:
+    """Return average ranks and, of several data sets, that on each; the best strategy first."""
+    shown = comparison.datasets if len(comparison.datasets) > 1 else []
     rows = [
-        [formatted(row[key], form) for key, (_, form) in shown.items()]
-        for _, row in frame.iterrows()
+        [str(name), f"{row['average']:.2f}", *(f"{row[dataset]:g}" for dataset in shown)]
+        for name, row in comparison.ranks.sort_values("average", kind="stable").iterrows()
     ]
-    return _Table([name for name, _ in shown.values()], rows)
+    return Table(["strategy", "average", *shown], rows)
 
 
-def _summary(comparison: Comparison, dataset: str) -> _Table:
-    rows = comparison.summary[comparison.summary["dataset"] == dataset]
-    return _columns_of(rows.sort_values("rank", kind="stable"), columns_of(comparison))
-
-
-def _times(comparison: Comparison, dataset: str) -> _Table | None:
-    if "seconds_algorithm" not in comparison.summary:
-        return None
-    return _columns_of(comparison.summary[comparison.summary["dataset"] == dataset], _TIMES)
-
-
-def _ranks(ranks: pd.DataFrame) -> _Table:
-    rows = [
-        [str(name), f"{row['average']:.2f}", *(f"{row[c]:g}" for c in ranks.columns[:-1])]
-        for name, row in ranks.sort_values("average", kind="stable").iterrows()
-    ]
-    return _Table(["strategy", "average", *(str(c) for c in ranks.columns[:-1])], rows)
-
-
-def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
+def _chosen(data: ComparisonData, dataset: str) -> Table | None:
     """Return the columns of each strategy by the number of seeds, those of most seeds first."""
     by_strategy = data.chosen.get(dataset)
     if not by_strategy:
@@ -257,7 +277,7 @@ def _chosen(data: ComparisonData, dataset: str) -> _Table | None:
         more = len(ranked) - _COLUMNS_SHOWN
         rows.append([strategy, "; ".join(groups) + (f" and {more} more" if more > 0 else "")])
     several = any(len(subsets) > 1 for subsets in by_strategy.values())
-    return _Table(["strategy", "columns" + (" (by number of seeds)" if several else "")], rows)
+    return Table(["strategy", "columns" + (" (by number of seeds)" if several else "")], rows)
 
 
 def _positive(data: ComparisonData, dataset: str) -> str:
@@ -265,7 +285,7 @@ def _positive(data: ComparisonData, dataset: str) -> str:
     return "" if positive is None else f" Positive class: {plain(positive)}."
 
 
-def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
+def _tests(comparison: Comparison) -> Iterable[tuple[str, Table]]:
     """Yield title and table of both kinds of pairwise tests, by increasing p-value."""
     cost = judged_cost(comparison)
     within = "corrected resampled t-tests" if comparison.is_resampled else "rank-sum tests"
@@ -286,7 +306,7 @@ def _tests(comparison: Comparison) -> Iterable[tuple[str, _Table]]:
             ]
             for _, row in table.sort_values("p_holm", kind="stable").iterrows()
         ]
-        yield title, _Table(["pair", "shift", "interval", "p", "p, Holm"], rows)
+        yield title, Table(["pair", "shift", "interval", "p", "p, Holm"], rows)
 
 
 def _tests_legend(comparison: Comparison) -> str:
@@ -325,9 +345,11 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
         dark=DARK,
         answer=answer,
         sentences=others,
-        ranks=_ranks(comparison.ranks),
+        ranks=rank_table(comparison),
         ranks_figure=svgs.get("ranks"),
-        datasets=[_section(data, name, svgs) for name in comparison.datasets],
+        datasets=[
+            _section(data, name, table, svgs) for name, table in summary_tables(data).items()
+        ],
         tests=list(_tests(comparison)),
         tests_legend=_tests_legend(comparison),
         pairs_shown=_PAIRS_SHOWN,
@@ -338,14 +360,13 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
     )
 
 
-def _section(data: ComparisonData, name: str, svgs: Mapping[str, object]) -> dict[str, Any]:
-    size = data.all_features[name][1]
+def _section(
+    data: ComparisonData, name: str, table: Table, svgs: Mapping[str, object]
+) -> dict[str, Any]:
     return {
         "name": name,
-        "all": f"With all {counted(size, 'feature')}: {data.score_of_all(name)}."
-        + _positive(data, name),
-        "table": _summary(data.comparison, name),
+        "all": formatting.sentence(data.describe_all_features(name)) + _positive(data, name),
+        "table": table,
         "chosen": _chosen(data, name),
-        "times": _times(data.comparison, name),
         "figure": svgs.get(f"convergence_{name}"),
     }

@@ -164,7 +164,8 @@ def _test_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     if reason is not None:
         raise InputError(reason)
     names = ["X_test", "y_test"]
-    names += ["sample_weight"] * problem.weights_in_score + ["groups"] * (_groups(problem) is not None)
+    names += ["sample_weight"] * problem.weights_in_score
+    names += ["groups"] * (_groups(problem) is not None)
     complete = isinstance(test, (tuple, list)) and len(test) == len(names)
     if not complete or any(part is None for part in test[1:]):
         raise InputError(

@@ -13,9 +13,9 @@ is no unbiased estimator of this variance (Bengio and Grandvalet, 2004): the lev
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,23 +26,9 @@ from swarm.rounding import difference
 from swarm.statistics.resampled import CorrectedTTest, Outcome, corrected_t, outcome_of
 
 # Contenders whose gain is tested, and the baselines of the gain.
-_SELECTED = ("ensemble", "best_subset")
+SELECTED = ("ensemble", "best_subset")
 _BASELINES = ("all_features", "all_features_ensemble", "random_subsets")
-
-
-@dataclass(frozen=True, eq=False)
-class OuterScores:
-    """Scores of one outer fold."""
-
-    n_train: int  # training and test rows of the outer fold
-    n_test: int
-    searched_cost: float  # cost of the best subset in the search
-    # its cost on fresh folds of the training rows, if there was a confirmation
-    confirmed_cost: float | None
-    costs: dict[str, float]  # cost of each contender on the test rows
-    table: pd.DataFrame  # contender, metric, value, n_features, as in `Judgement`
-    # score of a model that ignores the features, in the metric of the search
-    guess: float | None = None
+_UNBOUNDED = -math.inf, math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,77 +69,74 @@ class NestedEstimate:
 
 
 def estimate(
-    folds: Sequence[OuterScores],  # with the same contenders and metrics
+    # One row per outer fold: n_train, n_test, searched_cost (of the best subset in the search),
+    # confirmed_cost (on fresh folds of the training rows), guess (score of a model that ignores
+    # the features) and, on the test rows, the ``cost_`` of each contender.
+    folds: pd.DataFrame,
+    # contender, metric, value and n_features on the test rows of each outer fold
+    scores: pd.DataFrame,
     level: float = 0.95,
-    costs: tuple[float, float] = (-math.inf, math.inf),  # the smallest and the largest cost
+    costs: tuple[float, float] = _UNBOUNDED,  # the smallest and the largest cost
 ) -> NestedEstimate:
     """Combine the scores of two or more outer folds; intervals end at the extreme values."""
     if len(folds) < 2:
         raise InputError(f"a nested estimate needs at least 2 outer folds, got {len(folds)}")
-    n_train = float(np.mean([fold.n_train for fold in folds]))
-    n_test = float(np.mean([fold.n_test for fold in folds]))
+    rows = float(folds["n_train"].mean()), float(folds["n_test"].mean())
 
-    def test(values: Sequence[float]) -> CorrectedTTest:
-        return _tested(values, n_train, n_test, level)
+    def test(values: Any) -> CorrectedTTest:
+        if not np.isfinite(values).all():
+            # One of the values is undefined.
+            nan = float("nan")
+            return CorrectedTTest(mean=float(np.mean(values)), low=nan, high=nan, p=nan, error=nan)
+        return corrected_t(np.asarray(values), *rows, level)
 
-    contenders = list(folds[0].costs)
-    costs_of = {name: [fold.costs[name] for fold in folds] for name in contenders}
-    gains = []
-    for name, rival in product(_SELECTED, _BASELINES):
-        gain = test(difference(costs_of[rival], costs_of[name]).tolist())
-        gains.append({"contender": name, "baseline": rival, **_interval("gain", gain), "p": gain.p})
-    everything = pd.concat([fold.table for fold in folds], ignore_index=True)
-    sizes = everything.groupby("contender")["n_features"].mean()
-    best = costs_of["best_subset"]
-    confirmed = [fold.confirmed_cost for fold in folds if fold.confirmed_cost is not None]
-    guesses = [fold.guess for fold in folds if fold.guess is not None]
+    def gap(first: str, second: str) -> CorrectedTTest:
+        return test(difference(folds[first].astype(float), folds[second].astype(float)))
+
+    sizes = scores.groupby("contender")["n_features"].mean()
+    contenders = [str(name)[5:] for name in folds.columns if str(name).startswith("cost_")]
+    gains = {
+        (own, other): gap(f"cost_{other}", f"cost_{own}")
+        for own, other in product(SELECTED, _BASELINES)
+    }
+    by_metric = scores.groupby(["contender", "metric"], sort=False)["value"]
+    confirmed, guess = folds["confirmed_cost"], folds["guess"]
     return NestedEstimate(
         n_folds=len(folds),
-        n_train=n_train,
-        n_test=n_test,
+        n_train=rows[0],
+        n_test=rows[1],
         level=level,
         costs=pd.DataFrame(
-            [
-                {
-                    "contender": name,
-                    **_interval("cost", test(costs_of[name]), costs),
-                    "sd": float(np.std(costs_of[name], ddof=1)),
-                    "n_features": float(sizes[name]),
-                }
-                for name in contenders
-            ]
+            {
+                "contender": name,
+                **_interval("cost", test(folds[f"cost_{name}"]), costs),
+                "sd": float(folds[f"cost_{name}"].std(ddof=1)),
+                "n_features": float(sizes[name]),
+            }
+            for name in contenders
         ),
-        gains=pd.DataFrame(gains),
+        gains=pd.DataFrame(
+            {"contender": own, "baseline": other, **_interval("gain", gain), "p": gain.p}
+            for (own, other), gain in gains.items()
+        ),
         metrics=pd.DataFrame(
-            [
-                {
-                    "contender": name,
-                    "metric": metric,
-                    **_interval("value", test(values.tolist()), value_range(str(metric))),
-                }
-                for (name, metric), values in everything.groupby(
-                    ["contender", "metric"], sort=False
-                )["value"]
-            ]
+            {
+                "contender": name,
+                "metric": metric,
+                **_interval("value", test(values), value_range(str(metric))),
+            }
+            for (name, metric), values in by_metric
         ),
-        optimism=test(difference(best, [fold.searched_cost for fold in folds]).tolist()),
-        optimism_confirmed=test(difference(best, confirmed).tolist())
-        if len(confirmed) == len(folds)
-        else None,
-        guess=float(np.mean(guesses)) if len(guesses) == len(folds) else None,
+        optimism=gap("cost_best_subset", "searched_cost"),
+        optimism_confirmed=(
+            gap("cost_best_subset", "confirmed_cost") if confirmed.notna().all() else None
+        ),
+        guess=float(guess.mean()) if guess.notna().all() else None,
     )
 
 
-def _tested(values: Sequence[float], n_train: float, n_test: float, level: float) -> CorrectedTTest:
-    """Test values over outer folds; all NaN if one of them is undefined."""
-    if not np.isfinite(values).all():
-        nan = float("nan")
-        return CorrectedTTest(mean=float(np.mean(values)), low=nan, high=nan, p=nan, error=nan)
-    return corrected_t(values, n_train, n_test, level)
-
-
 def _interval(
-    name: str, test: CorrectedTTest, ends: tuple[float, float] = (-math.inf, math.inf)
+    name: str, test: CorrectedTTest, ends: tuple[float, float] = _UNBOUNDED
 ) -> dict[str, float]:
     low, high = np.clip([test.low, test.high], *ends).tolist()
     return {name: test.mean, "low": low, "high": high}

@@ -7,13 +7,16 @@ theorem 7 and corollary 9. Selection frequencies have Wilson score intervals (Wi
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 from scipy.stats import norm
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import Bool, Float
 from swarm.errors import InputError
+from swarm.problem.space import SearchSpace
 
 # A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8
@@ -55,16 +58,12 @@ class Stability:
     mean_size: float
 
 
-@dataclass(frozen=True)
-class Frequencies:
-    """Selection frequency of each unit, with its Wilson score interval."""
-
-    share: Float  # (d,), share of the subsets that contain the unit
-    low: Float  # (d,), confidence interval of the share
-    high: Float
-
-    def __post_init__(self) -> None:
-        read_only(self.share, self.low, self.high)
+def index_record(stability: Stability | None) -> dict[str, float] | None:
+    """Return an index with its interval as JSON data; None if there is none or it is undefined."""
+    if stability is None or np.isnan(stability.index):
+        return None
+    names = ("index", "low", "high", "level", "n_subsets", "mean_size")
+    return {name: getattr(stability, name) for name in names}
 
 
 def nogueira(masks: Bool, level: float = 0.95) -> Stability:
@@ -134,8 +133,23 @@ def interpret_index(index: float) -> str:
     return "poor" if index < _POOR else "intermediate to good"
 
 
-def frequencies(masks: Bool, level: float = 0.95) -> Frequencies:
-    """Compute the selection frequency of each unit from masks (M, d) of at least one subset."""
+def describe_index(stability: Stability, over: str) -> str:
+    """State the stability index of the subsets selected over `over`, with its interpretation."""
+    index = stability.index
+    if np.isnan(index):
+        return f"Over {stability.n_subsets} {over}, every search selected all features or none."
+    return (
+        f"Over {stability.n_subsets} {over}, the stability index is {index:.2f} "
+        f"[{stability.low:.2f}, {stability.high:.2f}] ({interpret_index(index)}; 1: always the "
+        "same features, 0: chance)."
+    )
+
+
+def frequencies(masks: Bool, level: float = 0.95) -> pd.DataFrame:
+    """Return the share of the subsets (M, d) that contain each unit, with its Wilson interval.
+
+    One row per unit: share, low, high.
+    """
     chosen = _checked(masks, level)
     count = len(chosen)
     share = chosen.mean(axis=0)
@@ -146,7 +160,7 @@ def frequencies(masks: Bool, level: float = 0.95) -> Frequencies:
     # Rounding must not exclude the share itself.
     low = np.minimum(share, np.maximum(0.0, centre - reach))
     high = np.maximum(share, np.minimum(1.0, centre + reach))
-    return Frequencies(share, low, high)
+    return pd.DataFrame({"share": share, "low": low, "high": high})
 
 
 def classify(share: Float, core: float = CORE, noise: float = NOISE) -> tuple[str, ...]:
@@ -172,6 +186,63 @@ def consensus(share: Float) -> Bool:
     """
     majority = share > 0.5
     return majority if majority.any() else share == share.max()
+
+
+@dataclass(frozen=True)
+class Assessment:
+    """Stability of repeated searches on one space."""
+
+    # index of the searches that differ only in their seed, and of those that differ in seed and
+    # rows; None without such searches
+    by_seed: Stability | None
+    by_rows: Stability | None
+    thresholds: tuple[float, float]  # shares from which a unit is core, and up to which it is noise
+    consensus: list[str]  # features of more than half of the searches, and the fixed ones
+    # One row per unit that is neither fixed nor forbidden, by decreasing share: feature, class,
+    # share with low and high, share_seeds, share_resamples, in_consensus. Class, share and
+    # consensus are over the searches on other rows, if there are any.
+    table: pd.DataFrame
+
+    def count(self, name: str) -> int:
+        """Return the number of "core", "optional" or "noise" units."""
+        return int((self.table["class"] == name).sum())
+
+
+def assess(
+    space: SearchSpace,
+    # the best subsets of "seeds" (searches on all rows) and "resamples" (on other rows each);
+    # one of them may be missing or empty
+    subsets: Mapping[str, Sequence[Collection[str]]],
+    thresholds: tuple[float, float] = (CORE, NOISE),  # see `Assessment`
+) -> Assessment:
+    """Compute frequencies, classes, stability and consensus of repeated searches."""
+    free = ~(space.fixed | space.forbidden)
+    masks = {
+        over: np.array([space.mask(names) for names in chosen])[:, free]
+        for over, chosen in subsets.items()
+        if chosen
+    }
+    per_unit = frequencies(masks["resamples" if "resamples" in masks else "seeds"])
+    share = per_unit["share"].to_numpy()
+    agreed = space.fixed.copy()
+    agreed[free] = consensus(share)
+    table = pd.DataFrame(
+        {
+            "feature": np.array(space.names, dtype=object)[free],
+            "class": classify(share, *thresholds),
+            **per_unit,
+            **{f"share_{over}": some.mean(axis=0) for over, some in masks.items()},
+            "in_consensus": agreed[free],
+        }
+    )
+    indices = {over: nogueira(some) for over, some in masks.items()}
+    return Assessment(
+        by_seed=indices.get("seeds"),
+        by_rows=indices.get("resamples"),
+        thresholds=thresholds,
+        consensus=space.subset(agreed),
+        table=table.sort_values("share", ascending=False, kind="stable", ignore_index=True),
+    )
 
 
 def _checked(masks: Bool, level: float) -> Float:

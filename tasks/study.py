@@ -1,4 +1,4 @@
-"""One of several searches of a flow: its identity, its result, and the task that runs it."""
+"""The cells of a study: searches of (rows, strategy, seed), their results and their MLflow runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -17,13 +17,14 @@ import pandas as pd
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import fit_for
+from swarm.metrics import natural_name
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.driver import Driver
 from swarm.search.history import EpochRecord
 from swarm.search.requests import training_seconds
 from swarm.search.result import SearchResult
-from swarm.search.runner import run
+from swarm.search.runner import run as run_search
 from swarm.search.search import Search
 from swarm.search.state import SearchState
 from swarm.storage.archive import Archive
@@ -31,15 +32,16 @@ from swarm.storage.records import reason_of
 from tasks.files import json_file, parquet
 from tasks.step import RETRIES, SearchInterrupted, step
 from tasks.table import Table
+from tasks.tracking import Tracking
 from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.run_log import RunLog
 
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One search of a comparison, of an outer fold or of a repetition."""
+    """One search of a study."""
 
-    dataset: str  # in other flows than comparisons the outer fold, or the rows of the repetition
+    dataset: str  # of a comparison; otherwise the part of the rows, such as "fold 2 of 5"
     strategy: str
     seed: int
 
@@ -72,17 +74,19 @@ class CellResult:
 
     def files(self) -> dict[str, bytes]:
         """Return the artifacts from which :meth:`read` restores the result."""
-        facts = {**vars(self.cell), **vars(self)}
-        del facts["cell"], facts["history"]
+        names = [each.name for each in fields(CellResult) if each.name not in ("cell", "history")]
+        facts = {**vars(self.cell), **{name: getattr(self, name) for name in names}}
         return {"features.json": json_file(facts), "history.parquet": parquet(self.history)}
 
-    def log_to(self, log: RunLog, scoring: Scoring, whole: Mapping[str, float | None]) -> None:
-        """Log the search by epoch, its artifacts, and metrics of the `whole` run."""
-        rows: dict[Any, Any] = self.history.set_index("epoch").to_dict("index")
-        log.metrics({int(epoch): epoch_metrics(row, scoring) for epoch, row in rows.items()})
-        log.metrics({0: whole})
-        log.files(self.files())
-        log.tag({"stopped": self.reason})
+    def metrics(self, scoring: Scoring) -> dict[str, float | None]:
+        """Return the metrics of the whole search; those of its epochs are in the history."""
+        metrics: dict[str, float | None] = {
+            "work/seconds_algorithm": self.seconds_algorithm,
+            "work/seconds_evaluation": self.seconds_evaluation,
+        }
+        if self.test_cost is not None:
+            metrics[f"test/{natural_name(scoring.name)}"] = scoring.natural(self.test_cost)
+        return metrics
 
     @classmethod
     def read(cls, features: Path, history: Path) -> CellResult:
@@ -143,7 +147,7 @@ def search_cell(
 
     def check_stop(*_: object) -> None:
         if stop is not None and stop.exists():
-            raise SearchInterrupted("the comparison was interrupted; repeat it to continue")
+            raise SearchInterrupted("the study was interrupted; repeat it to continue")
 
     seconds = 0.0
 
@@ -160,9 +164,9 @@ def search_cell(
     with closing(Archive(archive)) as opened:
         # The result must not depend on hints that only other strategies need.
         search = search.with_needed_hints()
-        result = run(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
+        result = run_search(search, opened, on_epoch=check_stop, on_fit=check_stop, step=time_step)
         if result.interrupted:
-            raise SearchInterrupted("the search was interrupted; repeat it to continue")
+            raise SearchInterrupted("the study was interrupted; repeat it to continue")
         trained = training_seconds(
             result.state.requests, opened.open_problem(search.search_problem)
         )
@@ -192,3 +196,60 @@ def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) ->
     positions = np.flatnonzero(np.isin(problem.space.columns, list(features)))
     model, rows = fit_for(problem, positions, np.arange(problem.n_rows), test.features)
     return problem.scoring.cost(model, rows, test.target, test.weight_in_score(problem))
+
+
+def find_unfinished(tracking: Tracking, kind: str, fingerprint: str) -> str | None:
+    """Return the run id of the latest unfinished study with this fingerprint, if any."""
+    wanted = f"tags.kind = '{kind}' and tags.fingerprint = '{fingerprint}'"
+    unfinished = (run for run in tracking.runs(wanted) if run.info.status != "FINISHED")
+    return next((str(run.info.run_id) for run in unfinished), None)
+
+
+class CellRuns:
+    """Opens and ends the child run of each cell; see :class:`RunLog` for its guarantees."""
+
+    def __init__(self, parent: RunLog) -> None:
+        self._parent = parent
+        self._logs: dict[Cell, RunLog] = {}
+        # Unfinished runs of earlier starts, with the logged steps of each metric.
+        self._left: dict[Cell, tuple[str, dict[str, dict[int, float]]]] = {}
+
+    def read_finished(self, problems: Mapping[Cell, str]) -> dict[Cell, CellResult]:
+        """Read the finished searches on problems of these fingerprints, and end the other runs."""
+        tracking, results, seen = self._parent.tracking, {}, set()
+        for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
+            tags, run_id = run.data.tags, str(run.info.run_id)
+            if run.info.status == "RUNNING":
+                # Its process was killed.
+                tracking.finish(run_id, "KILLED")
+            if "dataset" not in tags or "seed" not in tags:
+                continue
+            cell = Cell(tags["dataset"], tags["label"], int(tags["seed"]))
+            if cell in seen or cell not in problems or tags.get("problem") != problems[cell]:
+                continue
+            seen.add(cell)
+            if run.info.status != "FINISHED":
+                self._left[cell] = run_id, tracking.values(run_id) if run.data.metrics else {}
+                continue
+            paths = ("features.json", "history.parquet")
+            results[cell] = CellResult.read(*(tracking.download(run_id, p) for p in paths))
+        return results
+
+    def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
+        """Open the run of a search."""
+        run_id, points = self._left.pop(cell, (None, {}))
+        self._logs[cell] = self._parent.child(cell.name, params, tags, run_id, points)
+
+    def end(self, result: CellResult, scoring: Scoring) -> None:
+        """Log the result of a search by epoch and as a whole, and end its run."""
+        log = self._logs[result.cell]
+        rows: dict[Any, Any] = result.history.set_index("epoch").to_dict("index")
+        log.metrics({int(epoch): epoch_metrics(row, scoring) for epoch, row in rows.items()})
+        log.metrics({0: result.metrics(scoring)})
+        log.files(result.files())
+        log.tag({"stopped": result.reason})
+        log.finish()
+
+    def fail(self, cell: Cell, error: str) -> None:
+        """End the run of a failed search."""
+        self._logs[cell].finish("FAILED", error)

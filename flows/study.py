@@ -1,0 +1,239 @@
+"""A study: searches of (rows, strategy, seed) on one task runner, logged in one MLflow run.
+
+`swarm compare`, `swarm nested` and `swarm stability` are studies. They differ in their cells, and
+in what they conclude from the results. The result of a cell depends neither on the task runner nor
+on the order of the cells.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from prefect import Flow
+from threadpoolctl import threadpool_limits
+
+from conf.check import check
+from conf.load import AnyConfig
+from conf.resolve import split_options
+from conf.schema import RunnerSection, SelectConfig
+from flows.configured import (
+    PreparedData,
+    archive_url,
+    checked_search,
+    fetch_as_configured,
+    prepare_as_configured,
+    search_as_configured,
+)
+from flows.terminal import print_findings, say, show_searches, show_stage
+from flows.tracking import describe_run, start_repeated
+from tasks.parts import Part
+from tasks.step import Step
+from tasks.steps import split_rows
+from tasks.study import Cell, CellResult, CellRuns
+from tasks.table import Table
+from tasks.task_runner import (
+    as_they_finish,
+    connection_check,
+    one_server,
+    reachable_cluster,
+    task_runner,
+)
+from tasks.tracking.run_log import RunLog, failure
+
+T = TypeVar("T")
+R = TypeVar("R", bound=CellResult)
+
+# All workers evaluate the subsets of one search.
+_ONE_AT_A_TIME = RunnerSection(workers=1)
+
+
+@dataclass(frozen=True, eq=False)
+class CellInputs:
+    """What a cell searches."""
+
+    config: SelectConfig  # of its search
+    data: PreparedData
+    tags: Mapping[str, str]  # of its run, besides those of the problem
+    place: Mapping[str, str]  # parameters of its run besides strategy and seed
+    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the step
+
+
+@dataclass(frozen=True, eq=False)
+class Study(Generic[R]):
+    """Cells, and how they are run."""
+
+    cells: Sequence[Cell]
+    inputs: Callable[[Cell], CellInputs]  # called just before the cell is submitted
+    step: Step[..., R]
+    archive: str  # its URL, with secrets
+    runner: RunnerSection
+    stop: Path  # searches end when this file exists
+    # Finish the other cells if one fails; otherwise the error ends the study.
+    keep_going: bool = False
+
+    def run(
+        self, runs: CellRuns, finished: Mapping[Cell, R], verbosity: int
+    ) -> tuple[dict[Cell, R], dict[Cell, Exception]]:
+        """Run the cells that are not finished; this process logs each as it ends.
+
+        Returns
+        -------
+        results, failures
+            The results of all cells, and the errors of those that failed.
+        """
+        left = [cell for cell in self.cells if cell not in finished]
+        results, failures = dict(finished), dict[Cell, Exception]()
+        scorings: dict[Cell, Any] = {}
+
+        def submit(cell: Cell) -> Any:
+            given = self.inputs(cell)
+            data, strategy = given.data, given.config.strategy
+            scorings[cell] = data.problem.scoring
+            tags = describe_run(data.problem, data.train.source, strategy.name, cell.seed)
+            labels = {"kind": "search", "label": cell.strategy, **given.tags}
+            params = {**given.place, "strategy.name": strategy.name, "seed": cell.seed}
+            params |= {f"strategy.params.{name}": value for name, value in strategy.params.items()}
+            runs.begin(cell, tags | labels, params)
+            search = search_as_configured(given.config, data, cell.seed)
+            step = self.step.with_options(task_run_name=cell.name)
+            return step.submit(cell, search, self.archive, self.stop, data.test, **given.options)
+
+        with show_searches(len(self.cells), len(finished), verbosity) as shown, one_server():
+            try:
+                check_connection = connection_check(self.runner.kind)
+                at_once = self.runner.workers
+                for cell, future in as_they_finish(left, submit, at_once, check_connection):
+                    try:
+                        results[cell] = future.result(raise_on_failure=True)
+                    except Exception as error:
+                        runs.fail(cell, failure(error))
+                        if not self.keep_going:
+                            raise
+                        failures[cell] = error
+                        shown.fail(cell, failure(error))
+                    else:
+                        runs.end(results[cell], scorings[cell])
+                        shown.finish(results[cell])
+            except BaseException:
+                # Searches in threads and processes check for this file between two fits.
+                self.stop.touch()
+                raise
+        return results, failures
+
+
+def run_study(
+    flow: Flow[..., T],
+    config: AnyConfig,
+    *arguments: object,
+    runner: RunnerSection = _ONE_AT_A_TIME,
+) -> T:
+    """Run the flow of a study on its task runner; its last argument is the path of the stop file.
+
+    Raises InputError for bad input, before any search is started.
+    """
+    check(config)
+    with (
+        warnings.catch_warnings(),
+        threadpool_limits(limits=1),
+        reachable_cluster(runner.kind, runner.address),
+        tempfile.TemporaryDirectory(prefix="swarm-study-") as folder,
+    ):
+        # Warning filters are global to a process, so threads cannot set their own.
+        warnings.simplefilter("ignore")
+        with_runner = flow.with_options(
+            task_runner=task_runner(runner.kind, runner.workers, runner.address)
+        )
+        # The runner waits for its workers before the folder with the stop file is removed.
+        return with_runner(config, *arguments, Path(folder) / "stop")
+
+
+def settle(log: RunLog, verbosity: int) -> None:
+    """Wait until the tracking store has everything."""
+    with show_stage("sending the rest to MLflow", verbosity):
+        log.settle()
+
+
+# ---------------------------------------------------------------- one search on several parts
+
+
+def read_rows(config: SelectConfig, estimator: Any, *, hold_out: bool, verbosity: int) -> Table:
+    """Read the table of a configuration, without the test rows of its split if `hold_out`."""
+    with show_stage("reading the data", verbosity):
+        table = fetch_as_configured(config)
+    if not hold_out:
+        return table
+    return table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
+
+
+@contextmanager
+def repeated_search(
+    kind: str,  # "nested" or "stability"
+    config: SelectConfig,
+    table: Table,
+    parts: Mapping[Cell, Part],
+    *,
+    settings: Mapping[str, object],  # further parameters of the run
+    tags: Mapping[str, str],  # further tags of the run
+    stop: Path,
+    verbosity: int,
+    step: Step[..., R],
+    options: Callable[[Table], Mapping[str, Any]] = lambda _: {},  # of the step, by training rows
+) -> Iterator[tuple[RunLog, PreparedData, list[R]]]:
+    """Search each part of a table, and yield the open run, all rows and the results."""
+
+    def prepare(rows: Table, **needs: Any) -> PreparedData:
+        return prepare_as_configured(config, rows, hold_out=False, **needs)
+
+    prepared: dict[str, PreparedData] = {}
+
+    def inputs(cell: Cell) -> CellInputs:
+        part = parts[cell]
+        if part.name not in prepared:
+            prepared.clear()
+            prepared[part.name] = prepare(table.take(part.train))
+        data = prepared[part.name]
+        if part.test is not None:
+            data = replace(data, test=table.take(part.test))
+        labels = {"dataset": table.name, "part": part.name}
+        place = {"part": part.name}
+        return CellInputs(config, data, tags=labels, place=place, options=options(data.train))
+
+    with show_stage("preparing the search", verbosity):
+        whole = prepare(table, needs=())
+        # Rows that are too few are refused before any of them is searched.
+        for part in {part.name: part for part in parts.values()}.values():
+            prepare(table.take(part.train), needs=())
+        checked_search(config, inputs(next(iter(parts))).data)
+        log = start_repeated(
+            config,
+            kind,
+            settings=settings,
+            n_seeds=max(cell.seed for cell in parts) - config.seed + 1,
+            problem=whole.problem,
+            table=table,
+            tags=tags,
+        )
+    study = Study(
+        list(parts),
+        inputs,
+        step,
+        archive=archive_url(config.archive),
+        runner=_ONE_AT_A_TIME,
+        stop=stop,
+    )
+    with log:
+        print_findings(whole.findings, verbosity)
+        for name, text in tags.items():
+            say(f"{name.replace('_', ' ')}: {text}", verbosity)
+        say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
+        log.findings(whole.findings, config.mute)
+        results, _ = study.run(CellRuns(log), {}, verbosity)
+        with show_stage("writing the report", verbosity):
+            yield log, whole, [results[cell] for cell in parts]
+        settle(log, verbosity)

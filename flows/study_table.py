@@ -1,0 +1,86 @@
+"""What the studies print at their end: tables, sentences, and where to find more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from rich.box import SIMPLE
+from rich.table import Table
+from rich.text import Text
+
+from conf.load import AnyConfig
+from flows.summary import result_console
+from flows.terminal import echo, pages_of
+
+# Width of the output in a file, and that up to which tables have less in a row.
+_WIDE, NARROW = 120, 109
+# Names have at least so much of a narrow terminal.
+_NAME_WIDTH = 28
+
+
+@dataclass(frozen=True)
+class StudyTable:
+    """A table of a study."""
+
+    header: Sequence[str]
+    rows: Sequence[Sequence[str | Text]]
+    title: str | Text = ""
+    left: int = 1  # how many columns are left-justified; numbers are on the right
+    styles: Sequence[str] = ()  # of the rows
+
+    def __rich__(self) -> Table:
+        """Return the table as rich prints it."""
+        title = self.title or None
+        table = Table(title=title, title_justify="left", title_style="", box=SIMPLE)
+        longest = max((len(str(row[0])) for row in self.rows), default=0)
+        for column, name in enumerate(self.header):
+            options: Any = {"justify": "left" if column < self.left else "right"}
+            if column == 0:
+                options |= {"overflow": "fold", "min_width": min(longest, _NAME_WIDTH)}
+            table.add_column(name, **options)
+        for number, row in enumerate(self.rows):
+            # Names may look like markup.
+            cells = (Text(cell) if isinstance(cell, str) else cell for cell in row)
+            table.add_row(*cells, style=self.styles[number] if self.styles else None)
+        return table
+
+
+class StudyRun(Protocol):
+    """The result of a study."""
+
+    @property
+    def run_id(self) -> str:
+        """Id of the parent run."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings that are more than notes, a line each."""
+
+    @property
+    def artifacts(self) -> str:
+        """What to look at among the artifacts of the run."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the result as JSON data; undefined values are null."""
+
+    def tables(self, width: int) -> list[StudyTable]:
+        """Return the tables for a terminal of `width` columns."""
+
+    def sentences(self) -> list[str]:
+        """Return what the tables show."""
+
+
+def print_study(run: StudyRun, config: AnyConfig) -> None:
+    """Print the tables of a study, what they show, and where to find more."""
+    console = result_console(_WIDE)
+    for table in run.tables(console.width):
+        console.print(table)
+    for text in run.sentences():
+        console.print(text, markup=False)
+    for text in run.warnings:
+        console.print(Text.assemble(("warning:", "yellow"), f" {text}"))
+    console.print(f"\nrun      {run.run_id}  ({config.tracking.experiment})", markup=False)
+    pages = pages_of(config.tracking.uri)
+    echo(f"look     {pages}, then open {run.artifacts} among its artifacts", indent=9)

@@ -1,0 +1,78 @@
+"""The rows of the cells of a study: outer folds and samples of a table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from swarm.arrays import Int
+from swarm.errors import ConfigError, DataError
+from swarm.rows import divide, hold_out
+from tasks.split import rows_of
+from tasks.table import Table
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows of a cell, as ascending positions in the table."""
+
+    name: str  # such as "fold 2 of 5", with its repetition if there are several
+    train: Int
+    test: Int | None = None
+
+
+def draw_sample(table: Table, share: float, seed: int, number: int, estimator: Any) -> Part:
+    """Draw a share of the rows or groups without replacement; DataError if too few are left.
+
+    `seed` is that of sample 0.
+    """
+    rows = rows_of(table, estimator)
+    try:
+        sample, _ = hold_out(rows, rows.kind, 1 - share, seed=seed + number)
+    except DataError as error:
+        raise DataError(
+            f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
+            "--resamples to 0"
+        ) from error
+    return Part(f"draw {number + 1}", sample)
+
+
+def outer_kind(table: Table, split: str, folds: str, estimator: Any) -> str:
+    """Return the kind of the outer folds: in time if split or folds are, or by the same column."""
+    if "time" in (split, folds):
+        return "time"
+    return "column" if folds == "column" else rows_of(table, estimator).kind
+
+
+def outer_folds(
+    table: Table,
+    kind: str,
+    n_folds: int,  # ignored by kind "column": as many as the column has values
+    repeats: int,  # number of partitions, each with its own seed
+    seed: int,  # of the first partition
+    estimator: Any,
+    gap: int = 0,  # rows left out between training and test rows, for kind "time"
+) -> list[Part]:
+    """Divide the rows into outer folds; InputError if they, or a partition, do not allow it."""
+    if repeats > 1 and kind in ("time", "column"):
+        raise ConfigError(
+            f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
+        )
+    if kind == "column" and table.fold is not None and table.fold.nunique() < 3:
+        raise ConfigError(
+            f"the fold column {table.fold.name!r} has {table.fold.nunique()} values; nested "
+            "resampling needs 3 or more, as one is held out and the search uses the others: set "
+            "folds.kind to another one"
+        )
+
+    outer = []
+    for repeat in range(repeats):
+        folds = divide(rows_of(table, estimator), kind, n_folds, seed=seed + repeat, gap=gap)
+        suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
+        outer += [
+            Part(f"fold {i} of {len(folds)}{suffix}", np.sort(train), np.sort(test))
+            for i, (train, test) in enumerate(folds, 1)
+        ]
+    return outer
