@@ -15,14 +15,14 @@ from flows.search_run import SearchRun
 from flows.terminal import print_findings, show_stage, warnings_of
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
-from swarm.findings.outcome import judgement_findings, search_findings
-from swarm.metrics import display_name
+from swarm.findings.outcome import doubts, judgement_findings, search_findings
 from swarm.problem.hints import MOST_COLUMNS
-from swarm.report.data import confirmed_scores
+from swarm.report import report_data
+from swarm.search.requests import importances_of, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
-from swarm.validation.sentences import format_score
+from swarm.validation.sentences import ensemble_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
 from tasks.flow_run import log_line
@@ -35,8 +35,6 @@ from tasks.report import (
     ensemble_metrics,
     judgement_files,
     losses_on_test,
-    report_data,
-    run_facts,
     selection_metrics,
     write_report,
 )
@@ -48,8 +46,6 @@ _RANDOM_SUBSETS = 5
 _EXAMPLE_ROWS = 50
 # Columns in the description of the run, and findings on the terminal.
 _MOST_COLUMNS, _MOST_FINDINGS = 40, 3
-# Findings that repeat a headline without a gain.
-_IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
 @dataclass(frozen=True)
@@ -71,24 +67,12 @@ class SelectRun:
     @property
     def lines(self) -> list[str]:
         """What supports the headline, a sentence each: the subset, another one, the ensemble."""
-        judgement, models = self.judgement, len(self.ensemble.subsets_)
-        rows = judgement.table[judgement.table["contender"] == "ensemble"]
-        metric, value = rows.iloc[0][["metric", "value"]]
-        score = f"{display_name(metric)} {format_score(value)} on the unseen rows"
-        needs = f"needs {len(self.model_inputs)} columns"
-        worse = ", and is worse than all columns" if judgement.loses else ""
-        ensemble = f"Ensemble of {models} models: {score}, {needs}{worse}." if models > 1 else ""
-        return [*self.headline.answer(), *([ensemble] if ensemble else [])]
+        return [*self.headline.answer(), *filter(None, [ensemble_score(self.judgement)])]
 
     @property
     def doubts(self) -> list[str]:
         """The findings that the headline does not say, those on the data first, without notes."""
-        claimed = frozenset() if self.headline.verdict == "better" else _IMPLIED_BY_NO_GAIN
-        return [
-            f"{each.code}: {each.text}"
-            for each in self.findings
-            if each.severity != "note" and each.code not in claimed
-        ]
+        return [f"{each.code}: {each.text}" for each in doubts(self.headline, self.findings)]
 
     @property
     def shown_doubts(self) -> list[str]:
@@ -162,8 +146,8 @@ def evaluate(
             n_jobs=config.evaluation.n_jobs,
             on_models=shown.count,
         )
-    doubts = search_findings(result, problem.target, problem.task, judgement)
-    late = unmuted([*doubts, *judgement_findings(judgement)], config.mute)
+    searched = search_findings(result, problem.target, problem.task, judgement)
+    late = unmuted([*searched, *judgement_findings(judgement)], config.mute)
     findings = unmuted([*run.findings, *late])
     head = headline(result, problem.scoring, judgement)
     log.files({"findings.json": as_file(findings, config.mute)})
@@ -186,37 +170,56 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     """Train the models without each chosen feature, and render the report and its figures."""
     config, search, log = run.config, run.search, run.log
     train, test = run.train, run.test
-    problem, result = search.problem, outcome.result
-    at_most = config.ensemble.union_at_most
+    problem, result, judgement = search.problem, outcome.result, outcome.judgement
     facts = {
         "strategy": config.strategy.name,
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
-        "ensemble": _describe_ensemble(outcome, at_most),
-        **run_facts(log.tags, result),
+        "ensemble": _describe_ensemble(outcome, config.ensemble.union_at_most),
+        "data": log.tags["data"],
+        "estimator": log.tags["estimator"],
+        "scorer": log.tags["scoring"],
+        "problem": log.tags["problem"],
         "run": log.run_id,
+        "versions": {
+            name.removeprefix("version."): text
+            for name, text in log.tags.items()
+            if name.startswith("version.")
+        },
     }
+    evaluated = [
+        (mask, record.cost)
+        for mask, record in requested_evaluations(result, run.evaluations)
+        if record.complete
+    ]
+    best = result.best_mask
+    members = result.best_members(*run.ensemble_limits)
     data = report_data(
         result,
-        run.evaluations,
-        outcome.judgement,
-        search.hints,
-        members=run.ensemble_limits,
-        scoring=problem.scoring,
-        confirmed=confirmed_scores(result, problem.scoring),
+        list(zip(members.masks, members.costs, strict=True)),
         title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
         headline=outcome.headline,
-        regroup_every=getattr(search.strategy, "regroup_every", None),
-        findings=[each.as_dict() for each in outcome.findings],
-        config_yaml=as_yaml(config),
+        scoring=problem.scoring,
+        evaluated=evaluated,
+        importances=importances_of(best[None, :], result, problem, run.evaluations)[0],
+        distance=search.hints.distance,
+        judgement=judgement,
+        strategy=search.strategy,
+        findings=outcome.findings,
         facts=facts,
+        config=as_yaml(config),
     )
-    n_jobs = config.evaluation.n_jobs
-    dropped = losses_on_test.after(outcome.judgement)(
-        problem, result.best_mask, train, test, ranked=data.ranked(), n_jobs=n_jobs
+    dropped = losses_on_test.after(judgement)(
+        problem,
+        best,
+        train,
+        test,
+        named=judgement.verdict.rows,
+        ranked=data.ranked(),
+        n_jobs=config.evaluation.n_jobs,
     )
-    return write_report.after(outcome.judgement)(replace(data, dropped=dropped))
+    return write_report.after(judgement)(replace(data, dropped=dropped))
 
 
 def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,10 @@ from rich.text import Text
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.validation.records import judgement_record
-from swarm.wording import counted, listed, listed_within
+from swarm.validation.sentences import (
+    chosen_columns,
+)
+from swarm.wording import counted
 from tasks.tracking.client import SHORT_ID
 
 if TYPE_CHECKING:
@@ -19,10 +23,15 @@ if TYPE_CHECKING:
     from flows.answer import SelectRun
     from flows.challenge import RefreshRun
 
-# Width of the output in a file.
-WIDE = 110
-# Columns under the headline; `swarm features` prints all of them.
-_MOST_NAMES = 10
+# Width of the output in a file, and of that of a comparison.
+WIDE, _WIDE_COMPARISON = 110, 120
+_MEANING = {
+    "ensemble": "ensemble of the best subsets",
+    "best_subset": "best single subset",
+    "all_features": "all features, one model",
+    "all_features_ensemble": "all features, same vote",
+    "random_subsets": "random subsets, same vote",
+}
 _DECISIONS = {
     "first": "first champion",
     "promoted": "challenger promoted",
@@ -73,15 +82,10 @@ def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
 def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
     console = result_console()
-    result, head = outcome.result, outcome.headline
+    head, names = outcome.headline, outcome.result.features
     console.print(Text(f"\n{head.title}", "bold"))
-    if head.n_features < head.n_available:
-        best = "" if head.names_features else f"The best {head.n_features}: "
-        start, names, width = f"  {best}", result.features, terminal_width()
-        if width is None:
-            echo(f"{start}{listed(names, _MOST_NAMES)}")
-        else:
-            echo_row(listed_within(width, start, names, _MOST_NAMES))
+    if columns := chosen_columns(head, names, terminal_width() or sys.maxsize):
+        echo_row(columns)
     for row, line in enumerate(outcome.lines):
         if row:
             echo_row(f"  {line}")

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from swarm.arrays import Bool
-from swarm.problem.hints import MOST_COLUMNS, Hints
+from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.report.data import by_column, work_of
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
-from swarm.search.requests import only_ranked, requested_evaluations
+from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
 from swarm.validation.answers import Rows
 from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.records import headline_record, judgement_record
-from swarm.validation.sentences import positive_class_sentence
 from swarm.validation.verdict import Headline
 from tasks.files import json_file, parquet
 from tasks.step import step
 from tasks.table import Table
 from tasks.tracking.curves import unseen_score
-
-# A mask, its cost, and whether its evaluation has importances.
-Finished = tuple[NDArray[np.bool_], float, bool]
 
 
 def answer_files(
@@ -208,101 +202,15 @@ def losses_on_test(
     train: Table,
     test: Table,
     *,
+    named: str,  # what the test rows are called
     ranked: Sequence[str],
     n_jobs: int,
 ) -> FeatureLosses:
     """Train the model without each chosen feature, and score it on the test rows."""
     columns = list(problem.features.columns)
     weight = test.weight_in_score(problem)
-    unseen = Rows(test.features[columns], test.target, test.groups, weight)
-    named = f"{len(test.features):,} unseen rows"
-    train_rows = np.arange(len(train.features))
-    return feature_losses(
-        problem, chosen, unseen, named, train=train_rows, ranked=ranked, n_jobs=n_jobs
-    )
-
-
-def report_data(
-    result: SearchResult,
-    evaluations: ProblemEvaluations,
-    judgement: Judgement,
-    hints: Hints,
-    *,
-    members: tuple[int, int | float | None],  # how many models vote, and their columns at most
-    **described: Any,
-) -> ReportData:
-    """Collect the data of the report from a search and its evaluation on the test rows.
-
-    `described` are the title, the headline and further fields of the data.
-    """
-    space = result.space
-    voting = result.best_members(*members)
-    finished = [
-        (mask, record.cost, bool(record.importance(mask).any()))
-        for mask, record in requested_evaluations(result, evaluations)
-        if record.complete
-    ]
-    masks = np.array([mask for mask, _, _ in finished], dtype=bool).reshape(-1, space.n_units)
-    costs = np.array([cost for _, cost, _ in finished], dtype=np.float64)
-    shown = ~only_ranked(masks, result)
-    sizes_and_costs = pd.DataFrame({"size": masks.sum(axis=1)[shown], "cost": costs[shown]})
-    distance = None
-    # A wide table has no distance matrix.
-    if hints.distance is not None and space.n_units == space.n_columns:
-        names = list(space.names)
-        distance = pd.DataFrame(hints.distance, index=names, columns=names)
-    return ReportData(
-        verdict=judgement.sentence(),
-        features=result.features,
-        n_available=space.n_columns,
-        subsets=[
-            (space.subset(mask), float(cost))
-            for mask, cost in zip(voting.masks, voting.costs, strict=True)
-        ],
-        history=result.history,
-        evaluations=sizes_and_costs,
-        has_proxy=result.measured is not None,
-        figures=judgement.table,
-        importances=_importances(result, finished, evaluations),
-        distance=distance,
-        cv_cost=judgement.cv_cost,
-        test_cost=judgement.costs.get("best_subset"),
-        level=judgement.bootstrap.level,
-        positive=positive_class_sentence(judgement),
-        **described,
-    )
-
-
-def _importances(
-    result: SearchResult, finished: Sequence[Finished], evaluations: ProblemEvaluations
-) -> pd.Series | None:
-    """Return the importances of the best subset from its evaluation, None if unknown.
-
-    A shrunk subset has those of the subset that it was shrunk from.
-    """
-    best = result.best_mask
-    for mask, cost, is_informative in finished:
-        equal = math.isclose(cost, result.cost, rel_tol=0.0, abs_tol=1e-12)
-        if is_informative and equal and not (best & ~mask).any():
-            record = evaluations.lookup(mask[None, :])[0]
-            units = np.flatnonzero(best)
-            names = [result.space.names[unit] for unit in units]
-            return by_column(pd.Series(record.importance(mask)[units], index=names), result.space)
-    return None
-
-
-def run_facts(tags: Mapping[str, str], result: SearchResult) -> dict[str, object]:
-    """Return the facts of the report: what was searched, and the work that it needed."""
-    head = "version."
-    return {
-        "data": tags["data"],
-        "estimator": tags["estimator"],
-        "scorer": tags["scoring"],
-        "problem": tags["problem"],
-        **dict(result.outcomes),
-        **work_of(result),
-        "versions": {k.removeprefix(head): v for k, v in tags.items() if k.startswith(head)},
-    }
+    rows = Rows(test.features[columns], test.target, test.groups, weight)
+    return feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=n_jobs)
 
 
 def ensemble_metrics(judgement: Judgement) -> dict[str, float]:

@@ -26,6 +26,18 @@ def unseen(low: float, high: float, metric: str = "roc_auc") -> Verdict:
     return Verdict("90 unseen rows", metric, 0.8 + (low + high) / 2, 0.8, low, high)
 
 
+def found(space: SearchSpace, size: int, confirmation: Any = None) -> Any:
+    """Result of a search whose best subset has the first columns."""
+    columns = list(space.columns[:size])
+    return SimpleNamespace(
+        features=columns,
+        best_mask=space.mask(columns),
+        space=space,
+        confirmation=confirmation,
+        cost=0.15,
+    )
+
+
 def told(
     scoring: Any,
     evidence: Verdict | None,
@@ -56,9 +68,7 @@ def told(
             0.25,
             n_fits=0,
         )
-    result: Any = SimpleNamespace(
-        features=SPACE.columns[: sizes[0]], space=SPACE, confirmation=confirmation, cost=0.15
-    )
+    result = found(SPACE, sizes[0], confirmation)
     judgement: Any = None
     if evidence is not None:
         judgement = SimpleNamespace(verdict=evidence, beats_guessing=beats_guessing)
@@ -145,13 +155,8 @@ def test_all_features_are_not_compared_with_themselves() -> None:
 
 def test_forbidden_columns_do_not_count_among_all_features() -> None:
     space = SearchSpace.build(SPACE.columns, forbidden=["x5"])
-    result: Any = SimpleNamespace(
-        features=SPACE.columns[:5], space=space, confirmation=None, cost=0.15
-    )
-    assert headline(result, AUC).title == "Keep all 5 columns"
-    result.space = SearchSpace.build(["x0"])
-    result.features = ["x0"]
-    assert headline(result, AUC).title == "Keep the only column"
+    assert headline(found(space, 5), AUC).title == "Keep all 5 columns"
+    assert headline(found(SearchSpace.build(["x0"]), 1), AUC).title == "Keep the only column"
 
 
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
@@ -188,8 +193,8 @@ def test_columns_that_a_ranking_proposed_are_told_to_be_its_first() -> None:
     # Its rows have not chosen it.
     assert "0.800 on fresh folds, each with the ranking of its own" in told_of.searched
     assert "winner's curse" not in told_of.searched
-    found = told(AUC, unseen(0.01, 0.05), 0.1)
-    assert (found.origin, len(found.notes), len(told_of.notes)) == ("", 1, 2)
+    searched = told(AUC, unseen(0.01, 0.05), 0.1)
+    assert (searched.origin, len(searched.notes), len(told_of.notes)) == ("", 1, 2)
     guess = told(AUC, unseen(0.01, 0.05), 0.1, beats_guessing=False, origin="a ranking")
     assert guess.notes == []
 

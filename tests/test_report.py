@@ -14,16 +14,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from swarm.validation.scorer_metrics import Bootstrap
 
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.report.contenders import paired_differences
+from swarm.report.contenders import contender_rows, paired_differences
 from swarm.report.data import by_column, confirmed_scores
 from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
+from swarm.validation import Judgement
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.verdict import Headline
+from swarm.validation.verdict import Headline, Verdict
 
 INF, NAN = float("inf"), float("nan")
 
@@ -61,17 +63,32 @@ def history(n_epochs: int = 25) -> pd.DataFrame:
     return pd.DataFrame({"epoch": epochs, **falling, **growing, **swarms, **flat})
 
 
-def judged() -> pd.DataFrame:
-    """Figures of every contender, and their differences from the ensemble, in two metrics."""
+def judged(n_models: int = 2, cost: float = 0.05, **changed: float) -> Judgement:
+    """Scores of every contender, and their differences from the ensemble, in two metrics."""
     place = np.tile(np.arange(len(CONTENDERS)), 2)
     names = {"contender": np.take(list(CONTENDERS), place)}
     names["metric"] = np.repeat(["f1", "recall"], len(CONTENDERS))
     value, gap = 0.95 - 0.01 * place, 0.01 * place
     table = pd.DataFrame({**names, "value": value, "low": value - 0.02, "high": value + 0.02})
-    table = table.assign(n_features=5 + place, n_models=2)
-    return table.assign(difference=gap, difference_low=gap - 0.02, difference_high=gap + 0.02)
+    table = table.assign(n_features=5 + place, n_models=n_models, difference=gap)
+    table = table.assign(difference_low=gap - 0.02, difference_high=gap + 0.02).assign(**changed)
+    return Judgement(
+        table=table,
+        predictions=pd.DataFrame(),
+        verdict=Verdict("100 unseen rows", "f1", 0.95, 0.93, -0.01, 0.05),
+        guess=None,
+        beats_guessing=True,
+        costs={"best_subset": cost},
+        cv_cost=0.004 if np.isfinite(cost) else cost,
+        task="binary",
+        vote="majority",
+        pos_label=1,
+        pos_share=0.5,
+        bootstrap=Bootstrap(100, None, 50, 0),
+    )
 
 
+WORK = pd.DataFrame({"hits": [7], "fallbacks": [0], "training_seconds": [3.5], "seconds": [4.0]})
 F1 = resolve_scoring("f1", None, np.array([0, 1]), "binary")
 
 
@@ -83,31 +100,26 @@ def report(names: list[str], n_chosen: int = 3) -> ReportData:
     size = rng.integers(1, len(names) + 1, 200)
     return ReportData(
         title="a run",
-        verdict="On 100 unseen rows the ensemble scores F1 0.950.",
         headline=Headline("better", len(chosen), len(names)),
-        features=chosen,
         n_available=len(names),
         subsets=subsets,
         history=history(),
+        work=WORK,
         evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
         scoring=F1,
-        figures=judged(),
+        judgement=judged(),
         importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
         distance=pd.DataFrame(distance, index=names, columns=names),
-        cv_cost=0.004,
-        test_cost=0.05,
         regroup_every=10,
-        config_yaml="name: a\n",
-        facts={"rows": 100, "seconds_training": 3.5, "archive_hits": 7, "versions": {"numpy": "2"}},
+        config="name: a\n",
+        facts={"rows": 100, "versions": {"numpy": "2"}},
     )
 
 
 PLAIN = report([f"column {i}" for i in range(12)])
 
 
-BLIND = replace(
-    PLAIN, figures=PLAIN.figures.assign(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN)
-)
+BLIND = replace(PLAIN, judgement=judged(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN))
 CASES = {
     "plain": PLAIN,
     "no intervals, all fixed": replace(BLIND, history=history(5)[["epoch", "best_cost"]]),
@@ -119,8 +131,7 @@ CASES = {
         ],
         evaluations=pd.DataFrame({"size": [3, 4], "cost": [INF, INF]}),
         subsets=[(["column 0"], INF)],
-        cv_cost=INF,
-        test_cost=INF,
+        judgement=judged(n_models=1, cost=INF),
     ),
     "confirmed": replace(
         report(["a", "b", "c"]),
@@ -136,15 +147,13 @@ CASES = {
     ),
     "bare": ReportData(
         title="t",
-        verdict="v",
         headline=Headline("no clear difference", 1, 2),
-        features=["a"],
         n_available=2,
-        subsets=[],
+        subsets=[(["a"], 0.1)],
         history=pd.DataFrame(),
+        work=pd.DataFrame(),
         evaluations=pd.DataFrame(),
         scoring=F1,
-        figures=pd.DataFrame(),
     ),
 }
 
@@ -196,7 +205,7 @@ def test_foreign_names_are_text_and_nothing_else() -> None:
     data = replace(
         report(names, n_chosen=8),
         title="<b>title\ud800</b>",
-        config_yaml="<u>",
+        config="<u>",
         facts={"<k>": "<v>", "m": {"<a>": "<b>"}},
     )
     with warnings.catch_warnings():
@@ -215,28 +224,35 @@ def test_foreign_names_are_text_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_any_run_has_a_report_and_its_stored_data_make_the_same_page(case: str) -> None:
+def test_any_run_has_a_report(case: str) -> None:
     data = CASES[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         html, drawings = rendered(case), drawn(case)
     text = " ".join(Page(html).texts)
     assert data.headline.title in text
-    assert data.verdict in text
+    assert ("On 100 unseen rows the ensemble" in text) == (len(data.subsets) > 1)
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert len(html) < 600_000
     assert all(drawing.png.startswith(b"\x89PNG") for drawing in drawings.values())
 
 
 def test_a_difference_is_only_said_where_it_is_clear() -> None:
-    unclear = replace(PLAIN, figures=PLAIN.figures.assign(difference_low=-0.1))
+    unclear = replace(PLAIN, judgement=judged(difference_low=-0.1))
     assert next((r.bounds, r.judgement) for r in paired_differences(unclear)) == (
         "[−0.100, 0.050]",
         "no clear difference",
     )
-    worse = replace(PLAIN, figures=PLAIN.figures.assign(difference_low=-0.2, difference_high=-0.1))
+    worse = replace(PLAIN, judgement=judged(difference_low=-0.2, difference_high=-0.1))
     assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
     assert {r.judgement for r in paired_differences(BLIND)} == {"no interval, so no conclusion"}
+
+
+def test_a_single_model_is_compared_without_contenders_that_equal_another() -> None:
+    single = replace(PLAIN, judgement=judged(n_models=1))
+    names = [row["name"] for row in contender_rows(single)]
+    assert names == ["Chosen features", "All features", "Random subsets"]
+    assert len(contender_rows(PLAIN)) == len(CONTENDERS)
 
 
 # Costs of four folds differ by it.
@@ -277,9 +293,11 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
 
 def test_the_columns_of_a_group_have_equal_parts_of_its_importance() -> None:
     space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]})
-    found = by_column(pd.Series({"pair": 6.0, "b": 4.0}), space)
+    masks = space.mask(["a", "e", "b"])
+    values = np.where(masks, np.array([6.0 if name == "pair" else 4.0 for name in space.names]), 0)
+    found = by_column(values, masks, space)
     assert found.to_dict() == {"a": 3.0, "e": 3.0, "b": 4.0}
-    data = replace(PLAIN, features=["b", "a", "e"], importances=found)
+    data = replace(PLAIN, subsets=[(["a", "b", "e"], 0.1)], importances=found)
     assert data.ranked() == ["b", "a", "e"]
 
 

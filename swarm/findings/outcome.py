@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,9 +16,12 @@ from swarm.search.result import SearchResult
 from swarm.validation.judgement import Judgement
 from swarm.validation.sentences import format_score
 from swarm.validation.stability import interpret_index, nogueira
+from swarm.validation.verdict import Headline
 
 # See the reason of SWM205.
 _ROWS_PER_LOG_SUBSET = 50
+# Findings that repeat a headline without a gain on unseen rows.
+_IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
 def search_findings(
@@ -46,6 +49,12 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
     everything = rows["all_features"]["n_features"] == rows["best_subset"]["n_features"]
     selected = [] if everything else [*_optimism(judgement), *_random(judgement)]
     return [*selected, *_guessing(judgement)]
+
+
+def doubts(head: Headline, findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings to show with a headline: neither notes nor what it implies."""
+    implied = _IMPLIED_BY_NO_GAIN if head.tested and head.verdict != "better" else frozenset()
+    return [each for each in findings if each.severity != "note" and each.code not in implied]
 
 
 def _confirmation(result: SearchResult) -> Iterator[Finding]:

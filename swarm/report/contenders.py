@@ -5,12 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
-from swarm.metrics import is_lower_better
 from swarm.report.data import ReportData
-from swarm.report.formatting import interval, metric_name, plain, signed
-from swarm.validation.verdict import outcome_in
+from swarm.report.formatting import interval, signed
 
 # Name and note.
 _CONTENDERS = {
@@ -40,7 +36,7 @@ _CONTENDERS = {
 # They have the vote of the ensemble, so a difference to them is due to the selection alone.
 _RIVALS = ("all_features_ensemble", "random_subsets")
 
-# A report without an ensemble, such as that of a selector: one model each.
+# Without an ensemble: one model each.
 _SINGLE = {
     "ensemble": ("Chosen features", "One model of the chosen features."),
     "all_features": _CONTENDERS["all_features"],
@@ -58,26 +54,11 @@ _JUDGEMENTS = {
 }
 
 
-def is_single(data: ReportData) -> bool:
-    """Whether one model of the chosen features is compared, and no ensemble."""
-    return bool(data.metrics) and "best_subset" not in set(data.figures["contender"])
-
-
-def rivals_of(data: ReportData) -> tuple[str, ...]:
-    """Return the baselines whose difference to the result is due to the selection alone."""
-    return _SINGLE_RIVALS if is_single(data) else _RIVALS
-
-
-def _names_and_notes(data: ReportData) -> dict[str, tuple[str, str]]:
-    return _SINGLE if is_single(data) else _CONTENDERS
-
-
 @dataclass(frozen=True)
 class PairedDifference:
     """Paired difference to one baseline; `kind` is "better", "worse" or "neither"."""
 
     name: str
-    metric: str
     difference: str
     bounds: str
     judgement: str
@@ -86,57 +67,46 @@ class PairedDifference:
 
 def paired_differences(data: ReportData) -> list[PairedDifference]:
     """Return the differences to the baselines with the same vote, for the first metric."""
-    if not data.metrics:
+    judgement = data.judgement
+    if judgement is None:
         return []
-    metric, rivals = data.metrics[0], rivals_of(data)
+    names, rivals = _names_and_rivals(data)
     comparisons = []
     for name in rivals:
-        for row in rows_of(data.figures, metric, name):
-            low, high = row["difference_low"], row["difference_high"]
-            bounds, outcome = interval(low, high), outcome_in(metric, low, high)
-            kind = outcome if outcome in ("better", "worse") else "neither"
-            comparisons.append(
-                PairedDifference(
-                    name=_names_and_notes(data)[name][0],
-                    metric=metric_name(metric),
-                    difference=signed(row["difference"]),
-                    bounds=bounds or "no interval",
-                    judgement=_JUDGEMENTS[kind] if bounds else "no interval, so no conclusion",
-                    kind=kind,
-                )
+        row, outcome = judgement.first_metric[name], judgement.outcome(name)
+        bounds = interval(row["difference_low"], row["difference_high"])
+        kind = outcome if outcome in ("better", "worse") else "neither"
+        comparisons.append(
+            PairedDifference(
+                name=names[name][0],
+                difference=signed(row["difference"]),
+                bounds=bounds or "no interval",
+                judgement=_JUDGEMENTS[kind] if bounds else "no interval, so no conclusion",
+                kind=kind,
             )
+        )
     return comparisons
 
 
 def contender_rows(data: ReportData) -> list[dict[str, Any]]:
-    """Return a row per contender; `cells` has its row of the figures per metric."""
+    """Return a row per contender; `cells` has its row of the table per metric."""
+    names, rivals = _names_and_rivals(data)
     rows: list[dict[str, Any]] = []
-    rivals = rivals_of(data)
-    for name in dict.fromkeys(data.figures["contender"].tolist()) if data.metrics else []:
-        cells = [next(iter(rows_of(data.figures, metric, name)), None) for metric in data.metrics]
-        shown, note = _names_and_notes(data).get(name, (plain(name), ""))
-        first = data.figures[data.figures["contender"] == name].iloc[0]
+    for name, table in data.contenders.groupby("contender", sort=False):
+        shown, note = names[str(name)]
         rows.append(
             {
                 "name": shown,
                 "note": note,
                 "kind": "own" if name == "ensemble" else "rival-row" if name in rivals else "other",
-                "n_features": int(first["n_features"]),
-                "n_models": int(first["n_models"]),
-                "cells": cells,
+                "n_features": int(table["n_features"].iloc[0]),
+                "n_models": int(table["n_models"].iloc[0]),
+                "cells": table.to_dict("records"),
             }
         )
     return rows
 
 
-def lower_is_better(data: ReportData) -> list[str]:
-    """Return the display names of the metrics that are better when lower."""
-    return [metric_name(metric) for metric in data.metrics if is_lower_better(metric)]
-
-
-def rows_of(table: pd.DataFrame, metric: str, contender: str) -> list[dict[Any, Any]]:
-    """Return the row of one contender and metric in a list, which may be empty."""
-    if not len(table):
-        return []
-    chosen = (table["metric"] == metric) & (table["contender"] == contender)
-    return table[chosen].to_dict("records")
+def _names_and_rivals(data: ReportData) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
+    """Return name and note of each contender, and those that differ by the selection alone."""
+    return (_SINGLE, _SINGLE_RIVALS) if data.is_single else (_CONTENDERS, _RIVALS)

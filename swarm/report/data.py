@@ -2,181 +2,223 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from swarm.arrays import Float
+from swarm.arrays import Bool, Float
+from swarm.findings import Finding
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
+from swarm.search.requests import only_ranked
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import corrected_t
+from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.verdict import Headline
 
 # Features in the heat map, the chosen ones among them, and pairs in the table beside it.
 _MOST, _MOST_CHOSEN, _MOST_PAIRS = 60, 40, 10
+# Contenders that equal another one if there is a single model.
+_COPIES = ("best_subset", "all_features_ensemble")
 
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """The data of the report of one select run.
+    """The data of a report, see :func:`report_data`.
 
     Parameters
     ----------
     title : str
         Name of the run.
-    verdict : str
-        One sentence, see :meth:`swarm.validation.Judgement.sentence`.
-    features : names
-        The best subset.
-    n_available : int
-        Number of features the search could choose from.
-    subsets : (names, cost) pairs
-        Subsets of the ensemble with their cross-validated cost, best first.
     headline : Headline
-    history : DataFrame
-        One row per epoch: ``epoch``, ``best_cost``, and optionally ``best_size``,
-        ``pbest_cost_mean``, ``size_mean``, ``diversity``, ``evaluations``,
-        ``distinct_evaluations``, ``fits``, ``folds_pruned`` and ``swarm_0_best_cost``, ...
-    has_proxy : bool
-        Whether the costs in `history` are those of a proxy.
+    n_available : int
+        Number of columns of the table.
+    subsets : (names, cost) pairs
+        The chosen subset with its cross-validated cost, then the others of the ensemble.
+    history, work : DataFrame
+        As of :class:`swarm.search.result.SearchResult`; columns may be missing.
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
     scoring : Scoring
         The scorer of the search.
-    figures : DataFrame
-        ``Judgement.table``. A missing `low` means no interval.
+    has_proxy : bool
+        Whether the costs in `history` are those of a proxy.
     importances : Series, optional
-        Importances of the best subset, by feature name; non-negative, on any scale.
+        Importances of the chosen subset, by feature name; non-negative, on any scale.
     distance : DataFrame (n_features, n_features), optional
-        ``1 - |Spearman correlation|`` by feature name.
-    cv_cost, test_cost : float, optional
-        Cost of the best subset in cross-validation, and on the test rows.
-    level : float
-        Confidence level of the intervals.
+        ``1 - |Spearman correlation|`` by feature name, 1 where it is undefined.
+    judgement : Judgement, optional
+        The comparison on test rows.
+    confirmed : DataFrame, optional
+        See :func:`confirmed_scores`.
+    dropped : FeatureLosses, optional
+        What the score loses without each chosen feature.
     regroup_every : int, optional
         Epochs between regroupings of the subswarms.
     findings : list of mapping
         See :meth:`swarm.findings.Finding.as_dict`.
-    dropped : FeatureLosses, optional
-        What the score loses without each chosen feature.
-    confirmed : DataFrame, optional
-        See :func:`confirmed_scores`.
-    config_yaml : str
-    positive : str
-        Sentence that names the positive class; empty unless there are two classes, see
-        :func:`swarm.validation.sentences.positive_class_sentence`.
     facts : mapping
-        Further facts, shown by their key: data source, rows, strategy, seed, a mapping of
-        package versions. ``seconds_training``, ``seconds_elsewhere``, ``archive_hits`` and
-        ``fallbacks`` are shown in the section on work.
+        Shown by their key, such as data source, strategy and a mapping of package versions.
+    config : str
+        The configuration, or the parameters of the selector.
     """
 
     title: str
-    verdict: str
     headline: Headline
-    features: Sequence[str]
     n_available: int
     subsets: Sequence[tuple[Sequence[str], float]]
     history: pd.DataFrame
+    work: pd.DataFrame
     evaluations: pd.DataFrame
     scoring: Scoring
-    figures: pd.DataFrame
+    has_proxy: bool = False
     importances: pd.Series | None = None
     distance: pd.DataFrame | None = None
-    cv_cost: float | None = None
-    test_cost: float | None = None
-    level: float = 0.95
-    has_proxy: bool = False
+    judgement: Judgement | None = None
+    confirmed: pd.DataFrame | None = None
+    dropped: FeatureLosses | None = None
     regroup_every: int | None = None
     findings: Sequence[Mapping[str, Any]] = ()
-    config_yaml: str = ""
-    positive: str = ""
-    dropped: FeatureLosses | None = None
-    confirmed: pd.DataFrame | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
+    config: str = ""
 
     @property
-    def metrics(self) -> list[str]:
-        """Names of the metrics, the one of the verdict first."""
-        return list(dict.fromkeys(self.figures["metric"].tolist())) if len(self.figures) else []
+    def features(self) -> list[str]:
+        """The chosen subset."""
+        return list(self.subsets[0][0])
+
+    @property
+    def is_single(self) -> bool:
+        """Whether a single model is compared on the test rows, and no ensemble."""
+        judgement = self.judgement
+        return judgement is not None and judgement.first_metric["ensemble"]["n_models"] == 1
+
+    @property
+    def contenders(self) -> pd.DataFrame:
+        """``Judgement.table`` without copies; empty without test rows."""
+        if self.judgement is None:
+            return pd.DataFrame({"contender": [], "metric": []})
+        table = self.judgement.table
+        return table[~table["contender"].isin(_COPIES)] if self.is_single else table
 
     def frequency(self) -> dict[str, int]:
         """Number of subsets with each feature, those of the best subset first, by importance."""
-        counts = dict.fromkeys(self.ranked(), 0)
-        for names, _ in self.subsets:
-            for name in dict.fromkeys(names):
-                counts[name] = counts.get(name, 0) + 1
-        chosen = len(set(self.features))
-        others = sorted(list(counts)[chosen:], key=lambda name: -counts[name])
-        return {name: counts[name] for name in [*list(counts)[:chosen], *others]}
+        counts = Counter(name for names, _ in self.subsets for name in names)
+        names = [*self.ranked(), *(name for name, _ in counts.most_common())]
+        return {name: counts[name] for name in names}
 
     def ranked(self) -> list[str]:
-        """Features of the best subset, by decreasing importance."""
-        names = list(dict.fromkeys(self.features))
-        if self.importances is None:
-            return names
-        importances = {str(name): float(value) for name, value in self.importances.items()}
-        return sorted(names, key=lambda name: -importances.get(name, 0.0))
+        """Features of the chosen subset, by decreasing importance."""
+        return ranked(self.features, self.importances)
 
     def shown_features(self) -> list[str]:
         """Up to 40 chosen features by importance, then those nearest to them; at most 60."""
         if self.distance is None:
             return []
-        columns = {str(name): i for i, name in enumerate(self.distance.columns)}
-        chosen = [name for name in self.ranked() if name in columns][:_MOST_CHOSEN]
-        if not chosen:
-            return []
-        positions = [columns[name] for name in chosen]
-        nearest = self._distances()[positions].min(axis=0)
-        others = np.argsort(nearest, kind="stable")
-        others = others[~np.isin(others, positions)]
-        names = list(columns)
-        return chosen + [names[i] for i in others[: _MOST - len(chosen)]]
-
-    def distances(self, names: list[str]) -> Float:
-        """Distances ``1 - |rank correlation|`` (n, n) between the named features."""
-        assert self.distance is not None
-        columns = {str(name): i for i, name in enumerate(self.distance.columns)}
-        rows = [columns[name] for name in names]
-        return self._distances()[np.ix_(rows, rows)]
+        chosen = self.ranked()[:_MOST_CHOSEN]
+        others = self.distance.loc[chosen].min().drop(chosen).sort_values(kind="stable")
+        return [*chosen, *others.index[: _MOST - len(chosen)]]
 
     def nearest_left_out(self) -> list[tuple[str, str, float]]:
         """For each chosen feature the most similar one left out and |rho|, the strongest first."""
-        if self.distance is None:
+        if self.distance is None or len(self.features) == len(self.distance):
             return []
-        columns = [str(name) for name in self.distance.columns]
-        chosen = set(self.features)
-        out = [i for i, name in enumerate(columns) if name not in chosen]
-        if not out:
-            return []
-        values = self._distances()
-        pairs = []
-        for i, name in enumerate(columns):
-            if name in chosen:
-                nearest = out[int(np.argmin(values[i, out]))]
-                pairs.append((name, columns[nearest], 1.0 - float(values[i, nearest])))
-        return sorted(pairs, key=lambda one: -one[2])[:_MOST_PAIRS]
-
-    def _distances(self) -> Float:
-        """Return all distances, 1 where the correlation is undefined."""
-        assert self.distance is not None
-        values: Float = self.distance.to_numpy(dtype=np.float64)
-        return np.where(np.isnan(values), 1.0, values)
+        is_chosen = self.distance.index.isin(self.features)
+        distance = self.distance.loc[is_chosen, ~is_chosen]
+        strength = (1.0 - distance.min(axis=1)).sort_values(ascending=False, kind="stable")
+        nearest = distance.idxmin(axis=1).to_dict()
+        shown = strength[:_MOST_PAIRS].to_dict()
+        return [(str(name), str(nearest[name]), rho) for name, rho in shown.items()]
 
 
-def by_column(importances: pd.Series, space: SearchSpace) -> pd.Series:
-    """Return importances by column from those by unit; the columns of a group have equal parts."""
-    positions = dict(zip(space.names, space.units, strict=True))
+def report_data(
+    result: SearchResult,
+    subsets: Sequence[tuple[Bool, float]],
+    *,
+    title: str,
+    headline: Headline,
+    scoring: Scoring,
+    evaluated: Sequence[tuple[Bool, float]],
+    importances: Float,
+    distance: Float | None = None,
+    judgement: Judgement | None = None,
+    strategy: Any = None,
+    findings: Sequence[Finding] = (),
+    **described: Any,
+) -> ReportData:
+    """Collect the data of the report of a run or of a selector.
+
+    Parameters
+    ----------
+    result : SearchResult
+    subsets : (mask, cost) pairs
+        The chosen subset, then the others of the ensemble.
+    title, headline, scoring, judgement
+        See :class:`ReportData`.
+    evaluated : (mask, cost) pairs
+        What was evaluated on all folds.
+    importances : float (n_units,)
+        Of the chosen subset, NaN or 0 if there are none.
+    distance : float (n_units, n_units), optional
+        Spearman distances of the units.
+    strategy : Strategy, optional
+    findings : sequence of Finding
+    **described
+        Further fields of the data; facts about the search itself are added.
+    """
+    space, chosen = result.space, subsets[0][0]
+    shown = ~only_ranked(np.array([mask for mask, _ in evaluated], dtype=bool), result)
+    is_best = bool((chosen == result.best_mask).all())
+    pairs = None
+    # Pairs of units are pairs of columns only where no unit is a group.
+    if distance is not None and space.n_units == space.n_columns:
+        # A constant column has no correlation.
+        pairs = pd.DataFrame(distance, space.names, space.names).fillna(1.0)
+    by_name = by_column(importances, chosen, space)
+    facts = described.pop("facts")
+    return ReportData(
+        title=title,
+        headline=headline,
+        n_available=space.n_columns,
+        subsets=[(space.subset(mask), float(cost)) for mask, cost in subsets],
+        history=result.history,
+        work=result.work,
+        evaluations=pd.DataFrame(
+            [(int(mask.sum()), cost) for mask, cost in compress(evaluated, shown)],
+            columns=["size", "cost"],
+        ),
+        scoring=scoring,
+        has_proxy=result.measured is not None,
+        importances=by_name if by_name.sum() > 0 else None,
+        distance=pairs,
+        judgement=judgement,
+        confirmed=confirmed_scores(result, scoring) if is_best else None,
+        regroup_every=getattr(strategy, "regroup_every", None),
+        findings=[each.as_dict() for each in findings],
+        facts={**facts, **dict(result.outcomes), "ended by": result.reason},
+        **described,
+    )
+
+
+def ranked(names: Sequence[str], importances: pd.Series | None) -> list[str]:
+    """Return names by decreasing importance; names without one last, in their order."""
+    known = {} if importances is None else importances.dropna().to_dict()
+    return sorted(names, key=lambda name: -known.get(name, 0.0))
+
+
+def by_column(importances: Float, chosen: Bool, space: SearchSpace) -> pd.Series:
+    """Return the importances of the chosen units (n_units,) by column; groups in equal parts."""
     return pd.Series(
         {
-            space.columns[position]: float(value) / len(positions[str(name)])
-            for name, value in importances.items()
-            for position in positions[str(name)]
+            space.columns[position]: float(importances[unit]) / len(space.units[unit])
+            for unit in np.flatnonzero(chosen)
+            for position in space.units[unit]
         },
         dtype=np.float64,
     )
@@ -213,19 +255,3 @@ def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | N
             }
         )
     return pd.DataFrame(rows) if rows else None
-
-
-def work_of(result: SearchResult) -> dict[str, object]:
-    """Return what a search took, as :attr:`ReportData.facts`."""
-    work, counts = result.work, result.state.counts
-    training = float(work["training_seconds"].sum())
-    return {
-        "ended by": result.reason,
-        "evaluations": counts.evaluations,
-        "distinct evaluations": counts.distinct,
-        "fits": counts.fits,
-        "archive_hits": int(work["hits"].sum()),
-        "fallbacks": int(work["fallbacks"].sum()),
-        "seconds_training": training,
-        "seconds_elsewhere": max(0.0, float(work["seconds"].sum()) - training),
-    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -93,9 +93,10 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
         )
         yield "confirmed", label, _confirmed(data.confirmed, data.scoring.metric)
     names = data.shown_features()
-    if len(names) > 1:
+    if data.distance is not None and len(names) > 1:
         label = "Rank correlations of the chosen features and their nearest neighbours."
-        yield "correlations", label, _heatmap(data, names)
+        square = data.distance.loc[names, names].to_numpy()
+        yield "correlations", label, _heatmap(names, square, data.features)
 
 
 # ---------------------------------------------------------------- convergence
@@ -365,10 +366,10 @@ def _mark_chosen(axes: Axes, chosen: Bool) -> None:
         )
 
 
-def _heatmap(data: ReportData, names: list[str]) -> Figure:
+def _heatmap(names: list[str], square: Float, features: Collection[str]) -> Figure:
     """Draw the clustered rank correlations; chosen features are bold with a dot."""
-    names, square = _clustered(names, data.distances(names))
-    chosen = np.isin(np.array(names, dtype=object), np.array(data.features, dtype=object))
+    names, square = _clustered(names, square)
+    chosen = np.array([name in features for name in names])
     pitch = float(np.clip(260 / len(names), 12.5, 26))
     figure = empty_figure(pitch * len(names) + 72)
     axes, scale = figure.subplots(2, height_ratios=[pitch * len(names), 10])

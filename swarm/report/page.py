@@ -1,4 +1,4 @@
-"""The report of a select run as a self-contained HTML page."""
+"""The report of a run or of a selector as a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -9,22 +9,14 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from swarm.checks import require_package
+from swarm.metrics import is_lower_better
 from swarm.report import formatting
-from swarm.report.contenders import (
-    contender_rows,
-    is_single,
-    lower_is_better,
-    paired_differences,
-)
+from swarm.report.contenders import contender_rows, paired_differences
 from swarm.report.data import ReportData
 from swarm.report.drawing import DARK, LIGHT, Drawing
 from swarm.report.figures import draw_figures
-from swarm.report.formatting import (
-    duration,
-    metric_name,
-    plain,
-    shortened,
-)
+from swarm.report.formatting import duration, metric_name, plain, shortened
+from swarm.validation.sentences import against_baseline, positive_class_sentence
 from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -34,12 +26,10 @@ _ROWS_SHOWN = 20
 _ROWS_MOST = 300
 _NAMED_IN_ANSWER = 8
 _CELLS = 16
-# Facts that are shown in the section on work.
-_WORK = ("archive_hits", "fallbacks", "seconds_training", "seconds_elsewhere")
 
 
 def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> str:
-    """Write the report of a select run as a single HTML file.
+    """Write the report of a run or a selector as a single HTML file.
 
     The page loads no external resources, runs no scripts, supports light and dark mode and small
     screens, and can be printed.
@@ -61,22 +51,25 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
     drawings = draw_figures(data, png=False) if drawings is None else drawings
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
     chosen, others = feature_rows(data)
+    judgement = data.judgement
+    metrics = [] if judgement is None else judgement.metrics
     return template("report.html.j2").render(
         data=data,
         light=LIGHT,
         dark=DARK,
         head=data.headline,
         names=_names(data),
+        evidence=_more_evidence(data),
+        judgement=judgement,
         chosen=chosen[:_ROWS_MOST],
         others=others[:_ROWS_MOST],
         unlisted=[row.name for row in [*chosen[_ROWS_MOST:], *others[_ROWS_MOST:]]],
         rows_shown=_ROWS_SHOWN,
         rivals=paired_differences(data),
         contenders=contender_rows(data),
-        single=is_single(data),
-        has_intervals=bool(data.metrics) and bool(data.figures["low"].notna().any()),
-        lower_is_better=lower_is_better(data),
-        metrics=[metric_name(metric) for metric in data.metrics],
+        has_intervals=judgement is not None and bool(judgement.table["low"].notna().any()),
+        lower_is_better=[metric_name(each) for each in metrics if is_lower_better(each)],
+        metrics=[metric_name(each) for each in metrics],
         svgs=svgs,
         n_together=len(data.frequency()),
         n_shown=len(data.shown_features()),
@@ -129,6 +122,16 @@ def _names(data: ReportData) -> str:
     return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
 
 
+def _more_evidence(data: ReportData) -> list[str]:
+    """Return the sentences on the answer that are not shown at once."""
+    more, judgement = [*data.headline.sentences()[1:], data.headline.searched], data.judgement
+    if judgement is not None:
+        # The headline has compared a single model with all features.
+        ensemble = "" if data.is_single else against_baseline(judgement)
+        more += [ensemble, positive_class_sentence(judgement)]
+    return [text for text in more if text]
+
+
 @dataclass(frozen=True)
 class FeatureRow:
     """A feature, its share of the importances and the subsets that contain it."""
@@ -171,7 +174,7 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
 
 def work_counts(data: ReportData) -> list[tuple[str, str]]:
     """Return the counts and times of the run: value and label."""
-    history, facts = data.history, data.facts
+    history, work = data.history, data.work
     last = dict(history.iloc[-1]) if len(history) else {}
     counts = [
         (f"{int(last[column]):,}", label)
@@ -187,15 +190,14 @@ def work_counts(data: ReportData) -> list[tuple[str, str]]:
         pruned, fits = int(history["folds_pruned"].sum()), int(last.get("fits", 0))
         share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
         counts.append((f"{pruned:,}", f"fits saved by pruning{share}"))
-    if "archive_hits" in facts:
-        counts.append(
-            (f"{int(float(str(facts['archive_hits']))):,}", "evaluations from the archive")
-        )
-    if fallbacks := int(float(str(facts.get("fallbacks", 0)))):
-        counts.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
-    for name, label in (("seconds_training", "in training"), ("seconds_elsewhere", "elsewhere")):
-        if name in facts:
-            counts.append((duration(float(str(facts[name]))), label))
+    if len(work):
+        counts.append((f"{work['hits'].sum():,}", "evaluations from the archive"))
+        if fallbacks := work["fallbacks"].sum():
+            counts.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
+        training = float(work["training_seconds"].sum())
+        counts.append((duration(training), "in training"))
+        elsewhere = max(0.0, float(work["seconds"].sum()) - training)
+        counts.append((duration(elsewhere), "elsewhere"))
     return counts
 
 
@@ -203,8 +205,6 @@ def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:
     """Return keys and values as text; a nested mapping becomes one row per key."""
     rows: list[tuple[str, str]] = []
     for name, value in facts.items():
-        if name in _WORK:
-            continue
         if isinstance(value, Mapping):
             rows += [(f"{plain(name)}: {plain(key)}", plain(inner)) for key, inner in value.items()]
         else:

@@ -7,12 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from swarm.arrays import Bool
+from swarm.arrays import Bool, Float
+from swarm.problem.problem import Problem
 from swarm.search.candidates import SEARCH
 from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record
+from swarm.strategies.operators.memory import shrink
 
 # Per lookup: records take much more memory than what is kept of them.
 _MOST_MASKS = 500
@@ -73,6 +75,28 @@ def requested_evaluations(
     for (mask, record), folds in zip(read_records(masks, evaluations), needed, strict=True):
         if (record.has_cost & folds).any():
             yield mask, replace(record, fold_costs=np.where(folds, record.fold_costs, np.nan))
+
+
+def importances_of(
+    masks: Bool, result: SearchResult, problem: Problem, evaluations: ProblemEvaluations
+) -> Float:
+    """Return the importances (n, n_units) in the records of masks; NaN or 0 if there are none.
+
+    A mask without its unused units has those of the mask that it was shrunk from.
+    """
+    importances = np.full(masks.shape, np.nan)
+    if problem.importance == "none":
+        return importances
+    rows = {mask.tobytes(): row for row, mask in enumerate(masks)}
+    for mask, record in requested_evaluations(result, evaluations):
+        if not record.complete or record.failed:
+            continue
+        same = mask[None, :]
+        if problem.exact_shrink:
+            same = np.vstack([same, shrink(same, record.units_used(mask)[None, :], problem.space)])
+        for key in {each.tobytes() for each in same} & set(rows):
+            importances[rows[key]] = record.importance(mask)
+    return importances
 
 
 def training_seconds(requests: Mapping[bytes, int], evaluations: ProblemEvaluations) -> float:

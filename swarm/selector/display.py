@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,22 +13,26 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
+from swarm.findings import Finding
+from swarm.findings.outcome import doubts
 from swarm.metrics import display_name
+from swarm.problem.scoring import Scoring
+from swarm.report.data import by_column, ranked
 from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult
 from swarm.selector.report import headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
+    Selection,
     add_interval_columns,
     best_by_size,
-    headline_of_pick,
     reason_not_comparable,
 )
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.strategies.catalogue import name_of
-from swarm.validation.sentences import format_score
+from swarm.validation.sentences import chosen_columns, search_score
 from swarm.validation.verdict import Headline
-from swarm.wording import counted, listed, listed_within
+from swarm.wording import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,8 +45,18 @@ _WIDTH, _MOST_FINDINGS = 80, 3
 class SelectionDisplay:
     """Adds plots, a summary and a report to a selector."""
 
+    # Of the selector.
     _evaluated: EvaluatedSubsets
+    _selection: Selection
     results_: pd.DataFrame
+    result_: SearchResult
+    findings_: tuple[Finding, ...]
+    interrupted_: bool
+    estimator: Any
+    strategy: Any
+    cv: Any
+    confirm: Any
+    random_state: int
 
     def plot(self, kind: str = "convergence", *, ax: Any = None) -> Axes:
         """Plot the search or its result, in Matplotlib's current style.
@@ -78,7 +91,7 @@ class SelectionDisplay:
 
             ax = pyplot.subplots()[1]
         axes: Axes = ax
-        _PLOTS[kind](self, axes)
+        _PLOTS[kind](self._selection, axes)
         return axes
 
     def metric_table(self, confidence: float = CONFIDENCE) -> pd.DataFrame:
@@ -203,58 +216,98 @@ class SelectionDisplay:
             ``print(selector.summary())``.
         """
         check_is_fitted(self, "subset_")
-        return "\n".join(_lines(self))
+        return "\n".join(line for line in self._summary_lines() if line)
+
+    def _summary_lines(self) -> Iterator[str]:
+        """Yield the lines of the summary; notes are cut to one row."""
+        selection, scoring = self._selection, self._evaluated.scoring
+        head, counts = selection.headline(), self.result_.state.counts
+        importances = by_column(selection.importances, selection.mask, self.result_.space)
+        names = [shortened(name) for name in ranked(selection.names, importances)]
+        yield f"{head.title}."
+        yield chosen_columns(head, names, _WIDTH)
+        yield _cut(f"  Score: {search_score(scoring, selection.cost)}.")
+        if not self.confirm and isinstance(self.cv, int) and self.cv > 1:
+            # Other folds may not be drawn again.
+            yield "  confirm=True scores the best subsets again, on new folds of the same rows."
+        for text in head.sentences():
+            yield textwrap.fill(f"  {text}", _WIDTH, subsequent_indent="    ")
+        yield from (_cut(f"  {text}") for text in head.notes)
+        smaller = selection.smaller()
+        if smaller is not None:
+            columns, score = counted(len(smaller.names), "column"), smaller.cost
+            kept = f"repick('parsimonious') keeps {columns}: {search_score(scoring, score)}"
+            yield _cut(f"Smaller  {kept}")
+        work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
+        ended = "; interrupted" if self.interrupted_ else ""
+        yield _cut(f"Search   {name_of(self.strategy)}, seed {self.random_state}: {work}{ended}")
+        titles = [f"{each.code} {each.title}" for each in doubts(head, self.findings_)]
+        if titles:
+            text = f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_"
+            yield textwrap.fill(text, _WIDTH, subsequent_indent=" " * 9)
+        can_judge = reason_not_comparable(self.estimator, self._evaluated.task) is None
+        judged = "judge(X, y, test=(X_test, y_test)), " if can_judge else ""
+        yield f"Next     {judged}plot(), report('report.html')"
+
+
+def _cut(line: str) -> str:
+    """Return as many words of a line as one row has."""
+    return line if len(line) <= _WIDTH else f"{textwrap.wrap(line, _WIDTH - 1)[0]}…"
 
 
 # ---------------------------------------------------------------- plots
 
 
-def _label(selector: Any, axes: Axes, x: str) -> None:
+def _label(scoring: Scoring, axes: Axes, x: str) -> None:
     """Label the axes, that of whole numbers below."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(x)
-    axes.set_ylabel(display_name(selector._evaluated.scoring.metric))
+    axes.set_ylabel(display_name(scoring.metric))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.legend()
 
 
-def _convergence(selector: Any, axes: Axes) -> None:
+def _convergence(selection: Selection, axes: Axes) -> None:
     """Draw the best score by epoch, and the score on fresh folds."""
-    history, confirmation = selector.history_, selector.confirmation_
-    natural = selector._evaluated.scoring.natural
+    result, scoring = selection.evaluated.result, selection.evaluated.scoring
+    natural: Any = scoring.natural
+    history, confirmation = result.history, result.confirmation
     scores = natural(history["best_cost"].where(np.isfinite(history["best_cost"])))
     marker = "o" if len(history) == 1 else None
     axes.plot(history["epoch"], scores, drawstyle="steps-post", marker=marker, label="best so far")
-    if confirmation is not None and selector.picked_ == "best":
+    if confirmation is not None and selection.is_best:
         label = f"confirmed, on {confirmation.n_folds} fresh folds"
         axes.axhline(natural(confirmation.cost), linestyle=":", label=label)
-    _label(selector, axes, "epoch")
+    _label(scoring, axes, "epoch")
 
 
-def _size(selector: Any, axes: Axes) -> None:
+def _size(selection: Selection, axes: Axes) -> None:
     """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
-    table, best, front = selector.results_, selector.metric_table(), selector.pareto_
-    table, best = (each[np.isfinite(each["cost"])] for each in (table, best))
-    natural, error = selector._evaluated.scoring.natural, best["se"].fillna(0.0)
-    scores, best_scores = natural(table["cost"]), natural(best["cost"])
+    evaluated = selection.evaluated
+    natural: Any = evaluated.scoring.natural
+    table = evaluated.table[np.isfinite(evaluated.table["cost"])]
+    best, front = best_by_size(table), evaluated.table.iloc[evaluated.front]
+    error, scores = best["se"].fillna(0.0), natural(best["cost"])
     label = "± standard error of the best of each size"
-    axes.plot(table["size"], scores, ".", color="0.6", alpha=0.5, label="measured subset")
-    axes.fill_between(best.index, best_scores - error, best_scores + error, alpha=0.15, label=label)
+    axes.plot(
+        table["size"], natural(table["cost"]), ".", color="0.6", alpha=0.5, label="measured subset"
+    )
+    axes.fill_between(best.index, scores - error, scores + error, alpha=0.15, label=label)
     axes.step(front["size"], natural(front["cost"]), ".-", where="post", label="Pareto front")
-    n_units = len(selector._importances)
-    axes.plot([n_units], [natural(selector.cost_)], "*", markersize=14, label="selected")
+    size = int(selection.mask.sum())
+    axes.plot([size], [natural(selection.cost)], "*", markersize=14, label="selected")
     # A few bad subsets would flatten the good ones.
     costs = table["cost"]
     ends = natural(costs.min()), natural(max(costs.quantile(0.95), best["cost"].max()))
     margin = 0.1 * (max(ends) - min(ends) or 1.0)
     axes.set_ylim(min(ends) - margin, max(ends) + margin)
-    _label(selector, axes, "features")
+    _label(evaluated.scoring, axes, "features")
 
 
-def _importances(selector: Any, axes: Axes) -> None:
+def _importances(selection: Selection, axes: Axes) -> None:
     """Draw a bar per selected feature, the most important at the top."""
-    values = selector._importances.dropna()
+    values = selection.ranked_units().dropna()
     if values.empty:
         raise InputError(
             "there are no importances to plot; fit the selector with importance='permutation'"
@@ -266,73 +319,8 @@ def _importances(selector: Any, axes: Axes) -> None:
         axes.set_title(f"{len(bars)} most important of {len(values):,} features")
 
 
-_PLOTS: dict[str, Callable[[Any, Any], None]] = {
+_PLOTS: dict[str, Callable[[Selection, Axes], None]] = {
     "convergence": _convergence,
     "size": _size,
     "importances": _importances,
 }
-
-
-# ---------------------------------------------------------------- text
-
-
-def _lines(selector: Any) -> Iterator[str]:
-    """Yield the lines of the summary, at most 12."""
-    result, scoring = selector.result_, selector._evaluated.scoring
-    head, names = headline_of_pick(selector), _by_importance(selector)
-    metric = shortened(display_name(scoring.metric))
-    yield f"{head.title}."
-    if len(names) < head.n_available:
-        best = "" if head.names_features else f"The best {len(names)}: "
-        yield listed_within(_WIDTH, f"  {best}", [shortened(name) for name in names])
-    yield f"  Score in the search: {metric} {format_score(scoring.natural(selector.cost_))}."
-    if not selector.confirm and isinstance(selector.cv, int) and selector.cv > 1:
-        # Other folds may not be drawn again.
-        yield "  confirm=True scores the best subsets again, on new folds of the same rows."
-    for sentence in [*head.sentences(), *filter(None, [head.origin])]:
-        yield from _wrapped(f"  {sentence}", indent=4)
-    smaller = _smaller_pick(selector)
-    if smaller is not None:
-        columns = counted(smaller[0], "column")
-        score = f"{metric} {format_score(scoring.natural(smaller[1]))} in the search"
-        yield from _wrapped(f"Smaller  repick('parsimonious') keeps {columns}: {score}")
-    yield from _wrapped(f"Search   {_search(selector, result)}")
-    grave = [each for each in selector.findings_ if each.severity != "note"]
-    if grave:
-        titles = [f"{each.code} {each.title}" for each in grave]
-        yield from _wrapped(f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_")
-    steps = "plot(), report('report.html')"
-    if reason_not_comparable(selector.estimator, selector._evaluated.task) is None:
-        steps = f"judge(X, y, test=(X_test, y_test)), {steps}"
-    yield f"Next     {steps}"
-
-
-def _search(selector: Any, result: SearchResult) -> str:
-    """Describe the search, and that it was interrupted if it was."""
-    counts = result.state.counts
-    work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
-    ended = "; interrupted" if result.interrupted else ""
-    return f"{name_of(selector.strategy)}, seed {selector.random_state}: {work}{ended}"
-
-
-def _wrapped(text: str, indent: int = 9) -> list[str]:
-    """Wrap a sentence of the summary."""
-    return textwrap.wrap(text, _WIDTH, subsequent_indent=" " * indent)
-
-
-def _smaller_pick(selector: Any) -> tuple[int, float] | None:
-    """Return size and cost of the smaller subset that :meth:`repick` would select, if any."""
-    evaluated = selector._evaluated
-    row = evaluated.pick("parsimonious")
-    if row is None or not math.isfinite(evaluated.cost(row)):
-        return None
-    size = len(evaluated.table["features"].iloc[row])
-    return (size, evaluated.cost(row)) if size < len(selector.subset_) else None
-
-
-def _by_importance(selector: Any) -> list[str]:
-    """Return the selected features by importance; in the order of X without importances."""
-    names = [name for name in selector._importances.dropna().index if name in selector._names]
-    if len(names) < selector._importances.notna().sum():  # units are groups
-        return list(selector._names)
-    return [*names, *(name for name in selector._names if name not in names)]

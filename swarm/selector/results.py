@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,14 @@ from swarm.problem.scoring import Scoring
 from swarm.problem.table import labels_of
 from swarm.search.candidates import PICKS, pareto_front, pick
 from swarm.search.packing import first_of_equal
-from swarm.search.requests import only_ranked, read_records, requested_masks
+from swarm.search.requests import importances_of, only_ranked, read_records, requested_masks
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.storage.archive import ProblemEvaluations
-from swarm.storage.records import Record, costs_of
+from swarm.storage.records import costs_of
 from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
+from swarm.validation import Judgement
 from swarm.validation.verdict import Headline, headline
 
 
@@ -36,6 +37,7 @@ class EvaluatedSubsets:
     table: pd.DataFrame  # (n, 7 + n_folds), one row for each distinct subset, see `SubsetSelector`
     masks: Bool  # (n, n_units)
     front: Int  # (n_front,), rows on the Pareto front that may be picked, the smallest first
+    answer: int | None  # row of the best subset of the search, if it is in the table
     # (n_units,) of the rows on the front and of the best, NaN if there are none
     importances: dict[int, Float]
     bounds: tuple[int, int]  # smallest and largest requested number of units
@@ -73,29 +75,30 @@ class EvaluatedSubsets:
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        subsets = cls(
+        masks = masks[rows]
+        best = np.flatnonzero((masks == result.best_mask).all(axis=1))
+        named = np.union1d(front, best)
+        if problem.relevance is None:
+            found = importances_of(masks[named], result, problem, evaluations)
+        else:
+            found = problem.relevance * masks[named]
+        return cls(
             result=result,
             table=table,
-            masks=masks[rows],
+            masks=masks,
             front=front,
-            importances={},
+            answer=int(best[0]) if len(best) else None,
+            importances=dict(zip(named.tolist(), found, strict=True)),
             bounds=bounds,
             labels=labels_in(problem),
             scoring=problem.scoring,
             task=problem.task,
         )
-        return replace(subsets, importances=subsets._read_importances(problem, evaluations))
 
     @property
     def n_folds(self) -> int:
         """Number of folds of every row."""
         return sum(str(name).startswith("fold_") for name in self.table)
-
-    @property
-    def answer(self) -> int | None:
-        """Row of the best subset of the search; None if it is not in the table."""
-        rows = np.flatnonzero((self.masks == self.result.best_mask).all(axis=1))
-        return int(rows[0]) if len(rows) else None
 
     def pick(self, name: str) -> int | None:
         """Row that a rule picks; ``best`` is the best subset of the search."""
@@ -108,56 +111,68 @@ class EvaluatedSubsets:
         sizes, costs = rows["size"].to_numpy(), rows["cost"].to_numpy()
         return int(self.front[pick(name, sizes, costs, errors=errors)])
 
-    def cost(self, row: int) -> float:
-        """Cost of the subset in a row."""
-        return float(self.table["cost"].iloc[row])
+    def select(self, name: str) -> Selection:
+        """Return the subset that a rule picks."""
+        row, result = self.pick(name), self.result
+        if row is None:
+            unknown = np.full(self.masks.shape[1], np.nan)
+            return Selection(self, result.best_mask, result.cost, unknown)
+        cost = result.cost if name == "best" else float(self.table["cost"].iloc[row])
+        return Selection(self, self.masks[row], cost, self.importances[row])
 
-    def importance_of(self, mask: Bool, row: int | None) -> pd.Series:
-        """Importances of the units of a mask, the highest first."""
-        values = np.full(len(mask), np.nan) if row is None else self.importances[row]
-        names = [name for name, on in zip(self.result.space.names, mask, strict=True) if on]
-        series = pd.Series(values[mask], index=names, name="importance")
+
+@dataclass(frozen=True)
+class Selection:
+    """An evaluated subset that a rule picked."""
+
+    evaluated: EvaluatedSubsets
+    mask: Bool  # (n_units,)
+    cost: float
+    importances: Float  # (n_units,), NaN if there are none
+
+    @property
+    def names(self) -> list[str]:
+        """Names of its columns, in the order of the table."""
+        return self.evaluated.result.space.subset(self.mask)
+
+    @property
+    def labels(self) -> list[Any]:
+        """Labels of its columns in X."""
+        space = self.evaluated.result.space
+        return [self.evaluated.labels[position] for position in space.positions(self.mask)]
+
+    def ranked_units(self) -> pd.Series:
+        """Importances of its units by label, the highest first; groups by name."""
+        space, labels = self.evaluated.result.space, self.evaluated.labels
+        units = np.flatnonzero(self.mask)
+        named = [
+            labels[space.units[unit][0]] if len(space.units[unit]) == 1 else space.names[unit]
+            for unit in units
+        ]
+        index = pd.Index(named, tupleize_cols=False)
+        series = pd.Series(self.importances[units], index=index, name="importance")
         return series.sort_values(ascending=False, kind="stable")
 
-    def _read_importances(
-        self, problem: Problem, evaluations: ProblemEvaluations
-    ) -> dict[int, Float]:
-        answer = self.answer
-        rows = [*self.front.tolist(), *([] if answer is None else [answer])]
-        if problem.relevance is not None:
-            return {row: problem.relevance * self.masks[row] for row in rows}
-        importances = {row: np.full(self.masks.shape[1], np.nan) for row in rows}
-        if problem.importance == "none":
-            return importances
-        wanted = {self.masks[row].tobytes(): row for row in rows}
-        for mask, record in read_records(
-            requested_masks(self.result, problem.n_folds)[0], evaluations
-        ):
-            if record.complete and not record.failed:
-                # A subset without its unused units is in the archive under the proposed mask.
-                keys = {mask.tobytes(), self._shrunk(mask, record, problem).tobytes()}
-                importances |= {wanted[key]: record.importance(mask) for key in keys & set(wanted)}
-        return importances
+    @property
+    def is_best(self) -> bool:
+        """Whether it is the best subset of the search, which the confirmation is about."""
+        return bool((self.mask == self.evaluated.result.best_mask).all())
 
-    def _shrunk(self, mask: Bool, record: Record, problem: Problem) -> Bool:
-        if not problem.exact_shrink:
-            return mask
-        used = record.units_used(mask)
-        shrunk: Bool = shrink(mask[None, :], used[None, :], problem.space)[0]
-        return shrunk
+    def headline(self, judgement: Judgement | None = None) -> Headline:
+        """Return its headline, with a judgement that of the test rows."""
+        evaluated = self.evaluated
+        return headline(evaluated.result, evaluated.scoring, judgement, self.mask)
+
+    def smaller(self) -> Selection | None:
+        """Return the smaller subset that ``parsimonious`` picks, if there is one with a cost."""
+        other = self.evaluated.select("parsimonious")
+        is_smaller = len(other.names) < len(self.names)
+        return other if is_smaller and np.isfinite(other.cost) else None
 
 
 def labels_in(problem: Problem) -> tuple[Any, ...]:
     """Return the labels of the columns of X; x0, x1, ... for an array."""
     return tuple(labels_of(problem.X) or problem.space.columns)
-
-
-def headline_of_pick(selector: Any) -> Headline:
-    """Return the headline of a fitted selector; another pick than the best has no evidence."""
-    if selector.picked_ == "best":
-        return headline(selector.result_, selector._evaluated.scoring)
-    n_allowed = selector.result_.space.n_allowed
-    return Headline("no clear difference", len(selector.subset_), n_allowed)
 
 
 def reason_not_comparable(estimator: Any, task: str) -> str | None:

@@ -429,10 +429,8 @@ class SubsetSelector(
         return unmuted([*doubts, *findings], self.mute)
 
     def _select(self, evaluated: EvaluatedSubsets, pick: str) -> None:
-        row = evaluated.pick(pick)
-        result, space = evaluated.result, evaluated.result.space
-        mask = result.best_mask if row is None else evaluated.masks[row]
-        self._evaluated = evaluated
+        result, selection = evaluated.result, evaluated.select(pick)
+        self._evaluated, self._selection = evaluated, selection
         self.result_, self.history_ = result, result.history
         self.results_ = evaluated.table
         self.pareto_ = evaluated.table.iloc[evaluated.front]
@@ -440,18 +438,10 @@ class SubsetSelector(
         self.interrupted_ = result.interrupted
         self.confirmation_ = result.confirmation
         self.prefilter_ = result.cut
-        self._names = space.subset(mask)
-        self.support_ = mask[space.unit_of]
-        self.subset_ = [evaluated.labels[position] for position in space.positions(mask)]
-        self.cost_ = result.cost if row is None or pick == "best" else evaluated.cost(row)
-        self._importances = evaluated.importance_of(mask, row)
-        labels = {
-            name: evaluated.labels[unit[0]] if len(unit) == 1 else name
-            for name, unit in zip(space.names, space.units, strict=True)
-        }
-        self.importances_ = self._importances.set_axis(
-            pd.Index([labels[name] for name in self._importances.index], tupleize_cols=False)
-        )
+        self.support_ = selection.mask[result.space.unit_of]
+        self.subset_ = selection.labels
+        self.cost_ = selection.cost
+        self.importances_ = selection.ranked_units()
 
     def _warn_of_end(self) -> None:
         """Warn of an interrupted search, and of one that did not reach the requested sizes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,14 @@ from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
-from swarm.wording import counted, listed
+from swarm.wording import counted, listed, listed_within
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
     from swarm.validation.verdict import Headline, Verdict
 
+# Columns below the title; `swarm features` and `subset_` have all of them.
+_MOST_NAMED = 10
 # Columns of the subset that another goal would keep.
 _MOST_NAMED_IN_SENTENCE = 4
 # A smaller subset is worth a line from this share of the columns downwards.
@@ -98,6 +101,14 @@ def title(head: Headline) -> str:
     return f"Keep {few} of {everything} columns: no measurable loss"
 
 
+def chosen_columns(head: Headline, names: Sequence[str], width: int) -> str:
+    """List the chosen columns on a line below the title; empty if they are all."""
+    if head.n_features == head.n_available:
+        return ""
+    start = "  " if head.names_features else f"  The best {head.n_features:,}: "
+    return listed_within(width, start, names, _MOST_NAMED)
+
+
 def evidence(verdict: Verdict, n_features: int) -> str:
     """State both values of a verdict and their difference; of all features, their value alone."""
     text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {format_score(verdict.chosen)}"
@@ -144,6 +155,11 @@ def origin(result: SearchResult) -> str:
     if confirmation is None or confirmation.origin == SEARCH:
         return ""
     return f"They are the first of the {confirmation.origin}: no searched subset is clearly better."
+
+
+def search_score(scoring: Scoring, cost: float) -> str:
+    """State the score of a cost on the folds of the search."""
+    return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))} in the search"
 
 
 def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
@@ -194,6 +210,18 @@ def against_baseline(judgement: Judgement) -> str:
         f"{format_score(rival['value'])} for {CONTENDERS[baseline]}: a difference of "
         f"{format_score(rival['difference'])}"
         f"{_interval(low, high)}, {conclusion}."
+    )
+
+
+def ensemble_score(judgement: Judgement) -> str:
+    """State the score of the ensemble and its number of columns; empty for a single model."""
+    row = judgement.first_metric["ensemble"]
+    if row["n_models"] == 1:
+        return ""
+    score = f"{display_name(judgement.metrics[0])} {format_score(row['value'])} on the unseen rows"
+    worse = ", and is worse than all columns" if judgement.loses else ""
+    return (
+        f"Ensemble of {row['n_models']} models: {score}, needs {row['n_features']} columns{worse}."
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from swarm.arrays import Bool
 from swarm.metrics import is_lower_better
 from swarm.problem.scoring import Scoring
 from swarm.rounding import difference
@@ -121,10 +122,19 @@ class Headline:
 
 
 def headline(
-    result: SearchResult, scoring: Scoring, judgement: Judgement | None = None
+    result: SearchResult,
+    scoring: Scoring,
+    judgement: Judgement | None = None,
+    chosen: Bool | None = None,
 ) -> Headline:
-    """Combine the verdicts on test rows and on fresh folds."""
-    confirmation = result.confirmation
+    """Combine the verdicts on test rows and on fresh folds.
+
+    `chosen` is the mask of another subset than the best one of the search, of which only test rows
+    say something.
+    """
+    chosen = result.best_mask if chosen is None else chosen
+    is_best = bool((chosen == result.best_mask).all())
+    n_features = len(result.space.subset(chosen))
     verdicts = []
     if judgement is not None:
         unseen = judgement.verdict
@@ -133,9 +143,10 @@ def headline(
             rows = f"{unseen.rows}, in another metric than {scoring.metric!r}"
             unseen = replace(unseen, rows=rows)
         verdicts.append(unseen)
+    confirmation = result.confirmation if is_best else None
     if confirmation is not None and confirmation.gain is not None:
         verdicts.append(_on_fresh_folds(confirmation, scoring))
-    if len(result.features) == result.space.n_allowed:
+    if n_features == result.space.n_allowed:
         verdicts = [replace(verdict, subset=ALL) for verdict in verdicts]
     tested = judgement is not None
     outcome: Outcome = "no clear difference"
@@ -145,14 +156,15 @@ def headline(
         outcome = verdicts[0].outcome
     verdicts.sort(key=lambda verdict: verdict.outcome != outcome)
     beats_guessing = judgement is None or judgement.beats_guessing
+    has_notes = is_best and beats_guessing
     return Headline(
         verdict=outcome,
-        n_features=len(result.features),
+        n_features=n_features,
         n_available=result.space.n_allowed,
         evidence=tuple(verdicts),
-        alternative=sentences.alternative(result, scoring) if beats_guessing else "",
-        origin=sentences.origin(result) if beats_guessing else "",
-        searched=sentences.searched(result, scoring, tested),
+        alternative=sentences.alternative(result, scoring) if has_notes else "",
+        origin=sentences.origin(result) if has_notes else "",
+        searched=sentences.searched(result, scoring, tested) if is_best else "",
         tested=tested,
         beats_guessing=beats_guessing,
     )
