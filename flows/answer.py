@@ -12,7 +12,7 @@ from conf.load import as_yaml
 from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.search_run import SearchRun
-from flows.terminal import print_findings, show_stage, warnings_of
+from flows.terminal import print_findings, show_stage
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
 from swarm.findings.outcome import doubts, judgement_findings, search_findings
@@ -94,11 +94,6 @@ class SelectRun:
     def registered(self) -> bool:
         """Whether the model is a version in the registry."""
         return is_version(self.model_uri)
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """The findings that are more than notes, a line each."""
-        return warnings_of(self.findings)
 
 
 def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> list[Any]:

@@ -112,19 +112,16 @@ def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = Fals
     """Print the search, if there was one, and the decision."""
     if done.outcome is not None and not quiet:
         print_summary(done.outcome, config)
-    console = Console(highlight=False)
-    console.soft_wrap = not console.is_terminal
-    champion = done.champion
-    console.print(Text.assemble((f"\n{_DECISIONS[done.decision]}", "bold"), f": {done.why}"))
-    _print_warnings(console, done.warnings)
-    since = "none" if champion is None else f"{champion.uri}  (since {champion.since or 'unknown'})"
-    console.print(f"champion {since}", markup=False)
-    if config.champion.publish and champion is not None:
-        console.print(
-            f"features {config.champion.publish}  (features: the columns to keep; model_inputs: "
-            "those that the model needs)",
-            markup=False,
-        )
+    champion, published = done.champion, config.champion.publish
+    uri = "none" if champion is None else f"{champion.uri}, since {champion.since or 'unknown'}"
+    keys = "features: the columns to keep; model_inputs: those that the model needs"
+    echo(
+        *(f"warning: {text}" for text in done.warnings),
+        f"Decision {_DECISIONS[done.decision]}: {done.why}",
+        f"Champion {uri}",
+        *([f"Features {published}  ({keys})"] if published and champion is not None else []),
+        indent=9,
+    )
 
 
 def _describe_model(outcome: SelectRun) -> str:
