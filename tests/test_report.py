@@ -122,15 +122,13 @@ PLAIN = report([f"column {i}" for i in range(12)])
 BLIND = replace(PLAIN, judgement=judged(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN))
 CASES = {
     "plain": PLAIN,
-    "no intervals, all fixed": replace(BLIND, history=history(5)[["epoch", "best_cost"]]),
+    "no intervals": BLIND,
     "one feature": report(["only"], n_chosen=1),
-    "infinite costs, one subset": replace(
+    "one model": replace(
         PLAIN,
-        history=history(5).assign(best_cost=INF, pbest_cost_mean=INF)[
-            ["epoch", "best_cost", "pbest_cost_mean"]
-        ],
-        evaluations=pd.DataFrame({"size": [3, 4], "cost": [INF, INF]}),
-        subsets=[(["column 0"], INF)],
+        history=history(1).assign(pbest_cost_mean=INF),
+        evaluations=pd.DataFrame({"size": [3, 4], "cost": [0.1, INF]}),
+        subsets=[(["column 0"], 0.1)],
         judgement=judged(n_models=1, cost=INF),
     ),
     "confirmed": replace(
@@ -145,16 +143,7 @@ CASES = {
             }
         ),
     ),
-    "bare": ReportData(
-        title="t",
-        headline=Headline("no clear difference", 1, 2),
-        n_available=2,
-        subsets=[(["a"], 0.1)],
-        history=pd.DataFrame(),
-        work=pd.DataFrame(),
-        evaluations=pd.DataFrame(),
-        scoring=F1,
-    ),
+    "no rows": replace(PLAIN, importances=None, distance=None, judgement=None),
 }
 
 
@@ -231,7 +220,8 @@ def test_any_run_has_a_report(case: str) -> None:
         html, drawings = rendered(case), drawn(case)
     text = " ".join(Page(html).texts)
     assert data.headline.title in text
-    assert ("On 100 unseen rows the ensemble" in text) == (len(data.subsets) > 1)
+    is_vote = data.judgement is not None and not data.is_single
+    assert ("On 100 unseen rows the ensemble" in text) == is_vote
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert len(html) < 600_000
     assert all(drawing.png.startswith(b"\x89PNG") for drawing in drawings.values())

@@ -42,7 +42,7 @@ class ReportData:
     subsets : (names, cost) pairs
         The chosen subset with its cross-validated cost, then the others of the ensemble.
     history, work : DataFrame
-        As of :class:`swarm.search.result.SearchResult`; columns may be missing.
+        As of :class:`swarm.search.result.SearchResult`.
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
     scoring : Scoring

@@ -219,14 +219,6 @@ def scores_for_costs(axes: Axes, scoring: Scoring) -> None:
         axes.invert_yaxis()
 
 
-def blank(axes: Axes, text: str) -> None:
-    """Show a message in place of data."""
-    axes.spines[:].set_visible(False)
-    axes.set(xticks=[], yticks=[])
-    place: Any = {"ha": "center", "va": "center", "wrap": True}
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, color=LIGHT["muted"], **place)
-
-
 def named_rows(axes: Axes, names: Sequence[str]) -> None:
     """Label the rows of a figure by names, the first at the top."""
     axes.set_ylim(len(names) - 0.5, -0.5)

@@ -19,7 +19,6 @@ from swarm.report.drawing import (
     LIGHT,
     NAME_LENGTH,
     Drawing,
-    blank,
     blue,
     draw,
     empty_figure,
@@ -77,9 +76,8 @@ def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
 def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     """Yield name, text alternative and figure; not every run has all figures."""
     epochs = counted(len(data.history), "epoch")
-    last = float(data.history["best_cost"].iloc[-1]) if len(data.history) else None
-    best = "none" if last is None else f"{data.scoring.natural(last):.4g}"
-    label = f"{_searched_metric(data)} over {epochs}, the best {best}."
+    best = data.scoring.natural(float(data.history["best_cost"].iloc[-1]))
+    label = f"{_searched_metric(data)} over {epochs}, the best {best:.4g}."
     yield "convergence", label, _convergence(data)
     label = (
         f"Score against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
@@ -104,18 +102,10 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
 
 def _convergence(data: ReportData) -> Figure:
     """Draw best, mean and subswarm score above the sizes, with regroupings marked."""
-    history = data.history
-    figure = empty_figure(440)
-    if not len(history):
-        blank(figure.subplots(), "No epoch has finished.")
-        return figure
+    history, figure = data.history, empty_figure(440)
     epochs = history["epoch"].to_numpy(dtype=np.float64)
-    has_sizes = any(np.isfinite(_column(history, c)).any() for c in ("size_mean", "best_size"))
-    ratios = [5, 2] if has_sizes else [1]
-    upper, *lower = figure.subplots(
-        len(ratios), sharex=True, height_ratios=ratios, squeeze=False
-    ).ravel()
-    for axes in (upper, *lower):
+    upper, lower = figure.subplots(2, sharex=True, height_ratios=[5, 2])
+    for axes in (upper, lower):
         _regroupings(axes, epochs, data.regroup_every)
         axes.set_xlim(*limits(epochs, 0.02))
         axes.grid(axis="y")
@@ -123,12 +113,10 @@ def _convergence(data: ReportData) -> Figure:
     _costs(upper, history, epochs, data.regroup_every)
     upper.set_title(shortened(_searched_metric(data)))
     scores_for_costs(upper, data.scoring)
-    for axes in lower:
-        _sizes(axes, history, epochs)
-        axes.set_title("features")
-    (upper, *lower)[-1].set_xlabel("epoch")
-    if upper.lines and upper.get_legend_handles_labels()[0]:
-        figure.legend(*upper.get_legend_handles_labels(), **ABOVE, ncols=2)
+    _sizes(lower, history, epochs)
+    lower.set_title("features")
+    lower.set_xlabel("epoch")
+    figure.legend(*upper.get_legend_handles_labels(), **ABOVE, ncols=2)
     return figure
 
 
@@ -143,9 +131,6 @@ def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) 
     best, mean = _column(history, "best_cost"), _column(history, "pbest_cost_mean")
     each = [_column(history, name) for name in swarms]
     values = np.concatenate([best, *each, mean])
-    if not np.isfinite(values).any():
-        blank(axes, "No subset had a finite cost.")
-        return
     for i, one in enumerate(each):
         # A regrouping changes the members of a subswarm, so its line is interrupted.
         x, y = with_gaps(epochs, one, every)
@@ -158,11 +143,9 @@ def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) 
 
 
 def _ceiling(best: Float, mean: Float) -> float:
-    top = np.nanmax(best) if np.isfinite(best).any() else -np.inf
+    """Return the highest best cost, or the 90th percentile of the means if that is higher."""
     tail = mean[np.isfinite(mean)]
-    high = np.quantile(tail, 0.9) if tail.size else -np.inf
-    ceiling = max(float(top), float(high))
-    return ceiling if np.isfinite(ceiling) else np.inf
+    return max(np.nanmax(best), np.quantile(tail, 0.9) if tail.size else -np.inf)
 
 
 def _sizes(axes: Axes, history: pd.DataFrame, epochs: Float) -> None:
@@ -205,9 +188,7 @@ def _regroupings(axes: Axes, epochs: Float, every: int | None) -> None:
 
 
 def _column(history: pd.DataFrame, name: str) -> Float:
-    """Return a column with non-finite values as NaN; all NaN if the column is missing."""
-    if name not in history.columns:
-        return np.full(len(history), np.nan)
+    """Return a column with infinite values as NaN."""
     values = history[name].to_numpy(dtype=np.float64)
     return np.where(np.isfinite(values), values, np.nan)
 
@@ -245,50 +226,36 @@ def _confirmed(table: pd.DataFrame, metric: str) -> Figure:
 def _tradeoff(data: ReportData) -> Figure:
     """Draw score against size of all evaluations, the Pareto front and the chosen subsets."""
     figure, axes = one_panel(440)
-    size, value = _evaluated(data)
-    if not size.size:
-        blank(axes, "No subset was evaluated on all folds with a finite cost.")
-        return figure
-    points = [(len(names), cost) for names, cost in data.subsets]
-    chosen = np.array(points, dtype=np.float64).reshape(-1, 2)
-    chosen = chosen[np.isfinite(chosen[:, 1])]
-    top = _highest_shown(value, chosen[:, 1])
-    _limit_axes(axes, np.append(size, chosen[:, 0]), np.append(value[value <= top], chosen[:, 1]))
-    _cloud(axes, size[value <= top], value[value <= top])
+    table = data.evaluations[np.isfinite(data.evaluations["cost"])]
+    size, value = (table[name].to_numpy(dtype=np.float64) for name in ("size", "cost"))
+    chosen = np.array([(len(names), cost) for names, cost in data.subsets], dtype=np.float64)
+    top = max(_highest_shown(value), *chosen[:, 1])
+    is_shown = value <= top
     sizes, costs = np.append(size, chosen[:, 0]), np.append(value, chosen[:, 1])
+    _limit_axes(axes, sizes, costs[costs <= top])
+    _cloud(axes, size[is_shown], value[is_shown])
     front = pareto_front(sizes, costs)
     _front(axes, sizes[front], costs[front])
     if len(chosen) > 1:
         ring: Any = {**DOT, "markerfacecolor": "none", "markeredgecolor": LIGHT["accent"]}
         axes.plot(*chosen[1:].T, **ring, markersize=8.5, label="in the ensemble")
-    if len(chosen):
-        axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
+    axes.plot(*chosen[:1].T, **_STAR, zorder=3, label="best subset")
     axes.grid()
     axes.set_xlabel("features in the subset")
     axes.set_title(shortened(metric_name(data.scoring.metric)))
     plain_ticks(axes.yaxis)
     scores_for_costs(axes, data.scoring)
-    if outside := int((value > top).sum()):
+    if outside := int((~is_shown).sum()):
         note = f"{counted(outside, 'subset')} outside the frame"
         axes.set_title(note, loc="right", fontsize=11)
     figure.legend(**ABOVE, ncols=2)
     return figure
 
 
-def _evaluated(data: ReportData) -> tuple[Float, Float]:
-    if not len(data.evaluations):
-        return np.empty(0), np.empty(0)
-    size = data.evaluations["size"].to_numpy(dtype=np.float64)
-    value = data.evaluations["cost"].to_numpy(dtype=np.float64)
-    finite = np.isfinite(value)
-    return size[finite], value[finite]
-
-
-def _highest_shown(value: Float, chosen: Float) -> float:
+def _highest_shown(value: Float) -> float:
     """Return the highest cost shown, so that a few bad subsets do not flatten the good ones."""
     low, most, high = (float(np.quantile(value, q)) for q in (0.0, 0.95, 1.0))
-    top = most if high - low > 2.0 * (most - low) > 0.0 else high
-    return max(top, *chosen) if chosen.size else top
+    return most if high - low > 2.0 * (most - low) > 0.0 else high
 
 
 def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:

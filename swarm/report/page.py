@@ -174,31 +174,23 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
 
 def work_counts(data: ReportData) -> list[tuple[str, str]]:
     """Return the counts and times of the run: value and label."""
-    history, work = data.history, data.work
-    last = dict(history.iloc[-1]) if len(history) else {}
-    counts = [
-        (f"{int(last[column]):,}", label)
-        for column, label in (
-            ("epoch", "epochs"),
-            ("evaluations", "evaluations requested"),
-            ("distinct_evaluations", "of distinct subsets"),
-            ("fits", "models trained on a fold"),
-        )
-        if column in last
+    last, work = data.history.iloc[-1], data.work
+    pruned, fits = int(data.history["folds_pruned"].sum()), int(last["fits"])
+    share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
+    training = float(work["training_seconds"].sum())
+    elsewhere = max(0.0, float(work["seconds"].sum()) - training)
+    fallbacks = int(work["fallbacks"].sum())
+    return [
+        (f"{int(last['epoch']):,}", "epochs"),
+        (f"{int(last['evaluations']):,}", "evaluations requested"),
+        (f"{int(last['distinct_evaluations']):,}", "of distinct subsets"),
+        (f"{fits:,}", "models trained on a fold"),
+        (f"{pruned:,}", f"fits saved by pruning{share}"),
+        (f"{work['hits'].sum():,}", "evaluations from the archive"),
+        *([(f"{fallbacks:,}", "fallbacks of the fast path to fitted models")] if fallbacks else []),
+        (duration(training), "in training"),
+        (duration(elsewhere), "elsewhere"),
     ]
-    if "folds_pruned" in last:
-        pruned, fits = int(history["folds_pruned"].sum()), int(last.get("fits", 0))
-        share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
-        counts.append((f"{pruned:,}", f"fits saved by pruning{share}"))
-    if len(work):
-        counts.append((f"{work['hits'].sum():,}", "evaluations from the archive"))
-        if fallbacks := work["fallbacks"].sum():
-            counts.append((f"{fallbacks:,}", "fallbacks of the fast path to fitted models"))
-        training = float(work["training_seconds"].sum())
-        counts.append((duration(training), "in training"))
-        elsewhere = max(0.0, float(work["seconds"].sum()) - training)
-        counts.append((duration(elsewhere), "elsewhere"))
-    return counts
 
 
 def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:
