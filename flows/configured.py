@@ -96,13 +96,6 @@ def pose(config: SelectConfig, rows: TrainTest, seed: int | None = None) -> Pose
     )
 
 
-def gather(config: SelectConfig, rows: TrainTest, posed: Posed, hints: Hints) -> PreparedData:
-    """Gather what was prepared, with the findings of the split and the problem."""
-    problem, findings = posed
-    every = unmuted([*rows.findings, *findings], config.mute)
-    return PreparedData(rows.train, rows.test, every, problem=problem, hints=hints)
-
-
 def hints_before_prefilter(
     config: SelectConfig, problem: Problem, needs: Sequence[str]
 ) -> list[str]:
@@ -159,21 +152,33 @@ def report_needs(config: SelectConfig) -> tuple[str, ...]:
     return "distance", "clusters", *strategy_needs(config)
 
 
+def prepare(
+    config: SelectConfig,
+    rows: TrainTest,
+    needs: Sequence[str],  # names of the hints
+    *,
+    seed: int | None = None,  # of the models; None: that of the configuration
+    warm: Sequence[Sequence[str]] = (),  # see `cluster`
+) -> PreparedData:
+    """Build the problem on the training rows, and prepare the hints."""
+    posed = pose(config, rows, seed)
+    hints = cluster(config, posed, spearman_distances(config, posed, needs), needs, warm)
+    problem, findings = posed
+    every = unmuted([*rows.findings, *findings], config.mute)
+    return PreparedData(rows.train, rows.test, every, problem=problem, hints=hints)
+
+
 def prepare_as_configured(
     config: SelectConfig,
     table: Table,
     *,
     needs: Sequence[str] | None = None,  # names of the hints; None: those of the strategy
-    seed: int | None = None,  # of the models; None: that of the configuration
+    seed: int | None = None,
     hold_out: bool = True,  # whether to hold out test rows; otherwise the search uses all
 ) -> PreparedData:
-    """Split the rows, build the problem on the training rows, and prepare the hints."""
-    if needs is None:
-        needs = strategy_needs(config)
+    """Split the rows, and prepare the search of the training rows."""
     rows = split(config, table) if hold_out else TrainTest(table)
-    posed = pose(config, rows, seed)
-    hints = cluster(config, posed, spearman_distances(config, posed, needs), needs)
-    return gather(config, rows, posed, hints)
+    return prepare(config, rows, strategy_needs(config) if needs is None else needs, seed=seed)
 
 
 def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Config:

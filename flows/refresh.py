@@ -22,12 +22,9 @@ from conf.schema import RefreshConfig
 from flows.challenge import Challenge, RefreshRun
 from flows.configured import (
     archive_url,
-    cluster,
     fetch_as_configured,
-    gather,
-    pose,
+    prepare,
     report_needs,
-    spearman_distances,
     split,
     with_warm_subsets,
 )
@@ -187,11 +184,7 @@ def _refresh(
         rows = split(config, table)
         # The training and test rows are copies.
         del table
-        needs = report_needs(config)
-        posed = pose(config, rows)
-        distances = spearman_distances(config, posed, needs)
-        hints = cluster(config, posed, distances, needs, warm=warm)
-        data = gather(config, rows, posed, hints)
+        data = prepare(config, rows, report_needs(config), warm=warm)
         challenge.check_rows(data)
     tracking = champions.tracking
     with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:

@@ -11,12 +11,9 @@ from conf.check import check
 from conf.schema import SelectConfig
 from flows.answer import SelectRun, describe, evaluate, fit, register, report
 from flows.configured import (
-    cluster,
     fetch_as_configured,
-    gather,
-    pose,
+    prepare,
     report_needs,
-    spearman_distances,
     split,
     with_warm_subsets,
 )
@@ -65,11 +62,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
         rows = split(config, table)
         # The training and test rows are copies.
         del table
-        needs = report_needs(config)
-        posed = pose(config, rows)
-        distances = spearman_distances(config, posed, needs)
-        hints = cluster(config, posed, distances, needs)
-        data = gather(config, rows, posed, hints)
+        data = prepare(config, rows, report_needs(config))
     with open_run(config, data, run_id) as run:
         outcome = search_and_evaluate(run, verbosity)
         return replace(outcome, unsent=run.log.close())
