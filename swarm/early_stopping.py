@@ -80,7 +80,7 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     None is of a class that no other row has.
     """
     labels = np.asarray(y)
-    rows = Rows(labels, "multiclass" if classes else "regression")
+    rows = Rows(None, labels, task="multiclass" if classes else "regression")
     train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
     return test[np.isin(labels[test], labels[train])] if classes else test
 

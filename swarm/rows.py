@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from fractions import Fraction
 from reprlib import repr as shortly
 from typing import Any
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Float, Int
+from swarm.arrays import AnyArray, Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, InputError, as_clause, check_known
 
@@ -31,16 +31,43 @@ _MOST_PARTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What rows are divided by."""
+    """Rows to train on or to test on, and what they are divided by.
 
-    target: NDArray[Any]  # (n_rows,) or (n_rows, n_labels)
-    task: str
-    groups: Any = None  # (n_rows,), as are the next two
-    time: NDArray[Any] | None = None
-    column: NDArray[Any] | None = None
+    Attributes
+    ----------
+    features : table, array or sparse matrix (n_rows, n_features)
+        None where rows are only divided.
+    target : (n_rows,) or 0/1 (n_rows, n_labels)
+    groups : (n_rows,), optional
+        Rows with the same value belong together.
+    weight : float64 (n_rows,), optional
+        Sample weights.
+    task : str, optional
+        As in :class:`swarm.problem.problem.Problem`; folds by class need it.
+    time : (n_rows,), optional
+        Orders the rows in time.
+    column : (n_rows,), optional
+        The fold in which each row is tested.
+    """
 
-    def __len__(self) -> int:
-        return len(self.target)
+    features: Any
+    target: Any
+    groups: Any = None
+    weight: Float | None = None
+    _: KW_ONLY
+    task: str | None = None
+    time: Any = None
+    column: Any = None
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return int(np.shape(self.target if self.features is None else self.features)[0])
+
+    @property
+    def labels(self) -> AnyArray:
+        """The target as an array."""
+        return np.asarray(self.target)
 
     @property
     def has_classes(self) -> bool:
@@ -168,15 +195,15 @@ def _divided(
         return _from_column(rows.column)
     if n_folds < 2:
         raise ConfigError(f"cross-validation needs at least 2 folds, got {n_folds}")
-    if len(rows) < n_folds:
+    if rows.n_rows < n_folds:
         raise DataError(
-            f"{len(rows)} rows cannot make {n_folds} folds; use fewer folds or more rows"
+            f"{rows.n_rows} rows cannot make {n_folds} folds; use fewer folds or more rows"
         )
     if kind == "time":
         return _forward(rows.time, n_folds, gap)
     if kind == "stratified" and rows.task == "multilabel":
         rng = np.random.default_rng(seed) if shuffle else None
-        return _from_column(_iterative_stratification(rows.target, n_folds, rng))
+        return _from_column(_iterative_stratification(rows.labels, n_folds, rng))
     groups = complete_groups(rows.groups) if "group" in kind and rows.groups is not None else None
     _refuse_too_few(rows, kind, groups, n_folds)
     from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
@@ -188,7 +215,7 @@ def _divided(
         "stratified_group": StratifiedGroupKFold,
     }
     splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
-    pairs: Iterable[Fold] = splitter.split(rows.target, rows.target, groups)
+    pairs: Iterable[Fold] = splitter.split(rows.labels, rows.labels, groups)
     return pairs
 
 
@@ -219,19 +246,19 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
         test = np.sort(np.concatenate([fold[1] for number, fold in folds if number in chosen]))
     if not len(test):
         raise DataError(
-            f"a share of {share:g} of {len(rows)} rows leaves no rows; use more rows, or another "
+            f"a share of {share:g} of {rows.n_rows} rows leaves no rows; use more rows, or another "
             "share"
         )
-    return np.setdiff1d(np.arange(len(rows)), test), test
+    return np.setdiff1d(np.arange(rows.n_rows), test), test
 
 
 def _most_parts(rows: Rows, kind: str) -> int:
     """Return into how many folds the rows can be divided."""
-    most = len(rows)
+    most = rows.n_rows
     if "group" in kind and rows.groups is not None:
         most = len(np.unique(complete_groups(rows.groups)))
     if "stratified" in kind and rows.has_classes:
-        most = min(most, int(np.unique(rows.target, return_counts=True)[1].max()))
+        most = min(most, int(np.unique(rows.labels, return_counts=True)[1].max()))
     return most
 
 
@@ -332,7 +359,7 @@ def _refuse_too_few(rows: Rows, kind: str, groups: NDArray[Any] | None, n_folds:
         raise ConfigError(
             f"kind {kind!r} needs classes but the target is {rows.task}; use {other!r}"
         )
-    classes, counts = np.unique(rows.target, return_counts=True)
+    classes, counts = np.unique(rows.labels, return_counts=True)
     if counts.max() < n_folds:
         raise DataError(
             f"the most frequent class, {classes.tolist()[counts.argmax()]!r}, has fewer rows "

@@ -15,13 +15,13 @@ from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
+from swarm.rows import Rows
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
 from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
-from swarm.validation.answers import Rows
 from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.verdict import Headline

@@ -31,15 +31,17 @@ class Split:
 
 
 def rows_of(table: Table, estimator: Any = None) -> Rows:
-    """Return what the rows of a table are divided by; the estimator may decide on its classes."""
+    """Return the rows of a table; the estimator may decide whether the target has classes."""
 
     def values(column: pd.Series | None) -> np.ndarray | None:
         return None if column is None else column.to_numpy()
 
     return Rows(
-        np.asarray(table.target),
-        task_of(table.target, estimator),
-        groups=values(table.groups),
+        table.features,
+        table.target,
+        values(table.groups),
+        values(table.weight),
+        task=task_of(table.target, estimator),
         time=values(table.time),
         column=values(table.fold),
     )
@@ -73,7 +75,7 @@ def split(
         raise DataError(f"split {kind!r}: {error}") from None
     findings = group_findings(table, [(train, test)], "the split")
     if rows.has_classes:
-        findings += _lost_class_findings(kind, pd.Series(rows.target), train, test)
+        findings += _lost_class_findings(kind, pd.Series(rows.labels), train, test)
     return Split(train, test, tuple(findings))
 
 

@@ -77,7 +77,7 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
     folds = [
         fold
         for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
-        for fold in divide(Rows(target, "binary"), kind, 4, seed=seed)
+        for fold in divide(Rows(None, target, task="binary"), kind, 4, seed=seed)
     ]
     for mask, costs in zip(found.candidates.masks, found.candidates.fresh_fold_costs, strict=True):
         scores = cross_val_score(GaussianNB(), X[space.subset(mask)], y, cv=folds)
@@ -184,7 +184,7 @@ def test_partitions_of_the_search_and_those_that_cannot_be_trained_on_are_left_o
 ) -> None:
     X, y = cancer
     problem = Problem.build(X, y, GaussianNB(), folds=3)
-    rows = Rows(y.to_numpy(), "binary")
+    rows = Rows(None, y.to_numpy(), task="binary")
 
     def fresh_of(draw: Any, repeats: int) -> Problem | None:
         return fresh_problem(replace(problem, division=Division(rows, (), 0, draw)), repeats)

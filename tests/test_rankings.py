@@ -203,7 +203,9 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
     folds = [
         fold
         for repeat in (1, 2)
-        for fold in divide(Rows(y, "binary"), "stratified", 4, seed=fresh_seed(0, repeat))
+        for fold in divide(
+            Rows(None, y, task="binary"), "stratified", 4, seed=fresh_seed(0, repeat)
+        )
     ]
     model = ExtraTreesClassifier(50, random_state=0)
     for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from swarm.validation.scorer_metrics import Bootstrap
+from swarm.validation.bootstrap import Bootstrap
 
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace

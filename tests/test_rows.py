@@ -44,7 +44,7 @@ def listed(folds: Any) -> list[list[list[int]]]:
 @pytest.mark.parametrize("kind", ["stratified", "random", "group", "stratified_group", "column"])
 def test_every_row_is_tested_once_and_never_trained_in_the_same_fold(kind: str) -> None:
     ids = np.repeat(np.arange(10), 4)
-    folds = divide(Rows(BINARY, "binary", groups=ids, column=ids % 3), kind, 3, seed=1)
+    folds = divide(Rows(None, BINARY, task="binary", groups=ids, column=ids % 3), kind, 3, seed=1)
     assert len(folds) == 3
     assert sorted(row for _, test in folds for row in test) == list(range(40))
     for train, test in folds:
@@ -57,7 +57,7 @@ def test_every_row_is_tested_once_and_never_trained_in_the_same_fold(kind: str) 
 
 def test_stratified_folds_are_those_of_scikit_learn() -> None:
     expected = StratifiedKFold(5, shuffle=True, random_state=3).split(BINARY, BINARY)
-    rows = Rows(BINARY, "binary")
+    rows = Rows(None, BINARY, task="binary")
     assert listed(divide(rows, "stratified", 5, seed=3)) == listed(expected)
     straight = divide(rows, "stratified", 5, shuffle=False)
     assert straight[0][1].tolist() == list(range(8))
@@ -66,7 +66,7 @@ def test_stratified_folds_are_those_of_scikit_learn() -> None:
 def test_a_rare_class_is_divided_as_scikit_learn_does() -> None:
     target = np.array(["a"] * 20 + ["b"] * 2)
     with pytest.warns(UserWarning, match="least populated class"):
-        folds = divide(Rows(target, "binary"), "stratified", 4)
+        folds = divide(Rows(None, target, task="binary"), "stratified", 4)
     assert sum((target[test] == "b").sum() for _, test in folds) == 2
 
 
@@ -75,7 +75,7 @@ def test_a_fold_column_tests_its_values_and_always_trains_on_rows_without_one() 
         (np.array(["x", "y", "z", "y"]), [[0], [1, 3], [2]]),
         (pd.Series(["test", None, "test", None]).to_numpy(), [[0, 2]]),
     ):
-        folds = divide(Rows(BINARY[:4], "binary", column=column), "column", 99)
+        folds = divide(Rows(None, BINARY[:4], task="binary", column=column), "column", 99)
         assert [test.tolist() for _, test in folds] == tests
         assert all(sorted([*train, *test]) == [0, 1, 2, 3] for train, test in folds)
 
@@ -114,7 +114,7 @@ def test_folds_that_cannot_be_made_are_refused(
     of_rows = {name: options[name] for name in ("groups", "time", "column") if name in options}
     others = {name: options[name] for name in ("n_folds", "gap") if name in options}
     with pytest.raises(error, match=named):
-        divide(Rows(BINARY, options.get("task", "binary"), **of_rows), kind, **others)
+        divide(Rows(None, BINARY, task=options.get("task", "binary"), **of_rows), kind, **others)
 
 
 @pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda each: type(each).__name__)
@@ -130,7 +130,7 @@ def test_every_splitter_refuses_missing_groups(splitter: Any) -> None:
 def test_groups_of_numbers_and_text_are_divided_as_their_names_are() -> None:
     mixed = [number % 8 if number % 2 else f"g{number % 8}" for number in range(40)]
     groups = np.array(mixed, dtype=object)
-    for train, test in divide(Rows(BINARY, "binary", groups), "stratified_group", 4):
+    for train, test in divide(Rows(None, BINARY, groups, task="binary"), "stratified_group", 4):
         assert len(test)
         assert not set(groups[train]) & set(groups[test])
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
@@ -152,7 +152,7 @@ def test_a_number_of_folds_divides_no_group() -> None:
 def drawn(n_folds: int = 3, time: Any = range(12), gap: int = 0) -> str:
     """Folds as text, a letter for each row: training, test, or ``.`` for neither."""
     lines = []
-    rows = Rows(np.zeros(len(time)), "regression", time=np.asarray(time))
+    rows = Rows(None, np.zeros(len(time)), task="regression", time=np.asarray(time))
     for train, test in divide(rows, "time", n_folds, gap=gap):
         marks = np.full(len(time), ".")
         marks[train], marks[test] = "a", "T"
@@ -180,7 +180,7 @@ def test_each_block_is_tested_by_a_model_of_the_rows_before_it(
 def test_folds_in_time_are_those_of_scikit_learn_on_ordered_rows(gap: int) -> None:
     time = np.random.default_rng(30).permutation(30)
     order = np.argsort(time)
-    ours = divide(Rows(np.zeros(30), "regression", time=time), "time", 3, gap=gap)
+    ours = divide(Rows(None, np.zeros(30), task="regression", time=time), "time", 3, gap=gap)
     theirs = TimeSeriesSplit(3, gap=gap).split(order)
     for made, wanted in zip(ours, theirs, strict=True):
         for side in range(2):
@@ -201,7 +201,7 @@ def test_every_part_partitions_the_rows_and_repeats_with_its_seed(data: st.DataO
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 6, size=n) if n % 2 else np.arange(n) % 3
     times = rng.integers(0, 9, size=n)
-    rows = Rows(np.arange(n) % 2, "binary", groups=groups, time=times)
+    rows = Rows(None, np.arange(n) % 2, task="binary", groups=groups, time=times)
     (train, test), again = (hold_out(rows, kind, share, seed=seed) for _ in range(2))
     assert np.array_equal(np.sort(np.r_[train, test]), np.arange(n))
     assert len(train)
@@ -218,14 +218,14 @@ def test_every_part_partitions_the_rows_and_repeats_with_its_seed(data: st.DataO
 
 def test_each_kind_takes_the_rows_that_it_promises() -> None:
     labels = np.array(["a"] * 80 + ["b"] * 20)
-    _, test = hold_out(Rows(labels, "binary"), "stratified", 0.25)
+    _, test = hold_out(Rows(None, labels, task="binary"), "stratified", 0.25)
     assert (len(test), int((test >= 80).sum())) == (25, 5)
-    _, test = hold_out(Rows(labels, "binary"), "random", 0.3)
+    _, test = hold_out(Rows(None, labels, task="binary"), "random", 0.3)
     assert len(test) == 30
     groups = np.repeat(np.arange(10), 10)
-    rows = Rows(np.linspace(0, 1, 100), "regression", groups=groups)
+    rows = Rows(None, np.linspace(0, 1, 100), task="regression", groups=groups)
     assert len(hold_out(rows, "group", 0.3)[1]) == 30
-    rows = Rows(np.arange(50) % 2, "binary", groups=np.arange(50) // 2)
+    rows = Rows(None, np.arange(50) % 2, task="binary", groups=np.arange(50) // 2)
     for kind in ("random", "stratified", "group"):
         tests = {tuple(hold_out(rows, kind, 0.3, seed=seed)[1]) for seed in range(4)}
         assert len(tests) > 1, kind
@@ -234,20 +234,21 @@ def test_each_kind_takes_the_rows_that_it_promises() -> None:
 @pytest.mark.parametrize("share", [0.1, 0.3, 0.4])
 def test_a_rare_class_is_on_both_sides_of_most_shares(share: float) -> None:
     target = np.repeat([0, 1, 2], [40, 53, 6])
-    train, test = hold_out(Rows(target, "multiclass"), "stratified", share)
+    train, test = hold_out(Rows(None, target, task="multiclass"), "stratified", share)
     assert set(target[train]) == {0, 1, 2}
     assert (target[test] == 2).sum() == pytest.approx(6 * share, abs=1)
 
 
 def test_rows_of_one_time_stay_together_at_the_cut_nearest_to_the_share() -> None:
-    rows = Rows(np.zeros(10), "regression", time=np.array([5, 1, 1, 2, 3, 3, 3, 3, 4, 0]))
+    time = np.array([5, 1, 1, 2, 3, 3, 3, 3, 4, 0])
+    rows = Rows(None, np.zeros(10), task="regression", time=time)
     assert hold_out(rows, "time", 0.3)[1].tolist() == [0, 8]
     train, _ = hold_out(rows, "time", 0.3, gap=3)
     assert train.tolist() == [1, 2, 3, 4, 9]
     with pytest.raises(DataError, match=r"gap 8 leaves out all 8 rows"):
         hold_out(rows, "time", 0.3, gap=8)
     with pytest.raises(DataError, match="same time"):
-        hold_out(Rows(np.zeros(2), "regression", time=np.ones(2)), "time", 0.3)
+        hold_out(Rows(None, np.zeros(2), task="regression", time=np.ones(2)), "time", 0.3)
 
 
 # ---------------------------------------------------------------- several labels
@@ -262,7 +263,7 @@ def labels(seed: int, n_rows: int, n_labels: int) -> np.ndarray[Any, Any]:
 
 
 def by_labels(target: np.ndarray[Any, Any], n_folds: int = 5, **options: Any) -> list[Fold]:
-    return divide(Rows(target, "multilabel"), "stratified", n_folds, **options)
+    return divide(Rows(None, target, task="multilabel"), "stratified", n_folds, **options)
 
 
 @calm
@@ -291,7 +292,7 @@ def test_every_label_is_shared_out_more_evenly_than_by_chance() -> None:
 
     def unevenness(kind: str, seed: int) -> Any:
         """How far the share of each label in the folds is from that in the whole."""
-        folds = divide(Rows(target, "multilabel"), kind, 10, seed=seed)
+        folds = divide(Rows(None, target, task="multilabel"), kind, 10, seed=seed)
         shares = np.array([target[test].mean(axis=0) for _, test in folds])
         return np.abs(shares - target.mean(axis=0)).mean(axis=0)
 

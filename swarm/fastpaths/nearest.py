@@ -12,7 +12,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts, errors_are_rounding
 from swarm.fastpaths.neighbours import (
-    Rows,
+    QueryRows,
     Trust,
     count_votes,
     distances_of,
@@ -69,11 +69,11 @@ class NearestPath:
         self._rows = [self._rows_of(fold) for fold in range(len(self._tables))]
         self._costs = FoldCosts(problem, classes)
 
-    def _rows_of(self, fold: int) -> Rows:
+    def _rows_of(self, fold: int) -> QueryRows:
         test, train = self._tables[fold].test, self._tables[fold].train
         # Rows of a class are interchangeable where each has one vote.
         alike = self._n_classes and not self._weighted
-        return Rows(
+        return QueryRows(
             test,
             train,
             largest_squares(test, train, self._exact_scales),

@@ -58,7 +58,7 @@ class FoldRows(NamedTuple):
     left_out: Int
 
 
-class Rows(NamedTuple):
+class QueryRows(NamedTuple):
     """Rows whose neighbours are needed, and those among which they are."""
 
     queries: Float  # (n_columns, n_rows)
@@ -155,7 +155,7 @@ def _factors_of(queries: Float, columns: Int, start: int) -> Float:  # pragma: n
 
 
 @njit(nogil=True, cache=True)
-def nearest_rows(rows: Rows, chosen: Chosen, k: int) -> tuple[Int, Int]:  # pragma: no cover
+def nearest_rows(rows: QueryRows, chosen: Chosen, k: int) -> tuple[Int, Int]:  # pragma: no cover
     """Find the `k` nearest training rows of every row, nearest first.
 
     Returns their numbers (n, n_rows, k), and how many of them are certain (n, n_rows).
@@ -452,7 +452,7 @@ def _minimum(block: Float) -> float:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def _squares_of(
-    rows: Rows, columns: Int, row: int, neighbours: Int, squares: Float
+    rows: QueryRows, columns: Int, row: int, neighbours: Int, squares: Float
 ) -> None:  # pragma: no cover
     """Fill in squared distances of neighbours (k,) of a row, summed without losing digits."""
     for place in range(len(neighbours)):
@@ -464,7 +464,7 @@ def _squares_of(
 
 
 @njit(nogil=True, cache=True)
-def distances_of(rows: Rows, chosen: Chosen, neighbours: Int) -> Float:  # pragma: no cover
+def distances_of(rows: QueryRows, chosen: Chosen, neighbours: Int) -> Float:  # pragma: no cover
     """Return the distances of neighbours (n, n_rows, k), see :func:`_squares_of`."""
     squares = np.empty(neighbours.shape)
     for m in range(len(neighbours)):
@@ -520,7 +520,7 @@ def _heaviest_class(
 
 @njit(nogil=True, cache=True)
 def weigh_votes(
-    rows: Rows, chosen: Chosen, neighbours: Int, codes: Int, n_classes: int
+    rows: QueryRows, chosen: Chosen, neighbours: Int, codes: Int, n_classes: int
 ) -> Int:  # pragma: no cover
     """Return the class with the largest weight (n, n_rows), or -1 if rounding decides."""
     n, n_rows, k = neighbours.shape

@@ -215,7 +215,7 @@ class Problem:
         score = resolve_scoring(scoring, model, labels, task, pos_label)
         if not isinstance(folds, Division):
             kind = "regression" if is_a(is_regressor, model) else task
-            folds = Division.of(folds, X, y, Rows(labels, kind, groups), seed)
+            folds = Division.of(folds, X, y, Rows(X, labels, groups, task=kind), seed)
         pairs = folds.folds
         check_folds(pairs, labels, task, model, score)
         params = dict(fit_params or {})

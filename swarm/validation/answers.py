@@ -21,31 +21,6 @@ from swarm.problem.table import plain_target
 _MOST_CONSTANTS = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows to train on, or to test on.
-
-    Attributes
-    ----------
-    features : table, array or sparse matrix (n_rows, n_features)
-    target : (n_rows,) or 0/1 (n_rows, n_labels)
-    groups : (n_rows,), optional
-        Rows with the same value belong together.
-    weight : float64 (n_rows,), optional
-        Sample weights.
-    """
-
-    features: Any
-    target: Any
-    groups: ArrayLike | None = None
-    weight: Float | None = None
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows."""
-        return int(self.features.shape[0])
-
-
 @dataclass(frozen=True)
 class EvaluationTarget:
     """The target of the training and of the test rows, and its task."""

@@ -15,8 +15,9 @@ from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import keys_of
+from swarm.rows import Rows
 from swarm.threads import one_thread
-from swarm.validation.answers import Rows, answers_of
+from swarm.validation.answers import answers_of
 
 IntArray = NDArray[np.intp]
 

@@ -25,8 +25,9 @@ from swarm.errors import SwarmError, describe
 from swarm.evaluation.fitting import fit_for
 from swarm.metrics import tested_metric
 from swarm.problem.problem import Problem
+from swarm.rows import Rows
 from swarm.statistics.spearman import spread_rows
-from swarm.validation.answers import EvaluationTarget, Rows
+from swarm.validation.answers import EvaluationTarget
 from swarm.validation.bootstrap import Bootstrap, measure_metrics
 from swarm.validation.serial_first import serial_first
 

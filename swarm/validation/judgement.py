@@ -25,11 +25,11 @@ from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import names_of
 from swarm.rounding import difference
+from swarm.rows import Rows
 from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
 from swarm.validation.answers import (
     EvaluationTarget,
-    Rows,
     blind_answers,
     blind_models,
 )

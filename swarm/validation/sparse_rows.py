@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from swarm.evaluation.boosted import has_known_params, is_better_sparse, sparse_matrix
 from swarm.problem.table import has_plain_dtypes, numbered
-from swarm.validation.answers import Rows
+from swarm.rows import Rows
 from swarm.validation.contenders import Contender
 
 
