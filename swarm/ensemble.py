@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone, is_classifier, is_regressor
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -19,7 +20,6 @@ from swarm.problem.models import (
     has_method,
     is_lightgbm,
     last_step,
-    takes_weights,
     weight_name,
     with_accepted_names,
 )
@@ -82,8 +82,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         itself, whatever the vote.
     pos_label : class, default=None
         Positive class of the ``any`` vote. None means the label 1 if there is one, else the
-        rarer class of `y`, or ``classes_[1]`` if both are equally frequent; with a multi-label
-        target it is ``classes_[i][1]``.
+        rarer class of `y`, or ``classes_[1]`` if both are equally frequent. With a multi-label
+        target it is always ``classes_[i][1]``.
 
     Attributes
     ----------
@@ -150,36 +150,22 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InputError
-            If a subset is empty or repeats a column, the vote does not match the estimator or
-            the target, or the estimator does not support the weights.
+            If a subset is empty or repeats a column, or the vote does not match the estimator or
+            the target.
         DataError
             If `X` lacks a column.
         """
-        self.vote_ = self.resolve_vote()
-        self.subsets_ = [list(subset) for subset in self.subsets]
-        self._check_subsets(X)
-        target = plain_target(y)
-        if len(target) != X.shape[0]:
-            raise DataError(f"X has {X.shape[0]} rows but y has {len(target)}; they must match")
-        self._learn_classes(target, getattr(y, "columns", None))
-        last = last_step(self.estimator)
-        if sample_weight is not None and not takes_weights(last):
-            raise InputError(
-                f"{type(last).__name__} does not support sample weights; leave them out "
-                "or choose another estimator"
-            )
-        if rows is not None and len(rows) != len(self.subsets_):
-            raise InputError(
-                f"rows has {len(rows)} entries for {len(self.subsets_)} subsets; give one per "
-                "subset"
-            )
+        self._learn(y)
+        (n_rows, n_columns), n_labelled = X.shape, len(plain_target(y))
+        if n_labelled != n_rows:
+            raise DataError(f"X has {n_rows} rows but y has {n_labelled}; they must match")
+        labels = labels_of(X)
+        if rows is None:
+            rows = [np.arange(n_rows)] * len(self.subsets_)
         model = with_one_thread(self.estimator)
-        labels, n_columns = labels_of(X), X.shape[1]
         by_column = column_params(model, labels, n_columns)
         self.models_ = []
-        for member, subset in enumerate(self.subsets_):
-            positions = _positions(X, subset)
-            member_rows = np.arange(X.shape[0]) if rows is None else rows[member]
+        for positions, member_rows in zip(self._positions(X), rows, strict=True):
             rows_of_member = take_rows(take_columns(X, positions), member_rows)
             table, names = with_accepted_names(rows_of_member, model)
             member_model = clone(model)
@@ -191,7 +177,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             member_model.fit(table, take_rows(y, member_rows), **extra)
             self.models_.append(member_model)
         named = range(n_columns) if labels is None else labels
-        self.feature_names_in_ = _objects(named)
+        # Labels may be tuples.
+        self.feature_names_in_ = pd.Index(named, dtype=object, tupleize_cols=False).to_numpy()
         self.n_features_in_ = n_columns
         return self
 
@@ -209,13 +196,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         InputError
             If the vote does not match the estimator or the target.
         """
-        self.vote_ = self.resolve_vote()
-        self.subsets_ = [list(subset) for subset in self.subsets]
-        self._learn_classes(plain_target(y), getattr(y, "columns", None))
+        self._learn(y)
         self.models_ = list(models)
-        names = dict.fromkeys(name for subset in self.subsets_ for name in subset)
-        self.feature_names_in_ = _objects(names)
-        self.n_features_in_ = len(names)
         return self
 
     def predict(self, X: Any) -> AnyArray:
@@ -236,7 +218,6 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         DataError
             If `X` lacks a column.
         """
-        self._check_columns(X)
         if not _classifies(self):
             result: AnyArray = np.mean(self._predictions(X), axis=0)
             return result
@@ -260,7 +241,6 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         DataError
             If `X` lacks a column.
         """
-        self._check_columns(X)
         if self.vote_ == "soft":
             return self.mean_proba(X)
         votes = np.asarray(self._predictions(X))
@@ -284,7 +264,6 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         if not has_probabilities(self.estimator):
             return self.predict_proba(X)
-        self._check_columns(X)
         several = isinstance(self.classes_, list)
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
         shares = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
@@ -306,8 +285,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
 
     def members(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Yield each fitted model with its columns of `X`."""
-        for model, subset in zip(self.models_, self.subsets_, strict=True):
-            yield model, owned(take_columns(X, _positions(X, subset)))
+        check_is_fitted(self, "models_")
+        for model, positions in zip(self.models_, self._positions(X), strict=True):
+            yield model, owned(take_columns(X, positions))
 
     def score(self, X: Any, y: ArrayLike) -> float:
         """Return the accuracy of a classifier or the R2 of a regressor, as scikit-learn does."""
@@ -327,8 +307,6 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         check_known("vote", self.vote, VOTES, InputError)
         name = type(self.estimator).__name__
         classifies = _classifies(self)
-        if not classifies and not is_regressor(self.estimator):
-            raise InputError(f"{name} is neither a classifier nor a regressor; choose one that is")
         if self.vote == "auto":
             soft = "soft" if has_probabilities(self.estimator) else "hard"
             return soft if classifies else "mean"
@@ -349,50 +327,54 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.allow_nan = member.input_tags.allow_nan
         return tags
 
-    def _check_subsets(self, X: Any) -> None:
-        if not self.subsets_:
-            raise InputError("the ensemble has no subset; give at least one")
-        for position, subset in enumerate(self.subsets_):
-            if not subset:
-                raise InputError(f"subset {position} is empty; name at least one column")
+    def _learn(self, y: ArrayLike) -> None:
+        """Check the subsets and the vote, and learn the classes of the target."""
+        self.vote_ = self.resolve_vote()
+        self.subsets_ = [list(subset) for subset in self.subsets]
+        if not self.subsets_ or not all(self.subsets_):
+            raise InputError("a subset is empty, or there is none; name at least one column each")
+        for subset in self.subsets_:
             if len(set(subset)) < len(subset):
-                twice = next(name for name in subset if subset.count(name) > 1)
-                raise InputError(f"subset {position} names the column {twice!r} twice; drop one")
-        _check_table(X, self.subsets_)
-
-    def _check_columns(self, X: Any) -> None:
-        check_is_fitted(self, "models_")
-        _check_table(X, self.subsets_)
-
-    def _learn_classes(self, target: AnyArray, names: Any) -> None:
+                raise InputError(f"the subset {subset} names a column twice; drop one")
         if not _classifies(self):
             return
+        target, self.positive_ = plain_target(y), 1
         several = target.ndim == 2
-        if several:
-            self.labels_ = [
-                f"label_{i}" if names is None else str(names[i]) for i in range(target.shape[1])
-            ]
-        labels = target.T if several else target[None, :]
-        classes = [np.unique(label) for label in labels]
+        classes = [np.unique(label) for label in (target.T if several else [target])]
         self.classes_ = classes if several else classes[0]
-        self.positive_ = 1
-        if not several and len(classes[0]) == 2:
+        if several:
+            names = getattr(y, "columns", [f"label_{i}" for i in range(len(classes))])
+            self.labels_ = [str(name) for name in names]
+        odd = next((len(each) for each in classes if len(each) != 2), None)
+        if odd is not None and self.vote_ == "any":
+            raise InputError(
+                f"the any vote needs exactly 2 classes, but y has {odd}; use the hard or soft vote"
+            )
+        if odd is None and not several:
             both = classes[0].tolist()
             label = default_positive(target) if self.pos_label is None else self.pos_label
-            self.positive_ = both.index(label) if label in both else 1
-        if self.vote_ != "any":
-            return
-        for labels in classes:
-            if len(labels) != 2:
+            if label not in both:
                 raise InputError(
-                    f"the any vote needs exactly 2 classes, but y has {len(labels)}; "
-                    "use the hard or soft vote"
+                    f"pos_label {label!r} is not a class of y; "
+                    f"choose from {', '.join(map(repr, both))}"
                 )
-            if self.pos_label is not None and self.pos_label not in labels.tolist():
-                raise InputError(
-                    f"pos_label {self.pos_label!r} is not a class of y; "
-                    f"choose from {', '.join(map(repr, labels.tolist()))}"
-                )
+            self.positive_ = both.index(label)
+
+    def _positions(self, X: Any) -> list[Int]:
+        """Return the positions of the columns of each subset in X."""
+        labels = labels_of(X)
+        keys = list(range(X.shape[1])) if labels is None else labels
+        place = {key: position for position, key in enumerate(keys)}
+        if len(place) < len(keys):
+            twice = next(key for key in keys if keys.count(key) > 1)
+            raise DataError(f"the table has two columns {twice!r}; rename one")
+        for name in (name for subset in self.subsets_ for name in subset):
+            if name not in place:
+                near = suggestion(str(name), list(map(str, keys)))
+                raise DataError(f"the table has no column {name!r}{near}")
+        return [
+            np.array([place[name] for name in subset], dtype=np.int64) for subset in self.subsets_
+        ]
 
     def _predictions(self, X: Any) -> list[AnyArray]:
         return [np.asarray(model.predict(rows)) for model, rows in self.members(X)]
@@ -400,10 +382,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
     def _elected(self, shares: Float, classes: AnyArray) -> AnyArray:
         chosen = np.argmax(shares, axis=1)
         if self.vote_ == "any":
-            positive = self.positive_
-            if self.pos_label is not None:
-                positive = classes.tolist().index(self.pos_label)
-            chosen = np.where(shares[:, positive] > 0.0, positive, 1 - positive)
+            chosen = np.where(shares[:, self.positive_] > 0.0, self.positive_, 1 - self.positive_)
         elected: AnyArray = classes[chosen]
         return elected
 
@@ -433,39 +412,3 @@ def _shares(votes: AnyArray, classes: AnyArray) -> Float:
     """Share of the members' votes (n_models, n_rows) for each class."""
     shares: Float = np.mean(votes[:, :, None] == classes, axis=0)
     return shares
-
-
-def _positions(X: Any, subset: Sequence[Any]) -> Int:
-    """Return the positions of the columns of a subset: labels of a table, or positions."""
-    labels = labels_of(X)
-    if labels is None:
-        return np.asarray(subset, dtype=np.int64)
-    place = {label: position for position, label in enumerate(labels)}
-    return np.array([place[label] for label in subset], dtype=np.int64)
-
-
-def _objects(values: Iterable[Any]) -> AnyArray:
-    """Return values, which may be tuples, as an array of objects (n,)."""
-    items = list(values)
-    array = np.empty(len(items), dtype=object)
-    array[:] = items
-    return array
-
-
-def _check_table(X: Any, subsets: Sequence[Sequence[Any]]) -> None:
-    labels = labels_of(X)
-    if labels is None:
-        if any(isinstance(name, str) for subset in subsets for name in subset):
-            raise DataError(
-                f"the ensemble selects columns by name, got a {type(X).__name__}; give a DataFrame"
-            )
-        labels = list(range(X.shape[1]))
-    columns = set(labels)
-    if len(columns) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise DataError(f"the table has two columns {twice!r}; rename one")
-    for subset in subsets:
-        for name in subset:
-            if name not in columns:
-                near = suggestion(str(name), list(map(str, labels)))
-                raise DataError(f"the table has no column {name!r}{near}")
