@@ -26,6 +26,7 @@ from swarm.storage.records import round_cost
 from swarm.validation.location import Shift, rank_sum, signed_rank
 from swarm.validation.stability import nogueira
 
+Pair = tuple[str, str]
 # Required columns of the cells, and those that are averaged if present.
 _NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
 _AVERAGED_COLUMNS = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
@@ -110,7 +111,8 @@ def compare(
         pairs = [(reference, other) for other in strategies if other != reference]
     test_notes: dict[str, str] = {}
     friedman = friedman_of_blocks(means, test_notes)
-    n_seeds = cells["seed"].nunique()
+    across = _across(means, pairs, alpha, test_notes)
+    within = _within(cells, pairs, alpha, test_notes, judged_by=judged_by, resampled=resampled)
     return Comparison(
         summary=summary,
         ranks=ranks,
@@ -118,16 +120,8 @@ def compare(
         critical_difference=(
             None if friedman is None else critical_difference(len(strategies), len(datasets), alpha)
         ),
-        across=_across(means, pairs, alpha, test_notes),
-        within=_within(
-            cells,
-            pairs,
-            n_seeds=n_seeds,
-            alpha=alpha,
-            test_notes=test_notes,
-            judged_by=judged_by,
-            resampled=resampled,
-        ),
+        across=across,
+        within=within,
         test_notes=test_notes,
         alpha=alpha,
         judged_by=judged_by,
@@ -230,98 +224,81 @@ def friedman_of_blocks(means: pd.DataFrame, test_notes: dict[str, str]) -> Fried
 
 def _across(
     means: pd.DataFrame,
-    pairs: Sequence[tuple[str, str]],
+    pairs: Sequence[Pair],
     alpha: float,
     test_notes: dict[str, str],
 ) -> pd.DataFrame:
+    """Test the mean costs (n_datasets, n_strategies) of each pair over the data sets."""
     n = len(means)
     if n < 2:
         test_notes["across"] = "a signed-rank test over data sets needs at least 2 data sets, got 1"
-        return _with_holm([], alpha)
-    rows = []
-    for first, second in pairs:
-        differences = difference(means[first], means[second])
-        rows.append(_row({}, (first, second), signed_rank(differences, 1 - alpha)))
+        return _family([], alpha)
+    shifts = [signed_rank(difference(means[a], means[b]), 1 - alpha) for a, b in pairs]
     smallest = min(1.0, 2.0 ** (1 - n))
-    _note_if_powerless(
-        "across",
-        f"{n} data sets",
-        smallest=smallest,
-        n_pairs=len(pairs),
-        alpha=alpha,
-        test_notes=test_notes,
-    )
-    return _with_holm(rows, alpha)
+    test_notes |= _powerless("across", f"{n} data sets", smallest, len(pairs), alpha)
+    return _family([_row(*each) for each in zip(pairs, shifts, strict=True)], alpha)
 
 
 def _within(
     cells: pd.DataFrame,
-    pairs: Sequence[tuple[str, str]],
-    n_seeds: int,
+    pairs: Sequence[Pair],
     alpha: float,
     test_notes: dict[str, str],
     judged_by: str,
     resampled: Mapping[str, tuple[float, float]] | None,
 ) -> pd.DataFrame:
-    if n_seeds < 2:
+    """Test the costs of each pair over the seeds, on each data set as a family of its own."""
+    n = cells["seed"].nunique()
+    if n < 2:
         test_notes["within"] = "a rank-sum test over seeds needs at least 2 seeds, got 1"
-        return _with_holm([], alpha)
+        return _family([], alpha)
     tables = []
     for dataset, group in cells.groupby("dataset", sort=False):
-        costs = {
-            str(name): part.sort_values("seed")[judged_by].to_numpy()
-            for name, part in group.groupby("strategy")
-        }
+        costs = group.pivot(index="seed", columns="strategy", values=judged_by)
         rows = []
         for a, b in pairs:
             if resampled is None:
-                shift = rank_sum(costs[a], costs[b], 1 - alpha)
+                shift = rank_sum(costs[a].to_numpy(), costs[b].to_numpy(), 1 - alpha)
             else:
-                test = corrected_t(
-                    difference(costs[a], costs[b]), *resampled[str(dataset)], 1 - alpha
-                )
+                sizes = resampled[str(dataset)]
+                test = corrected_t(difference(costs[a], costs[b]), *sizes, 1 - alpha)
                 shift = Shift(test.p, test.mean, test.low, test.high)
-            rows.append(_row({"dataset": dataset}, (a, b), shift))
-        # Each data set is a separate family of tests.
-        tables.append(_with_holm(rows, alpha))
+            rows.append({"dataset": dataset, **_row((a, b), shift)})
+        tables.append(_family(rows, alpha))
     # A t-test has no smallest possible p-value.
-    smallest = 0.0 if resampled else min(1.0, 2.0 / math.comb(2 * n_seeds, n_seeds))
-    _note_if_powerless(
-        "within",
-        f"{n_seeds} seeds",
-        smallest=smallest,
-        n_pairs=len(pairs),
-        alpha=alpha,
-        test_notes=test_notes,
-    )
+    smallest = 0.0 if resampled else min(1.0, 2.0 / math.comb(2 * n, n))
+    test_notes |= _powerless("within", f"{n} seeds", smallest, len(pairs), alpha)
     return pd.concat(tables, ignore_index=True)
 
 
-def _note_if_powerless(
-    test: str, sizes: str, smallest: float, n_pairs: int, alpha: float, test_notes: dict[str, str]
-) -> None:
-    """Note that no test can be significant if Holm's threshold is below the smallest p."""
+def _powerless(
+    test: str, sizes: str, smallest: float, n_pairs: int, alpha: float
+) -> dict[str, str]:
+    """Return a note if no test can be significant: Holm's threshold is below the smallest p."""
     if n_pairs == 0:
-        test_notes[test] = "there is only one strategy, so there is nothing to test"
-    elif smallest * n_pairs > alpha:
-        after = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
-        test_notes[test] = (
-            f"with {sizes} the smallest possible p is {smallest:.2g}"
-            f"{after if n_pairs > 1 else ''}: "
-            f"no difference, however clear, can be significant at {alpha:g}"
-        )
+        return {test: "there is only one strategy, so there is nothing to test"}
+    if smallest * n_pairs <= alpha:
+        return {}
+    after = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
+    note = (
+        f"with {sizes} the smallest possible p is {smallest:.2g}{after if n_pairs > 1 else ''}: "
+        f"no difference, however clear, can be significant at {alpha:g}"
+    )
+    return {test: note}
 
 
-def _row(start: dict[str, Any], pair: tuple[str, str], shift: Shift) -> dict[str, Any]:
-    return {
-        **start,
-        "first": pair[0],
-        "second": pair[1],
-        "shift": shift.estimate,
-        "low": shift.low,
-        "high": shift.high,
-        "p": shift.p,
-    }
+def _row(pair: Pair, shift: Shift) -> dict[str, Any]:
+    bounds = {"shift": shift.estimate, "low": shift.low, "high": shift.high, "p": shift.p}
+    return {"first": pair[0], "second": pair[1], **bounds}
+
+
+def _family(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
+    """Add Holm-adjusted p-values of one family of tests, and their significance."""
+    if not rows:
+        return pd.DataFrame(columns=["first", "second", "shift", "low", "high", "p", "p_holm"])
+    table = pd.DataFrame(rows)
+    table["p_holm"], table["significant"] = holm(table["p"], alpha)
+    return table
 
 
 def holm(p: pd.Series[float], alpha: float = 0.05) -> tuple[pd.Series[float], pd.Series[bool]]:
@@ -331,12 +308,3 @@ def holm(p: pd.Series[float], alpha: float = 0.05) -> tuple[pd.Series[float], pd
 
     significant, adjusted, *_ = multipletests(p.to_numpy(), alpha, method="holm")
     return pd.Series(adjusted, p.index), pd.Series(significant, p.index)
-
-
-def _with_holm(rows: Sequence[dict[str, Any]], alpha: float) -> pd.DataFrame:
-    """Add Holm-adjusted p-values of one family of tests, and their significance."""
-    if not rows:
-        return pd.DataFrame(columns=["first", "second", "shift", "low", "high", "p", "p_holm"])
-    table = pd.DataFrame(rows)
-    table["p_holm"], table["significant"] = holm(table["p"], alpha)
-    return table
