@@ -1,4 +1,4 @@
-"""Scores of many masks at once are those that scikit-learn gives to each of them.
+"""Scores of many masks at once, or of none, are those that scikit-learn gives to each of them.
 
 ``make fuzz`` tries more cases. A failure names the seed of its case.
 """
@@ -134,6 +134,7 @@ def label_costs(scorer: str, seed: int) -> tuple[Float, Float]:
         rng.integers(0, n_classes, (N_MASKS, len(truth))),
     )
     codes[0], codes[1] = truth, int(rng.integers(n_classes))
+    assert costs.of_codes(codes[:0], 0).shape == (0,)
     found = costs.of_codes(codes, 0)
     answers = [Answers(costs.classes[row], classes=costs.classes) for row in codes]
     return found, expected(costs, answers)
@@ -149,6 +150,7 @@ def share_costs(scorer: str, seed: int) -> tuple[Float, Float]:
     odds = np.exp(rng.normal(size=shape) * rng.choice([0.1, 3.0, 40.0]))
     shares = np.moveaxis(votes, 2, 0) if rng.random() < 0.5 else odds / odds.sum(axis=0)
     shares = np.ascontiguousarray(shares)
+    assert costs.of_probabilities(shares[:, :0], 0).shape == (0,)
     found = costs.of_probabilities(shares, 0)
     rows = [np.asfortranarray(shares[:, m].T) for m in range(N_MASKS)]
     answers = [Answers(row[:, 0], row, classes=costs.classes) for row in rows]
@@ -170,6 +172,7 @@ def number_costs(scorer: str, seed: int) -> tuple[Float, Float]:
     predicted[0] = truth
     if rng.random() < 0.5:
         predicted = np.abs(predicted)
+    assert costs.of_numbers(predicted[:0], 0).shape == (0,)
     found = costs.of_numbers(predicted, 0)
     return found, expected(costs, [Answers(row) for row in predicted])
 
@@ -188,23 +191,6 @@ def test_scores_are_those_of_scikit_learn(costs_of: Any, scorer: str, count: int
             np.testing.assert_allclose(found, wanted, 1e-12, 1e-14, err_msg=f"seed {seed}")
         else:
             np.testing.assert_array_equal(found, wanted, f"seed {seed}")
-
-
-@pytest.mark.parametrize("scorer", [*LABELS, *SHARES, *NUMBERS])
-def test_no_mask_has_no_costs(scorer: str) -> None:
-    """All masks of a batch may be left to models, such as those of ties."""
-    if scorer in NUMBERS:
-        truth, rows = np.arange(6.0), np.arange(6)
-        scoring = resolve_scoring(scorer, None, truth, "regression")
-        costs = FoldCosts(one_fold(scoring, truth, rows[:0], rows), None)
-        assert costs.of_numbers(np.empty((0, 6)), 0).shape == (0,)
-        return
-    costs = fold_of(np.random.default_rng(0), scorer, 2)
-    n_test = len(costs.truth[0])
-    if scorer in LABELS:
-        assert costs.of_codes(np.empty((0, n_test), dtype=np.int64), 0).shape == (0,)
-    else:
-        assert costs.of_probabilities(np.empty((2, 0, n_test)), 0).shape == (0,)
 
 
 @pytest.mark.filterwarnings("ignore")

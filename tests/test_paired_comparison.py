@@ -82,17 +82,6 @@ def test_two_groups_have_an_interval_and_one_has_none() -> None:
     assert (told["low"], told["high"], told["gain"], told["won"]) == (None, None, 1.0, False)
 
 
-@pytest.mark.parametrize(
-    ("gain", "chance", "won"),
-    [(0.03, 0.95, True), (0.02, 0.99, False), (0.03, 0.94, False), (-0.1, 0.95, False)],
-)
-def test_a_challenger_wins_above_the_margin_and_at_the_confidence(
-    gain: float, chance: float, won: bool
-) -> None:
-    met = PairedComparison("f1", 0.8, 0.83, gain, 0.0, 0.1, chance, 0.02, 0.95, 1200, None)
-    assert met.won is won
-
-
 def test_a_gain_of_the_margin_is_no_gain_above_it() -> None:
     y = np.arange(100) % 2
     champion = np.where(np.arange(100) < 51, y, 1 - y)
