@@ -6,7 +6,7 @@ scorer then sees an estimator that looks its answers up by the position of a row
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,7 +39,7 @@ class Answers:
         if proba is not None:
             proba = [one[rows] for one in proba] if isinstance(proba, list) else proba[rows]
         decision = None if self.decision is None else self.decision[rows]
-        return Answers(self.predicted[rows], proba, decision, self.classes)
+        return replace(self, predicted=self.predicted[rows], proba=proba, decision=decision)
 
     def equals(self, other: Answers) -> bool:
         """Whether no scorer can tell them from other answers; not if they contain NaN."""

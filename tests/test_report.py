@@ -14,7 +14,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
-from swarm.validation.bootstrap import Bootstrap
 
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
@@ -24,6 +23,7 @@ from swarm.report.data import by_column, confirmed_scores
 from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
 from swarm.validation import Judgement
+from swarm.validation.bootstrap import Bootstrap
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.verdict import Headline, Verdict
 

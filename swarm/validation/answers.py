@@ -89,6 +89,19 @@ class EvaluationTarget:
         return self.classes.tolist().index(self.pos_label) if self.task == "binary" else 0
 
 
+def answers_of_model(model: Any, rows: Any) -> Answers:
+    """Return the answers of a fitted model on its input."""
+    predicted = np.asarray(model.predict(rows))
+    if is_regressor(model) or not hasattr(model, "classes_"):
+        return Answers(predicted)
+    if has_probabilities(model):
+        return Answers(predicted, model.predict_proba(rows), classes=model.classes_)
+    decision = None
+    if hasattr(model, "decision_function"):
+        decision = np.asarray(model.decision_function(rows))
+    return Answers(predicted, decision=decision, classes=model.classes_)
+
+
 def answers_of(ensemble: SubsetEnsemble, rows: Any) -> Answers:
     """Return the answers of a fitted ensemble, its probabilities as the mean over its members.
 
@@ -129,11 +142,3 @@ def blind_models(task: str, target: AnyArray) -> list[BaseEstimator]:
             for value in constants
         ]
     return [model.fit(np.zeros((len(target), 1)), target) for model in models]
-
-
-def blind_answers(model: BaseEstimator, n_rows: int) -> Answers:
-    """Return the answers on `n_rows` rows of a model that ignores the features."""
-    blank = np.zeros((n_rows, 1))
-    if isinstance(model, DummyRegressor):
-        return Answers(model.predict(blank))
-    return Answers(model.predict(blank), model.predict_proba(blank), None, model.classes_)

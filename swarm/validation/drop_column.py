@@ -11,23 +11,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pandas as pd
 from joblib import delayed
-from sklearn.base import is_regressor
 
 from swarm.answers import Answers
 from swarm.arrays import Bool, Int, Positions
-from swarm.ensemble import has_probabilities
 from swarm.errors import SwarmError, describe
 from swarm.evaluation.fitting import fit_for
 from swarm.metrics import tested_metric
 from swarm.problem.problem import Problem
 from swarm.rows import Rows
 from swarm.statistics.spearman import spread_rows
-from swarm.validation.answers import EvaluationTarget
+from swarm.validation.answers import EvaluationTarget, answers_of_model
 from swarm.validation.bootstrap import Bootstrap, measure_metrics
 from swarm.validation.serial_first import serial_first
 
@@ -148,21 +145,10 @@ def _scored(problem: Problem, positions: Positions, train: Int, test: Rows) -> _
     try:
         model, rows = fit_for(problem, positions, train, test.features)
         cost = problem.scoring.cost(model, rows, test.target, test.weight)
-        answers = _answers(model, rows) if problem.scoring.reads_answers else None
+        answers = answers_of_model(model, rows) if problem.scoring.reads_answers else None
     except Exception as error:
         return _Scored(error=describe(error))
     return _Scored(float(cost), answers)
-
-
-def _answers(model: Any, rows: Any) -> Answers:
-    predicted = np.asarray(model.predict(rows))
-    if is_regressor(model) or not hasattr(model, "classes_"):
-        return Answers(predicted)
-    proba = model.predict_proba(rows) if has_probabilities(model) else None
-    decision = None
-    if proba is None and hasattr(model, "decision_function"):
-        decision = np.asarray(model.decision_function(rows))
-    return Answers(predicted, proba, decision, model.classes_)
 
 
 def _reaches(problem: Problem, scored: Sequence[_Scored], train: Int, test: Rows) -> list[float]:

@@ -30,7 +30,7 @@ from swarm.statistics.resampled import Outcome
 from swarm.validation import sentences
 from swarm.validation.answers import (
     EvaluationTarget,
-    blind_answers,
+    answers_of_model,
     blind_models,
 )
 from swarm.validation.bootstrap import (
@@ -420,7 +420,7 @@ def _guess(
     def scored(
         model: BaseEstimator, rows: EvaluationTarget, resampled: Bootstrap
     ) -> tuple[float, Float]:
-        blind = [blind_answers(model, len(rows.test))]
+        blind = [answers_of_model(model, np.zeros((len(rows.test), 1)))]
         return measure_metrics(blind, rows, [metric], resampled, scoring)[metric][0]
 
     sign = 1.0 if is_lower_better(metric) else -1.0
