@@ -17,6 +17,7 @@ from swarm.fastpaths.scores import scores_numbers
 from swarm.fastpaths.tables import Chosen, FoldTable, chosen_columns, columns_of, fold_tables
 from swarm.metrics import magnifies_rounding
 from swarm.problem.problem import Problem
+from swarm.threads import one_thread
 
 # If two decisions are closer than this share of the largest, a fitted model decides.
 _DECISION_MARGIN = 1e-7
@@ -63,11 +64,9 @@ class LinearPath:
     """Costs and coefficients of scikit-learn's linear models from one matrix per fold."""
 
     def __init__(self, problem: Problem, model: Any) -> None:
-        from threadpoolctl import threadpool_limits
-
         self._problem, self._rule = problem, _rule(model)
         # The last digits of a product depend on the number of threads.
-        with threadpool_limits(limits=1):
+        with one_thread():
             self._systems = [
                 _least_squares(problem, model, table, train)
                 for table, (train, _) in zip(fold_tables(problem), problem.folds, strict=True)
