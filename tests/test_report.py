@@ -131,8 +131,9 @@ CASES = {
         subsets=[(["column 0"], 0.1)],
         judgement=judged(n_models=1, cost=INF),
     ),
-    "confirmed": replace(
+    "confirmed after a proxy": replace(
         report(["a", "b", "c"]),
+        has_proxy=True,
         confirmed=pd.DataFrame(
             {
                 "size": [1, 2, 3, 3],
@@ -292,9 +293,8 @@ def test_the_columns_of_a_group_have_equal_parts_of_its_importance() -> None:
 
 
 def test_a_search_with_a_proxy_says_whose_scores_the_epochs_show() -> None:
-    drawings = draw_figures(replace(PLAIN, has_proxy=True))
-    assert "of the proxy over 25 epochs" in drawings["convergence"].svg
-    assert "of the proxy" not in draw_figures(PLAIN)["convergence"].svg
+    assert "of the proxy over 25 epochs" in drawn("confirmed after a proxy")["convergence"].svg
+    assert "of the proxy" not in drawn("plain")["convergence"].svg
 
 
 @pytest.mark.parametrize(
