@@ -21,7 +21,7 @@ from swarm.report import report_data
 from swarm.search.requests import importances_of, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
-from swarm.validation import Judgement
+from swarm.validation import Judgement, Rows
 from swarm.validation.sentences import ensemble_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
@@ -34,11 +34,10 @@ from tasks.refresh.drift import summarise
 from tasks.report import (
     ensemble_metrics,
     judgement_files,
-    losses_on_test,
     selection_metrics,
     write_report,
 )
-from tasks.steps import fit_ensemble, judge_answer, last_step, register_model
+from tasks.steps import fit_ensemble, judge_answer, last_step, losses_on_test, register_model
 
 # Ensembles of random subsets, as a baseline.
 _RANDOM_SUBSETS = 5
@@ -205,12 +204,13 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         facts=facts,
         config=as_yaml(config),
     )
+    columns, weight = list(problem.features.columns), test.weight_in_score(problem)
+    rows = Rows(test.features[columns], test.target, test.groups, weight)
     dropped = losses_on_test.after(judgement)(
         problem,
         best,
-        train,
-        test,
-        named=judgement.verdict.rows,
+        rows,
+        judgement.verdict.rows,
         ranked=data.ranked(),
         n_jobs=config.evaluation.n_jobs,
     )

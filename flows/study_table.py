@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from rich.box import SIMPLE
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from conf.load import AnyConfig
-from flows.summary import result_console
 from flows.terminal import echo, pages_of
 
 # Width of the output in a file, and that up to which tables have less in a row.
@@ -72,9 +73,16 @@ class StudyRun(Protocol):
         """Return what the tables show."""
 
 
+def _console() -> Console:
+    """Return a console as wide as the terminal or ``COLUMNS``, or of :data:`_WIDE` in a file."""
+    console = Console(highlight=False)
+    is_set = os.environ.get("COLUMNS", "").isdigit()
+    return console if console.is_terminal or is_set else Console(highlight=False, width=_WIDE)
+
+
 def print_study(run: StudyRun, config: AnyConfig) -> None:
     """Print the tables of a study, what they show, and where to find more."""
-    console = result_console(_WIDE)
+    console = _console()
     for table in run.tables(console.width):
         console.print(table)
     for text in run.sentences():

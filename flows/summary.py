@@ -1,20 +1,15 @@
-"""What the flows print at their end: tables, sentences, and where to find more."""
+"""What select, resume and refresh print at their end, and where to find more."""
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
+import typer
 
 from flows.terminal import echo, echo_row, pages_of, store_option, terminal_width
 from swarm.validation.records import judgement_record
-from swarm.validation.sentences import (
-    chosen_columns,
-)
+from swarm.validation.sentences import chosen_columns
 from swarm.wording import counted
 from tasks.tracking.client import SHORT_ID
 
@@ -23,15 +18,6 @@ if TYPE_CHECKING:
     from flows.answer import SelectRun
     from flows.challenge import RefreshRun
 
-# Width of the output in a file, and of that of a comparison.
-WIDE, _WIDE_COMPARISON = 110, 120
-_MEANING = {
-    "ensemble": "ensemble of the best subsets",
-    "best_subset": "best single subset",
-    "all_features": "all features, one model",
-    "all_features_ensemble": "all features, same vote",
-    "random_subsets": "random subsets, same vote",
-}
 _DECISIONS = {
     "first": "first champion",
     "promoted": "challenger promoted",
@@ -40,19 +26,6 @@ _DECISIONS = {
     "declined": "challenger declined",
     "unchanged": "nothing changed",
 }
-
-
-def result_console(width: int = WIDE) -> Console:
-    """Return a console as wide as the terminal or ``COLUMNS``, or of this width in a file."""
-    console = Console(highlight=False)
-    is_set = os.environ.get("COLUMNS", "").isdigit()
-    return console if console.is_terminal or is_set else Console(highlight=False, width=width)
-
-
-def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
-    """Print warnings, a line each."""
-    for text in warnings:
-        console.print(Text.assemble(("warning:", "yellow"), f" {text}"))
 
 
 def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
@@ -81,9 +54,8 @@ def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
 
 def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
-    console = result_console()
     head, names = outcome.headline, outcome.result.features
-    console.print(Text(f"\n{head.title}", "bold"))
+    typer.secho(f"\n{head.title}", bold=True)
     if columns := chosen_columns(head, names, terminal_width() or sys.maxsize):
         echo_row(columns)
     for row, line in enumerate(outcome.lines):
@@ -94,7 +66,7 @@ def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     for row, line in enumerate(outcome.shown_doubts):
         echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
-        console.print(Text(outcome.unsent, "yellow"))
+        echo(f"warning: {outcome.unsent}", indent=9)
     run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
     more = len(outcome.doubts) - len(outcome.shown_doubts)
     echo(

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from swarm.arrays import Bool
 from swarm.problem.hints import MOST_COLUMNS
-from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.rows import Rows
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
 from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
-from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.verdict import Headline
 from tasks.files import json_file, parquet
 from tasks.step import step
-from tasks.table import Table
 from tasks.tracking.curves import unseen_score
 
 
@@ -193,24 +187,6 @@ def write_report(data: ReportData) -> dict[str, bytes]:
     for drawing in drawings.values():
         files |= drawing.files()
     return files
-
-
-@step("drop-features")
-def losses_on_test(
-    problem: Problem,
-    chosen: Bool,  # the units of the answer
-    train: Table,
-    test: Table,
-    *,
-    named: str,  # what the test rows are called
-    ranked: Sequence[str],
-    n_jobs: int,
-) -> FeatureLosses:
-    """Train the model without each chosen feature, and score it on the test rows."""
-    columns = list(problem.features.columns)
-    weight = test.weight_in_score(problem)
-    rows = Rows(test.features[columns], test.target, test.groups, weight)
-    return feature_losses(problem, chosen, rows, named, ranked=ranked, n_jobs=n_jobs)
 
 
 def ensemble_metrics(judgement: Judgement) -> dict[str, float]:

@@ -20,6 +20,7 @@ from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
 from swarm.search.state import SearchState
 from swarm.validation import Judgement, Rows, judge
+from swarm.validation.drop_column import feature_losses
 from tasks.models.registry import log_ensemble
 from tasks.preparation import compute_hints, measure_distances, pose
 from tasks.sources import fetch
@@ -36,6 +37,7 @@ cut_by_importance = step("prefilter", retries=RETRIES)(Stages.narrow)
 measure_best = step("full-model", retries=RETRIES)(Stages.measure)
 rank_units = step("rankings", retries=RETRIES)(Stages.rank)
 confirm_fresh = step("confirm-fresh", retries=RETRIES)(Stages.confirm)
+losses_on_test = step("drop-features")(feature_losses)
 register_model = step("register")(log_ensemble)
 
 
