@@ -28,6 +28,7 @@ from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import SELECTED, NestedEstimate, estimate
 from swarm.validation.sentences import (
+    IN_TABLES,
     format_bounds,
     format_score,
     format_signed,
@@ -46,13 +47,6 @@ _KINDS = {
     "stratified_group": "by whole groups, with the classes in proportion",
     "time": "in time, each tested on later rows",
     "column": "by the fold column",
-}
-_MEANING = {
-    "ensemble": "ensemble of the best subsets",
-    "best_subset": "best single subset",
-    "all_features": "all features, one model",
-    "all_features_ensemble": "all features, same vote",
-    "random_subsets": "random subsets, same vote",
 }
 
 
@@ -205,7 +199,7 @@ class NestedRun:
                 value, low, high = self.difference(name)
                 interval = f"{below}[{', '.join(format_bounds(low, high))}]"
                 difference = Text.assemble(format_signed(value), (interval, "dim"))
-            rows.append([_MEANING[name], score, difference, f"{row['n_features']:.1f}"])
+            rows.append([IN_TABLES[name], score, difference, f"{row['n_features']:.1f}"])
         metric, level = display_name(self.scoring.metric), f"{self.estimate.level:.0%}"
         header = ["", f"{metric} ({level} interval)", "difference to all features", "features"]
         title = f"On the test rows of {self.estimate.n_folds} outer folds"

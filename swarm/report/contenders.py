@@ -7,39 +7,29 @@ from typing import Any
 
 from swarm.report.data import ReportData
 from swarm.report.formatting import interval, signed
+from swarm.validation.sentences import IN_TABLES
 
-# Name and note.
-_CONTENDERS = {
-    "ensemble": (
-        "Ensemble of subsets",
-        "The result of this run: one model per chosen subset, combined by a vote.",
-    ),
-    "best_subset": (
-        "Best single subset",
-        "One model on the best subset: the selection without a vote.",
-    ),
-    "all_features": (
-        "All features",
-        "One model on all features: no selection and no vote.",
-    ),
+_NOTES = {
+    "ensemble": "The result of this run: one model per chosen subset, combined by a vote.",
+    "best_subset": "One model on the best subset: the selection without a vote.",
+    "all_features": "One model on all features: no selection and no vote.",
     "all_features_ensemble": (
-        "All features, same vote",
         "All features, with as many models and the same vote: a vote by itself changes the "
-        "results, so this baseline isolates the effect of the selection.",
+        "results, so this baseline isolates the effect of the selection."
     ),
     "random_subsets": (
-        "Random subsets, same vote",
         "Random subsets of the same sizes, with the same vote: if they do as well, it hardly "
-        "matters which features are kept.",
+        "matters which features are kept."
     ),
 }
+_CONTENDERS = {name: (IN_TABLES[name].capitalize(), note) for name, note in _NOTES.items()}
 # They have the vote of the ensemble, so a difference to them is due to the selection alone.
 _RIVALS = ("all_features_ensemble", "random_subsets")
 
 # Without an ensemble: one model each.
 _SINGLE = {
     "ensemble": ("Chosen features", "One model of the chosen features."),
-    "all_features": _CONTENDERS["all_features"],
+    "all_features": ("All features", _NOTES["all_features"]),
     "random_subsets": (
         "Random subsets",
         "One model each of random subsets of the same size: if they do as well, it hardly "

@@ -197,11 +197,13 @@ class SelectionDisplay:
         Raises
         ------
         DataError
-            If `X`, `y` or the weights are not those of the fit, or the test rows have other columns
-            or values that the estimator does not support.
+            If `X`, `y` or the weights are not those of the fit, or the test rows have values that
+            the estimator does not support.
         InputError
             If the test rows have no target, more than a tenth of them are rows of the fit, or `fit`
             passed parameters to its models.
+        ValueError
+            If the test rows have other columns than `X`, or in another order, as in `transform`.
         """
         check_is_fitted(self, "subset_")
         return headline_of(self, X, y, test, params)

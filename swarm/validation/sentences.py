@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
     from swarm.validation.verdict import Headline, Verdict
 
+# Names of the contenders in tables.
+IN_TABLES = {
+    "ensemble": "ensemble of the best subsets",
+    "best_subset": "best single subset",
+    "all_features": "all features, one model",
+    "all_features_ensemble": "all features, same vote",
+    "random_subsets": "random subsets, same vote",
+}
 # Columns below the title; `swarm features` and `subset_` have all of them.
 _MOST_NAMED = 10
 # Columns of the subset that another goal would keep.
