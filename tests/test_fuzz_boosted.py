@@ -219,7 +219,7 @@ def test_a_scorer_of_ones_own_gets_the_whole_model() -> None:
 def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     n_compared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "_MOST_COMPARED", n_compared)
+    monkeypatch.setattr(boosted, "_MOST_COMPARED", n_compared)
     problem = problem_of()
     expected = fitted(problem, ALL).fold_costs.tolist()
     assert boosted_path(problem)._columns, "columns were not binned once"

@@ -27,7 +27,7 @@ from sklearn.utils.metaestimators import available_if
 from swarm.arrays import Float, Int, Positions
 from swarm.problem.models import chooses_by_column, is_lightgbm, shrinks_exactly
 from swarm.problem.problem import Problem
-from swarm.problem.table import block_width, has_plain_dtypes
+from swarm.problem.table import block_width, has_plain_dtypes, take_rows
 
 # Keyword arguments of the wrapper that are passed to LightGBM unchanged.
 _KNOWN = {
@@ -44,6 +44,8 @@ _OBJECTIVES = {
 _WRAPPER_ONLY = ("importance_type", "n_estimators", "class_weight", "objective")
 # Memory of a worker for copies of the data; for larger data, training dominates anyway.
 _MOST_DATASET_BYTES = 2**28
+# Columns of the first model that is compared with the wrapper's.
+_MOST_COMPARED = 1000
 # Columns of a fold are joined up to so many, and so many more for each row; measured.
 _MOST_JOINED, _JOINED_PER_ROW = 100, 4
 # Up to this share of values other than 0, LightGBM bins a sparse matrix much faster.
@@ -213,16 +215,36 @@ class Boosted:
         # Datasets of one column each, by fold and column.
         self._columns: dict[tuple[int, int], Any] = {}
 
-    def fit(self, positions: Positions, fold: int) -> Any:
-        """Train a model of matrices, see :meth:`rows`, on a fold."""
+    def train(self, problem: Problem, positions: Positions, fold: int) -> tuple[Any, Any] | None:
+        """Return the model of a fold and its input of the test rows; None if it is not trusted."""
         try:
-            return self._fit(positions, fold)
+            model = self._fit(positions, fold)
+            if self.trusted is None:
+                self.trusted = self._is_the_wrappers(model, problem, positions, fold)
         except Exception:
-            # None: the wrapper raises the error.
+            # The wrapper raises the error.
             self.trusted = False
-            return None
+        return (model, self.rows(positions, problem.folds[fold][1])) if self.trusted else None
+
+    def _is_the_wrappers(
+        self, model: Any, problem: Problem, positions: Positions, fold: int
+    ) -> bool:
+        """Whether a model predicts the test rows as that of the wrapper."""
+        # The wrapper may take long and much memory for many columns.
+        few = positions[:_MOST_COMPARED]
+        if len(few) < len(positions):
+            model = self._fit(few, fold)
+        train, test = problem.folds[fold]
+        table = problem.columns(few)
+        wrapped = problem.fit(table, few, train)
+        method = "predict" if self._task == "regression" else "predict_proba"
+        expected = getattr(wrapped, method)(take_rows(table, test))
+        return np.array_equal(
+            getattr(model, method)(self.rows(few, test)), expected
+        ) and np.array_equal(model.feature_importances_, wrapped.feature_importances_)
 
     def _fit(self, positions: Positions, fold: int) -> Any:
+        """Train a model of matrices, see :meth:`rows`, on a fold."""
         import lightgbm
 
         rows = self._rows[fold]
@@ -247,18 +269,6 @@ class Boosted:
         if isinstance(self._matrix, np.ndarray):
             return self._matrix[np.ix_(rows, np.asarray(positions))]
         return self._matrix[rows][:, positions]
-
-    def trust(self, model: Any, wrapped: Any, rows: Float, table: pd.DataFrame) -> bool:
-        """Compare the first model with the wrapper's on test rows, and store the result."""
-        method = "predict" if self._task == "regression" else "predict_proba"
-        try:
-            answers = getattr(model, method)(rows)
-        except Exception:
-            answers = None
-        self.trusted = np.array_equal(answers, getattr(wrapped, method)(table)) and np.array_equal(
-            model.feature_importances_, wrapped.feature_importances_
-        )
-        return self.trusted
 
     def _dataset(self, positions: Positions, fold: int, params: dict[str, Any]) -> Any:
         import lightgbm

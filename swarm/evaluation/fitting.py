@@ -24,8 +24,6 @@ from swarm.storage.records import Record
 
 # A cost may be below its lower bound by rounding.
 _COST_ROUNDING = 1e-10
-# Columns of the first model that is compared with the wrapper's.
-_MOST_COMPARED = 1000
 T = TypeVar("T")
 Watch = Callable[[int], AbstractContextManager[object]]
 
@@ -140,18 +138,8 @@ def train_fold(problem: Problem, columns: Any, positions: Positions, fold: int) 
     """Return the model of a fold, and the test rows as its input."""
     train, test = problem.folds[fold]
     path = boosted_path(problem)
-    model = None if path is None else path.fit(positions, fold)
-    if path is None or model is None:
-        return problem.fit(columns, positions, train), take_rows(columns, test)
-    if path.trusted is None:
-        # The wrapper may take long and much memory for many columns.
-        few = positions[:_MOST_COMPARED]
-        table = problem.columns(few)
-        own = model if len(few) == len(positions) else path.fit(few, fold)
-        wrapped = problem.fit(table, few, train)
-        if not path.trust(own, wrapped, path.rows(few, test), take_rows(table, test)):
-            return problem.fit(columns, positions, train), take_rows(columns, test)
-    return model, path.rows(positions, test)
+    trained = None if path is None else path.train(problem, positions, fold)
+    return trained or (problem.fit(columns, positions, train), take_rows(columns, test))
 
 
 def fit_for(problem: Problem, positions: Positions, train: Int, others: Any) -> tuple[Any, Any]:
