@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -141,7 +140,6 @@ def _with_few_rounds(estimator: Any) -> Any | None:
 @contextmanager
 def _quiet_stderr() -> Iterator[None]:
     """Discard output of compiled code: LightGBM prints each error before raising it."""
-    sys.stderr.flush()
     try:
         stderr = os.dup(2)
     except OSError:  # closed
@@ -152,7 +150,5 @@ def _quiet_stderr() -> Iterator[None]:
             os.dup2(nowhere.fileno(), 2)
         yield
     finally:
-        with suppress(OSError):
-            sys.stderr.flush()
         os.dup2(stderr, 2)
         os.close(stderr)

@@ -198,11 +198,12 @@ class Workers:
                             reason = error
                         else:
                             yield job, result
-                    if not finished or isinstance(reason, WorkerDied):
+                    is_broken = isinstance(reason, (BrokenExecutor, MemoryError))
+                    if not finished or (lost and not is_broken):
                         pool.check()
-                    if not lost or (running and not isinstance(reason, WorkerDied)):
+                    if not lost or (is_broken and running):
                         continue
-                    if not isinstance(reason, WorkerDied):
+                    if is_broken:
                         self.close()
                     timed_out, again = self._recovered(lost)
                     yield from timed_out
