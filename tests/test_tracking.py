@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import socket
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,18 @@ def test_a_store_that_cannot_hold_runs_is_refused(
             open_tracking(uri, "search")
     with pytest.raises(StoreError, match=r"mlflow\.db"):
         open_tracking("sqlite:///mlflow.db", "search")
+
+
+def test_an_error_of_a_database_is_one_sentence_and_nothing_else(
+    tracking_uri: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(tracking_uri.removeprefix("sqlite:///"), tmp_path / "mlflow.db")
+    tracking = open_tracking(f"sqlite:///{tmp_path}/mlflow.db", "search")
+    with sqlite3.connect(tmp_path / "mlflow.db") as connection:
+        connection.execute("DROP TABLE runs")
+    with pytest.raises(StoreError, match="no such table"):
+        tracking.start_run("lost", {})
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

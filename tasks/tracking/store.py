@@ -53,8 +53,8 @@ def load_mlflow() -> ModuleType:
     if not chosen and logger.level < logging.WARNING:
         logger.setLevel(logging.WARNING)
     # They quote the driver, which may quote the password; `store_errors` reports without it.
-    logging.getLogger("mlflow.store.db.utils").setLevel(logging.ERROR)
-    logging.getLogger("mlflow.system_metrics").setLevel(logging.CRITICAL)
+    for name in ("mlflow.store.db.utils", "mlflow.system_metrics"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     # It warns at every retry; a run log warns once.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
