@@ -122,49 +122,44 @@ def _merge(
         raise ConfigError(f"{origin} must be a mapping of keys such as 'name: mine', got {got}")
     model: type[AnyConfig] = RefreshConfig if "champion" in data else SelectConfig
     model = CompareConfig if "datasets" in data else model
-    origins: dict[tuple[str, ...], str] = {}
     settings = from_environment(os.environ if env is None else env, model)
-    for setting in [*settings, *map(_override, overrides)]:
-        data = _with_setting(data, setting, origins)
+    settings += map(_override, overrides)
+    for setting in settings:
+        data = _with_setting(data, setting)
     # A section whose keys are all commented out is null in YAML: use its defaults, unless null
     # turns it off. An option that says null means it.
+    meant = {keys[0] for keys, _, _ in settings if len(keys) == 1}
     data = {
         key: value
         for key, value in data.items()
-        if value is not None or (key,) in origins or _may_be_null(model, key)
+        if value is not None or key in meant or _may_be_null(model, key)
     }
 
     def where(keys: tuple[str, ...]) -> str:
-        above = (keys[:length] for length in range(len(keys), 0, -1))
-        return next((origins[part] for part in above if part in origins), origin)
+        """Return the last option that set a key, a section above it or a key below it."""
+        for path, _, option in reversed(settings):
+            if all(one == other for one, other in zip(path, keys, strict=False)):
+                return option
+        return origin
 
     return model, data, where
 
 
-def _with_setting(
-    data: Mapping[str, Any], setting: Setting, origins: dict[tuple[str, ...], str]
-) -> dict[str, Any]:
-    """Return `data` with one nested value replaced, and note where it is from."""
+def _with_setting(data: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
+    """Return `data` with one nested value replaced."""
     keys, text, option = setting
-    value = parse(text, option)
     # Sections are copied, as the same one may be at two places of a file with aliases.
     merged = inside = dict(data)
     for depth, key in enumerate(keys[:-1], 1):
         below = inside.get(key)
-        if below is None:
-            origins[keys[:depth]] = option
-        elif not isinstance(below, dict):
+        if not isinstance(below, dict | None):
             name = ".".join(keys[:depth])
             raise ConfigError(
                 f"{option} goes below {name!r}, which is {shown(below)} and has no keys;"
                 f" set {name!r} itself"
             )
-        inside[key] = dict(below or {})
-        inside = inside[key]
-    inside[keys[-1]] = value
-    for path in [path for path in origins if path[: len(keys)] == keys]:
-        del origins[path]
-    origins[keys] = option
+        inside[key] = inside = dict(below or {})
+    inside[keys[-1]] = parse(text, option)
     return merged
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field, FiniteFloat, ValidationError, field_validator
@@ -42,11 +42,11 @@ from conf.sections import (
 )
 from conf.stores import ArchiveSection, ScheduleSection, TrackingSection
 
-# Names become parts of file names, metric names and run names.
-_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")
 # Sections that a data set may override.
 _OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
 
+# Parts of the names of files, metrics and runs.
+Entry = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 Label = bool | int | str
 Subset = Annotated[list[Text], Field(min_length=1)]
 
@@ -243,8 +243,8 @@ class CompareConfig(Section):
 
     name: Name
     description: Description = None
-    datasets: dict[str, DatasetSection]
-    strategies: dict[str, ComparedStrategySection]
+    datasets: Annotated[dict[Entry, DatasetSection], Field(min_length=1)]
+    strategies: Annotated[dict[Entry, ComparedStrategySection], Field(min_length=1)]
     seeds: Annotated[int, Field(ge=1, le=10_000)] | Annotated[list[Seed], Field(min_length=1)] = 3
     """Seeds of the searches: a list, or a number n for 0 to n - 1"""
     reference: str | None = None
@@ -276,10 +276,12 @@ class CompareConfig(Section):
         return {label: {} if section is None else section for label, section in value.items()}
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield invalid labels, repeated seeds, unknown references, and refused data sets."""
-        misnamed = [*_misnamed("datasets", self.datasets)]
-        misnamed += _misnamed("strategies", self.strategies)
-        yield from misnamed
+        """Yield names of one file, repeated seeds, unknown references, and refused data sets."""
+        for key in ("datasets", "strategies"):
+            # Some file systems ignore case.
+            for one, other in pairwise(sorted(getattr(self, key), key=str.lower)):
+                if one.lower() == other.lower():
+                    yield key, f"has {one!r} and {other!r}, which would name one file; rename one"
         for seed in {seed for seed in self.seed_list if self.seed_list.count(seed) > 1}:
             yield "seeds", f"contains {seed} twice, which would count one search twice; remove one"
         if self.reference is not None and self.reference not in self.strategies:
@@ -289,7 +291,7 @@ class CompareConfig(Section):
         if address is not None and kind not in ("dask", "ray"):
             instead = "set runner.kind, or remove the address"
             yield "runner.address", f"{address!r} is for dask and ray, got {kind!r}; {instead}"
-        for name in self.datasets if not misnamed else ():
+        for name in self.datasets:
             yield from self._clashes(name)
 
     def _clashes(self, dataset: str) -> Iterator[Contradiction]:
@@ -353,18 +355,3 @@ class CompareConfig(Section):
                 "split": split.model_copy(update={"seed": (split.seed or 0) + self.shift(seed)}),
             },
         )
-
-
-def _misnamed(key: str, names: Iterable[str]) -> Iterator[Contradiction]:
-    """Yield names after which no files, or not two different ones, can be named."""
-    seen: dict[str, str] = {}
-    for name in names:
-        if not _NAME.match(name):
-            text = f"has the name {name!r}, after which files are named: it must begin with a"
-            rule = "letter or digit, and have at most 40 letters, digits, '.', '_' or '-'"
-            yield key, f"{text} {rule}"
-        # Some file systems ignore case.
-        elif (other := seen.setdefault(name.lower(), name)) != name:
-            yield key, f"has {other!r} and {name!r}, which would name one file; rename one"
-    if not seen:
-        yield key, "must have at least one entry with a name"

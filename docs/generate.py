@@ -99,7 +99,7 @@ def _sections(
         yield "\n".join(rows) + "\n"
     for key, inner in below.items():
         entry = schema["properties"][key]
-        name = f"{prefix}{key}" + (".NAME" if "additionalProperties" in entry else "")
+        name = f"{prefix}{key}" + (".NAME" if "patternProperties" in entry else "")
         yield f"{'#' * level} `{name}`\n"
         needed = " Required." if key in schema.get("required", []) else ""
         yield f"{_cell(entry.get('description', inner['description']))}.{needed}\n"
@@ -149,10 +149,8 @@ def _resolved(entry: Schema, root: Schema) -> Schema:
 
 def _object(entry: Schema, root: Schema) -> Schema | None:
     """Return the schema of a section, or None for a plain key."""
-    inside = entry.get("additionalProperties")
-    options = [entry, *entry.get("anyOf", []), *entry.get("allOf", [])]
-    options += [inside] if isinstance(inside, dict) else []
-    for option in options:
+    named = entry.get("patternProperties", {}).values()
+    for option in [entry, *entry.get("anyOf", []), *entry.get("allOf", []), *named]:
         resolved = _resolved(option, root)
         if "properties" in resolved:
             return resolved
