@@ -124,10 +124,8 @@ def _unknown_scorers(config: SelectConfig) -> Iterator[InputError]:
     from swarm.metrics import metric_names
     from swarm.problem.scoring import scorer_names
 
-    champion = getattr(config, "champion", None)
     named = [("scoring", config.scoring, scorer_names())]
     named += [("test.metrics", metric, metric_names()) for metric in config.test.metrics or []]
-    named += [("champion.metric", champion.metric, metric_names())] if champion else []
     for key, name, names in named:
         if name is not None and name not in names:
             hint = nearest(name, names) or "; name one of scikit-learn's, such as accuracy or r2"

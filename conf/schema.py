@@ -153,10 +153,8 @@ class SelectConfig(Section):
 class ChampionSection(Section):
     """The champion, and when a challenger replaces it."""
 
-    metric: Text | None = None
-    """Metric or scorer on the test rows that decides; null uses the scorer of the search"""
     margin: NotNegative = 0.0
-    """Minimum gain of a challenger, in units of the metric"""
+    """Minimum gain of a challenger on the test rows, in units of the metric of the search"""
     confidence: Fraction = 0.95
     """Share of bootstrap resamples in which the gain must exceed the margin"""
     approve: bool = False

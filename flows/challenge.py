@@ -344,9 +344,7 @@ class Challenge:
         config, task, test = self.config, run.search.problem.task, run.test
         now = answers_of(outcome.ensemble, test.features)
         before = self.champions.predict(champion, test.features, now.classes)
-        # The metric of the search, unless one is configured.
-        searched = judged_metrics(None, task, run.search.problem.scoring)[0]
-        metric = natural_name(config.champion.metric or searched)
+        metric = natural_name(judged_metrics(None, task, run.search.problem.scoring)[0])
         if metric not in METRICS[task] and now.proba is not None and before.proba is None:
             # Labels alone would be scored as certain.
             asked, metric = metric, default_metrics(task)[0]

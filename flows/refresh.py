@@ -49,7 +49,7 @@ from tasks.table import Table
 _DECISIVE = {
     *("seed", "strategy", "warm", "budget", "space", "prepare", "proxy", "prefilter", "confirm"),
     *("ensemble", "test", "split", "model", "scoring", "pos_label", "folds"),
-    *("champion.metric", "champion.margin", "champion.confidence"),
+    *("champion.margin", "champion.confidence"),
     *("data.weights_in_score", "evaluation.importance"),
 }
 

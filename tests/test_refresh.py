@@ -448,7 +448,7 @@ def test_test_rows_that_the_champion_was_trained_on_are_left_out(desk: Desk) -> 
     """A random split puts them there, and they favour the champion."""
     frame = desk.rows()
     split = {"kind": "random", "seed": 1}
-    moved = desk.refresh(split=split | {"test_size": 0.7}, champion={"metric": "roc_auc"})
+    moved = desk.refresh(split=split | {"test_size": 0.7}, scoring="roc_auc")
     assert moved.duel is not None
     assert 30 <= moved.duel.n_rows < 126
     assert f" {126 - moved.duel.n_rows} test rows" in moved.why
