@@ -43,8 +43,16 @@ def load(
 
 
 def load_as(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
-    """Read a configuration of a kind; see :func:`load`."""
-    return of_kind(kind, load(path, overrides), str(path), str(path))
+    """Read a configuration of a kind, see :func:`load`; of another one, name its command."""
+    config = load(path, overrides)
+    if isinstance(config, kind):
+        return config
+    wanted, name = _COMMANDS[kind], _COMMANDS[type(config)]
+    raise ConfigError(
+        f"{path} is for `swarm {name}`, not for `swarm {wanted}`; run `swarm {name}"
+        f" {shlex.quote(str(path))}`, or start from `swarm config"
+        f" {'default' if wanted == 'select' else wanted}`"
+    )
 
 
 def default_tracking(uri: str | None = None) -> TrackingSection:
@@ -53,21 +61,6 @@ def default_tracking(uri: str | None = None) -> TrackingSection:
     env = {key: text for key, text in os.environ.items() if key.startswith(f"{_PREFIX}TRACKING")}
     overrides = [] if uri is None else [f"tracking.uri={json.dumps(uri)}"]
     return load("default", overrides, env).tracking
-
-
-def of_kind(kind: type[C], config: AnyConfig, origin: str, command: str) -> C:
-    """Refuse a configuration of another kind, and say which command is for it.
-
-    Errors name `origin`; `command` is the argument of the command.
-    """
-    if isinstance(config, kind):
-        return config
-    wanted, name = _COMMANDS[kind], _COMMANDS[type(config)]
-    raise ConfigError(
-        f"{origin} is for `swarm {name}`, not for `swarm {wanted}`; run `swarm {name}"
-        f" {shlex.quote(command)}`, or start from `swarm config"
-        f" {'default' if wanted == 'select' else wanted}`"
-    )
 
 
 def from_yaml(

@@ -79,8 +79,9 @@ def resume(
     store, run_id = searched_run(run_id, tracking_uri)
 
     def load() -> SelectConfig:
-        from conf.load import default_tracking, from_yaml, of_kind
+        from conf.load import default_tracking, from_yaml
         from conf.schema import RefreshConfig, SelectConfig
+        from conf.yaml_text import parse
 
         tags = store.run(run_id).data.tags
         if tags.get("kind") == "search":
@@ -91,20 +92,18 @@ def resume(
         text = artifact_of(store, run_id, "config.yaml")
         origin = f"the configuration of run {run_id}"
         # The store in which the run was found, wherever it was started.
-        uri = default_tracking(tracking_uri).uri
-        settings = [f"tracking.uri={json.dumps(uri)}", *(set_ or ())]
-        read = from_yaml(text, origin, settings, {})
-        config = of_kind(SelectConfig, read, origin, "CONFIG")
+        settings = [f"tracking.uri={json.dumps(default_tracking(tracking_uri).uri)}"]
         source = tags.get("data", "").removeprefix("file:")
         # A newer file is no part of the run; an address with a secret is not stored.
-        if "{date" in (config.data.path or "") and "***" not in source:
-            read = from_yaml(text, origin, [f"data.path={json.dumps(source)}", *settings], {})
-            config = of_kind(SelectConfig, read, origin, "CONFIG")
+        if "{date" in (parse(text, origin)["data"].get("path") or "") and "***" not in source:
+            settings.append(f"data.path={json.dumps(source)}")
+        config = from_yaml(text, origin, [*settings, *(set_ or ())], {})
         if isinstance(config, RefreshConfig):
             raise ConfigError(
                 f"run {run_id} is part of a refresh; run `swarm refresh CONFIG` again, which"
                 " reuses all evaluations"
             )
+        assert isinstance(config, SelectConfig)
         return config
 
     _select(load, mute, run_id, _level(verbose, quiet), as_json)
