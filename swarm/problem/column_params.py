@@ -7,7 +7,6 @@ has an entry per column, or seems to have one, is refused: its meaning for a sub
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,8 @@ from sklearn.compose import ColumnTransformer
 
 from swarm.arrays import Positions
 from swarm.errors import ConfigError
-from swarm.problem.table import labels_of, renamed, sliceable, take_columns
+from swarm.problem.models import estimators_in, is_estimator, is_lightgbm, params_of
+from swarm.problem.table import labels_of
 
 _Names = Sequence[Any] | None
 _Params = Mapping[str, Any]
@@ -56,6 +56,8 @@ _PASSED_ON = re.compile("steps|transformer_list|(base_)?estimator|estimators|reg
 _CHANGING = re.compile("ClassifierChain|RegressorChain|RFE|RFECV|Sequential.*|IterativeImputer")
 # A text such as ``name:a,b``, ``0,1`` or ``(1,0,-1)``, unlike ``auto``.
 _TEXT_OF_COLUMNS = re.compile(r"[:,]|^\W*\d")
+# A model or an evaluation set has all columns, and the rows of a ranker's groups cannot be split.
+_OF_ALL_COLUMNS = ["init_model", "xgb_model", "group", "eval_group", "eval_set", "eval_X", "X_val"]
 _PER_COLUMN = "has an entry per column, which a subset of the columns cannot have"
 _FIND = "leave it out, or let the class find them from the columns that fit receives"
 
@@ -87,11 +89,14 @@ def check_fit_params(params: _Params, names: _Names, n_columns: int, n_rows: int
     columns = _Columns.of(names, n_columns, range(n_columns))
     for path, value in params.items():
         name, parameter = path.rpartition("__")[2], replace(columns, path=path, owner="fit")
-        # A model has all columns, and the rows of a ranker's groups cannot be split.
-        if value is not None and name in ("init_model", "xgb_model", "group", "eval_group"):
-            raise parameter.refused("cannot be cross-validated for subsets of the columns")
-        is_evaluation = name.startswith("eval_") or name.endswith("_val")
-        is_by_row = is_evaluation or _shape(value)[:1] == (n_rows,)
+        if value is not None and name in _OF_ALL_COLUMNS:
+            remedy = "leave it out; EarlyStoppingLGBMClassifier holds out rows of each fold"
+            raise parameter.refused(
+                "cannot be cross-validated for subsets of the columns",
+                remedy if name.startswith("eval_") else "leave it out",
+            )
+        has_columns = columns.position_of.keys() <= set(labels_of(value) or ())
+        is_by_row = _shape(value)[:1] == (n_rows,) and not (columns.position_of and has_columns)
         is_restricted = columns.of_fit(path, value) is not value
         if not is_by_row and not is_restricted and parameter.value(name, value) is not value:
             raise parameter.refused("names a column, which is unclear for a subset without it")
@@ -110,7 +115,7 @@ def dropped_columns(estimator: Any, names: _Names, n_columns: int) -> list[int]:
 
     It is the estimator itself or the first step of a pipeline; a callable may choose any column.
     """
-    if steps := _estimators_in("steps", getattr(estimator, "steps", None)):
+    if steps := estimators_in("steps", getattr(estimator, "steps", None)):
         return dropped_columns(steps[0][1], names, n_columns)
     if not isinstance(estimator, ColumnTransformer) or estimator.remainder != "drop":
         return []
@@ -148,9 +153,9 @@ class _Columns:
 
     def changes(self, node: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
         """Yield path, owner and new values of the parameters by column, at any depth."""
-        for name, value in _params_of(node).items():
+        for name, value in params_of(node).items():
             parameter = replace(self, path=prefix + name, owner=type(node).__name__)
-            inside = _estimators_in(name, value)
+            inside = estimators_in(name, value)
             receives = self.in_table and _passes_columns(node, name)
             for label, inner in inside:
                 yield from replace(self, in_table=receives).changes(inner, f"{prefix}{label}__")
@@ -165,7 +170,7 @@ class _Columns:
                 # All columns interact without groups. Columns in no group are never used by
                 # LightGBM, and used without interactions by XGBoost.
                 params = {name: str([[place] for place in self.place_of.values()])}
-                if any(base.__module__.startswith("lightgbm.") for base in type(node).__mro__):
+                if is_lightgbm(node):
                     params = {name: None, "feature_contri": [0.0] * len(self.place_of)}
             if new is not value:
                 yield parameter.path, node, params
@@ -180,12 +185,6 @@ class _Columns:
         is_number = isinstance(value, (int, float))
         if (kind == "refused" and not is_number) or (kind == "refused list" and is_list):
             raise self.refused(_PER_COLUMN, _FIND)
-        if kind == "groups" and is_text and value.startswith("[["):
-            try:
-                groups = json.loads(value)
-            except ValueError:
-                raise self.refused(f"has the groups {value!r}", "give a list of lists") from None
-            return str(self.groups(groups))
         has_columns = kind and is_text and _TEXT_OF_COLUMNS.search(value)
         if has_columns or (kind == "list" and not is_sized):
             raise self.refused(f"has columns in {value!r}, which is no list", "give a list")
@@ -277,7 +276,7 @@ class _Columns:
             for path, candidates in grid.items():
                 for each in candidates if _is_list(candidates) else ():
                     is_changed = self.value(path.rpartition("__")[2], each) is not each
-                    if is_changed or (_is_estimator(each) and any(self.changes(each))):
+                    if is_changed or (is_estimator(each) and any(self.changes(each))):
                         raise self.refused(f"has candidates of {path!r} that are by column")
         return value
 
@@ -315,50 +314,9 @@ class _Columns:
             names = parameter.entries(value)
             return _like(names, [self.renamed.get(name, name) for name in names])
         if _KIND_OF.get(name, "ignored") == "ignored":
-            return self.tables(name, value)
+            return value
         # Steps in front may change the columns.
         return replace(parameter, in_table="__" not in path).value(name, value)
-
-    def tables(self, name: str, value: Any) -> Any:
-        """Return a table, or the tables of an evaluation set, with the columns of the subset."""
-        is_evaluated, shape = name in ("eval_set", "eval_X", "X_val"), _shape(value)
-        if len(shape) == 2:
-            if self.position_of and self.position_of.keys() <= set(labels_of(value) or ()):
-                names = [name for name, at in self.position_of.items() if at in self.place_of]
-                new_names = {name: self.renamed.get(name, name) for name in names}
-                return renamed(value[names], new_names if self.renamed else {})
-            is_like_X = is_evaluated and shape[1] == self.n_columns
-            return take_columns(sliceable(value), list(self.place_of)) if is_like_X else value
-        if not is_evaluated or not isinstance(value, (list, tuple)) or not value:
-            return value
-        # The target in a pair of eval_set may have as many columns.
-        end = 1 if name == "eval_set" and len(_shape(value[0])) == 2 else len(value)
-        return type(value)([*(self.tables(name, item) for item in value[:end]), *value[end:]])
-
-
-def _params_of(node: Any) -> dict[str, Any]:
-    if type(node).__name__ == "FrozenEstimator":  # its clone is itself
-        return {}
-    if hasattr(node, "get_params"):
-        return dict(node.get_params(deep=False))
-    return {name: value for name, value in vars(node).items() if not name.startswith("_")}
-
-
-def _is_estimator(value: Any) -> bool:
-    return not isinstance(value, type) and (hasattr(value, "get_params") or hasattr(value, "fit"))
-
-
-def _estimators_in(name: str, value: Any) -> list[tuple[str, Any]]:
-    """Return the estimators in a parameter with their names: itself, or those of a list."""
-    if _is_estimator(value):
-        return [(name, value)]
-    items = value.items() if isinstance(value, Mapping) else value
-    is_iterable = isinstance(value, (list, tuple, Mapping)) and _KIND_OF.get(name) != "grid"
-    pairs = [
-        item[:2] if isinstance(item, tuple) and len(item) > 1 else (name, item)
-        for item in (items if is_iterable else ())
-    ]
-    return [(str(label), inner) for label, inner in pairs if _is_estimator(inner)]
 
 
 def _passes_columns(node: Any, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from inspect import signature
 from typing import Any
@@ -46,6 +46,8 @@ _BY_FEATURE = (
 _EARLY_STOPPING = (
     *("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
 )
+# Parameters whose values are parameters to choose from.
+GRIDS = ("param_grid", "param_distributions", "search_spaces")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
 # With fewer bins than this, one bin may contain several frequent values.
 _FINE_BINS = 16
@@ -84,7 +86,7 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
         if _is_unseeded(value):
             fixed[name] = copy(value)
             fixed[name].random_state = seed  # type: ignore[attr-defined]
-        if last in ("param_grid", "param_distributions"):
+        if last in GRIDS:
             fixed[name] = _with_models(value, lambda model: make_deterministic(model, seed))
         if last == "n_jobs":
             # In scikit-learn, None already means 1, and some classes warn about any other value.
@@ -134,24 +136,38 @@ def tags_of(estimator: Any) -> Any:
 
 def encloses_estimators(estimator: Any) -> bool:
     """Whether other estimators inside read the table, which may encode or impute it."""
-    values = _params_of(estimator).values()
-    parts = [part for value in values for part in _estimators_in(value)]
-    return any(part not in ("passthrough", None) for part in parts)
+    if not hasattr(estimator, "get_params"):
+        return False
+    params = estimator.get_params(deep=False).items()
+    inside = [inner for name, value in params for _, inner in estimators_in(name, value)]
+    return any(hasattr(inner, "fit") for inner in inside)
 
 
-def _params_of(estimator: Any) -> dict[str, Any]:
-    return dict(estimator.get_params(deep=False)) if hasattr(estimator, "get_params") else {}
+def params_of(node: Any) -> dict[str, Any]:
+    """Return the parameters of an estimator or a kernel, or the attributes of another object."""
+    if type(node).__name__ == "FrozenEstimator":  # its clone is itself
+        return {}
+    if hasattr(node, "get_params"):
+        return dict(node.get_params(deep=False))
+    return {name: value for name, value in vars(node).items() if not name.startswith("_")}
 
 
-def _estimators_in(value: Any) -> list[Any]:
-    """Return the estimators in a parameter: itself, or those of a list of pairs."""
-    if isinstance(value, type):
-        return []
-    if hasattr(value, "get_params") and hasattr(value, "fit"):
-        return [value]
-    items = value if isinstance(value, (list, tuple)) else ()
-    parts = [item[1] if isinstance(item, tuple) and len(item) > 1 else item for item in items]
-    return [part for part in parts if hasattr(part, "fit") and not isinstance(part, type)]
+def is_estimator(value: Any) -> bool:
+    """Whether a value is an estimator or a kernel, not its class."""
+    return not isinstance(value, type) and (hasattr(value, "get_params") or hasattr(value, "fit"))
+
+
+def estimators_in(name: str, value: Any) -> list[tuple[str, Any]]:
+    """Return the estimators in a parameter with their names: itself, or those of a list."""
+    if is_estimator(value):
+        return [(name, value)]
+    items = value.items() if isinstance(value, Mapping) else value
+    is_iterable = isinstance(value, (list, tuple, Mapping)) and name not in GRIDS
+    pairs = [
+        item[:2] if isinstance(item, tuple) and len(item) > 1 else (name, item)
+        for item in (items if is_iterable else ())
+    ]
+    return [(str(label), inner) for label, inner in pairs if is_estimator(inner)]
 
 
 def has_method(estimator: Any, name: str) -> bool:
@@ -186,7 +202,7 @@ def takes_categorical(estimator: Any) -> bool:
     """Whether an estimator supports categories; assumed if others inside read the table."""
     if is_lightgbm(estimator) or "HistGradient" in type(estimator).__name__:
         return True
-    tags, params = tags_of(estimator), _params_of(estimator)
+    tags, params = tags_of(estimator), params_of(estimator)
     return (
         encloses_estimators(estimator)
         or bool(tags is not None and tags.input_tags.categorical)
