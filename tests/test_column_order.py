@@ -12,15 +12,9 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from lightgbm import LGBMClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.tree import DecisionTreeClassifier
 
 from swarm import MLkNN, SubsetSelector
 from swarm.problem.space import canonical_order
@@ -96,53 +90,13 @@ def test_a_strategy_gives_the_same_answer_and_the_archive_keeps_the_orders_apart
 
 @pytest.mark.parametrize(
     "estimator",
-    [KNeighborsClassifier(3), Ridge(), LogisticRegression(), MLkNN(3)],
+    [Ridge(), MLkNN(3)],
     ids=lambda model: type(model).__name__,
 )
 def test_models_that_ignore_the_order_give_the_same_answer(estimator: Any) -> None:
-    tasks = {Ridge: "regression", MLkNN: "multilabel"}
-    X, y = numbers(tasks.get(type(estimator), "binary"))
+    X, y = numbers("regression" if isinstance(estimator, Ridge) else "multilabel")
     first = selector(estimator=estimator).fit(X, y)
     assert_same_answer(selector(estimator=estimator).fit(permuted(X), y), first)
-
-
-def test_the_selector_follows_the_order_of_its_table() -> None:
-    X, y = numbers()
-    other = permuted(X)
-    fitted = selector(fixed=["x9", "Age"]).fit(other, y)
-    kept = [name for name in other.columns if name in fitted.subset_]
-    assert fitted.subset_ == list(fitted.get_feature_names_out()) == kept
-    assert list(fitted.set_output(transform="pandas").transform(other).columns) == kept
-    assert other.columns[fitted.get_support()].tolist() == kept
-
-
-def differences(table: Any) -> Any:
-    return np.diff(np.asarray(table), axis=1, prepend=0.0)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        LGBMClassifier(n_estimators=10, min_child_samples=3, colsample_bytree=0.5, verbose=-1),
-        DecisionTreeClassifier(max_depth=3, max_features=2),
-        make_pipeline(FunctionTransformer(differences), GaussianNB()),
-    ],
-    ids=["LGBMClassifier", "DecisionTreeClassifier", "differences of neighbours"],
-)
-def test_the_cost_is_that_of_the_columns_in_the_order_of_the_table(model: Any) -> None:
-    X, y = numbers()
-    other, folds = permuted(X), StratifiedKFold(3)
-    if not isinstance(model, Pipeline):
-        model.set_params(random_state=0)
-    fitted = selector(estimator=model, cv=folds, scoring="neg_log_loss", size=5).fit(other, y)
-    assert fitted.subset_ == fitted.result_.features
-    assert fitted.subset_ != sorted(fitted.subset_, key=NAMES.index)
-    ordered, turned = (
-        -cross_val_score(model, other[names], y, cv=folds, scoring="neg_log_loss").mean()
-        for names in (fitted.subset_, fitted.subset_[::-1])
-    )
-    assert fitted.cost_ == pytest.approx(ordered, rel=1e-11)
-    assert ordered != pytest.approx(turned, rel=1e-6)
 
 
 def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:

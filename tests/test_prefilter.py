@@ -68,7 +68,7 @@ def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize("strategy", ["multiswarm", "mlaco", "sffs", "rfe", "exhaustive"])
+@pytest.mark.parametrize("strategy", ["mlaco", "sffs", "exhaustive"])
 def test_every_strategy_searches_the_kept_units_and_answers_for_the_whole_table(
     strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,15 +127,6 @@ def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_tes
     assert sorted(best) == np.flatnonzero(cut.kept).tolist()
     assert cut.n_kept == cut.sizes[np.argmin(cut.costs)]
     assert cut.cost == cut.costs.min()
-
-
-def test_noise_does_not_look_like_signal_after_the_ranking() -> None:
-    rng = np.random.default_rng(0)
-    X, y = pd.DataFrame(rng.normal(size=(60, 300))), rng.integers(0, 2, 60)
-    X.columns = X.columns.astype(str)
-    costs = selector(strategy="full").fit(X, y).prefilter_.costs
-    # Ranked on all rows, the best ten columns of such a table cost about 0.15.
-    assert costs.min() > 0.3
 
 
 @pytest.mark.slow

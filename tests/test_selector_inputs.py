@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import timedelta
 from decimal import Decimal
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import (
-    load_diabetes,
     make_classification,
     make_multilabel_classification,
 )
@@ -25,7 +24,7 @@ from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
 from sklearn.feature_selection import SequentialFeatureSelector
-from sklearn.linear_model import Lasso, Ridge
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import (
     GridSearchCV,
     GroupKFold,
@@ -47,7 +46,7 @@ from swarm.errors import ConfigError, DataError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.models import takes_weights
 from swarm.problem.problem import Problem
-from tests.selecting import BRIEF, TREES, WINE
+from tests.selecting import BRIEF, WINE
 
 
 @pytest.fixture
@@ -81,14 +80,6 @@ def polars_categories() -> Any:
 
 
 # What is passed to `fit`, and the model.
-KINDS: dict[str, tuple[Any, Any]] = {
-    "text categories": (mixed(["x", None, "z"] * 30, "category"), BOOSTED),
-    "categories in bins": (mixed(list("xyz") * 30, "category"), BINNED),
-    "sparse columns": (mixed(pd.arrays.SparseArray([0, 0, 1] * 30)), BOOSTED),
-    "array with gaps": (np.where(ROWS > 1, np.nan, ROWS), BOOSTED),
-    "csc": (sparse.csc_array(ROWS), BOOSTED),
-    "polars": (polars_table, BINNED),
-}
 REFUSED: dict[str, tuple[Any, Any]] = {
     "numbers of Arrow": (mixed([7, None, 2] * 30, "uint8[pyarrow]"), BOOSTED),
     "objects": (mixed(PRICES, object), BOOSTED),
@@ -99,39 +90,6 @@ REFUSED: dict[str, tuple[Any, Any]] = {
     "polars categories": (polars_categories, BOOSTED),
     "sparse": (sparse.csr_array(ROWS), GaussianNB()),
 }
-
-
-def selected_by(selector: SubsetSelector, X: Any) -> Any:
-    """Return what a user selects by hand."""
-    if hasattr(selector, "feature_names_in_"):
-        return X[selector.subset_]
-    return (X.iloc if isinstance(X, pd.DataFrame) else X)[:, selector.get_support(indices=True)]
-
-
-@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_next_step_of_a_pipeline_predicts_as_on_columns_selected_by_hand(kind: str) -> None:
-    X, model = (one() if callable(one) else one for one in KINDS[kind])
-    fixed = ["k"] if "k" in getattr(X, "columns", ()) else []
-    brief = {**BRIEF, "budget": 1, "cv": 2, "size": (None, 2)}
-    selector = SubsetSelector(model, fixed=fixed, **brief)
-    pipeline = make_pipeline(selector, clone(model)).fit(X, SIGN)
-    assert pipeline[0].get_support().sum() < X.shape[1]
-    table = selected_by(pipeline[0], X)
-    expected = clone(model).fit(table, SIGN)
-    assert np.array_equal(pipeline.predict_proba(X), expected.predict_proba(table))
-    chosen = pipeline[0].transform(X)
-    if isinstance(chosen, pd.DataFrame):
-        pd.testing.assert_frame_equal(chosen, table)
-    elif sparse.issparse(chosen):
-        assert (chosen != table).nnz == 0
-    else:
-        assert type(chosen) is type(table)
-        assert (
-            chosen.equals(table)
-            if hasattr(chosen, "equals")
-            else np.array_equal(chosen, table, equal_nan=True)
-        )
 
 
 @pytest.mark.parametrize("kind", REFUSED)
@@ -174,36 +132,11 @@ class TestContainers:
             fitted.fit(polars_table(k=list("xyz") * 30), SIGN)
 
 
-class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Predicts the first class, and remembers what it was given; an array is also written to."""
-
-    seen: ClassVar[set[str]] = set()
-
-    def fit(self, X: Any, y: Any) -> Witness:
-        self.seen.update(self._told(X))
-        if isinstance(X, np.ndarray):
-            X[:, None, :] *= 1  # as PyTorch does
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict(self, X: Any) -> Any:
-        self.seen.update(self._told(X))
-        return np.full(len(X), self.classes_[0])
-
-    def _told(self, X: Any) -> set[str]:
-        if isinstance(X, pd.DataFrame):
-            return {f"{name}: {dtype}" for name, dtype in X.dtypes.items()}
-        return {f"{type(X).__name__} of {X.dtype}"}
-
-
-def test_an_array_reaches_the_model_and_the_steps_of_a_pipeline_as_an_array() -> None:
-    X, y = WINE[0].to_numpy().astype("float32"), WINE[1].to_numpy()
-    Witness.seen.clear()
-    SubsetSelector(Witness(), **BRIEF).fit(X, y)
-    assert Witness.seen == {"ndarray of float32"}
-    model = make_pipeline(FunctionTransformer(_twice), Witness())
-    SubsetSelector(model, **BRIEF).fit(X.tolist(), y)
-    assert "ndarray of float64" in Witness.seen
+def test_an_array_reaches_the_steps_of_a_pipeline_as_an_array() -> None:
+    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
+    model = make_pipeline(FunctionTransformer(_twice), GaussianNB())
+    for table in (X.astype("float32"), X.tolist()):
+        SubsetSelector(model, **BRIEF).fit(table, y)
 
 
 def _twice(X: Any) -> Any:
@@ -211,11 +144,10 @@ def _twice(X: Any) -> Any:
     return X * 2.0
 
 
-@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csc_array, sparse.coo_array])
-def test_sparse_gives_the_answer_of_dense(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sparse_gives_the_answer_of_dense(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
     tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    dense, thin = SubsetSelector(tree, **BRIEF).fit(X, y), kind(X)
+    dense, thin = SubsetSelector(tree, **BRIEF).fit(X, y), sparse.coo_array(X)
     selector = SubsetSelector(tree, **BRIEF).fit(thin, y)
     assert selector.subset_ == dense.subset_
     chosen = selector.transform(thin)
@@ -338,47 +270,10 @@ class TestRouting:
         assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
 
     @pytest.mark.usefixtures("routing")
-    @pytest.mark.parametrize("n_jobs", [1, 2])
-    @pytest.mark.parametrize("last", [True, False])
-    def test_each_step_of_a_pipeline_is_given_what_it_requested(
-        self, last: bool, n_jobs: int
-    ) -> None:
-        table, target = load_diabetes(return_X_y=True)
-        weight = np.random.default_rng(0).uniform(0.01, 20, len(target))
-        scaler, model = StandardScaler(), Lasso(alpha=5)
-        scaler.set_fit_request(sample_weight=True)
-        model.set_fit_request(sample_weight=last)
-        asked = {"strategy": "random", "budget": 1, "cv": KFold(3), "n_jobs": n_jobs}
-        selector = SubsetSelector(make_pipeline(scaler, model), **asked)
-        selector.fit(table, target, sample_weight=weight)
-        scores = []
-        chosen = table[:, selector.get_support()]
-        for train, test in KFold(3).split(chosen):
-            inner = {"lasso__sample_weight": weight[train]} if last else {}
-            with sklearn.config_context(enable_metadata_routing=False):
-                fitted = clone(selector.estimator).fit(
-                    chosen[train],
-                    target[train],
-                    standardscaler__sample_weight=weight[train],
-                    **inner,
-                )
-            scores.append(fitted.score(chosen[test], target[test]))
-        assert selector.cost_ == pytest.approx(1 - np.mean(scores))
-
-    @pytest.mark.usefixtures("routing")
     def test_what_was_not_requested_is_refused(self) -> None:
         weight = np.ones(len(WINE[1]))
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             SubsetSelector(GaussianNB(), **BRIEF).fit(*WINE, sample_weight=weight)
-
-
-def test_the_same_numbers_cost_the_same_as_an_array_and_as_a_table() -> None:
-    X, y = WINE[0].to_numpy(), WINE[1]
-    options = {**BRIEF, "scoring": "neg_log_loss"}
-    table = SubsetSelector(TREES, **options).fit(pd.DataFrame(X).add_prefix("x"), y)
-    array = SubsetSelector(TREES, **options).fit(X, y)
-    assert array.get_support().tolist() == table.get_support().tolist()
-    pd.testing.assert_frame_equal(array.history_, table.history_, check_exact=True)
 
 
 class Catless(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
