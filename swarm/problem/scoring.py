@@ -113,7 +113,13 @@ def own_score(estimator: Any, features: Any, target: Any, **params: Any) -> floa
     return float(estimator.score(features, target, **params))
 
 
-def has_own_score(estimator: Any) -> bool:
+# Fingerprints contain the path of this function.
+def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
+    """Share of the rows whose outputs are all correct, for classes in several columns."""
+    return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
+
+
+def _has_own_score(estimator: Any) -> bool:
     """Whether ``score`` is another method than those that scikit-learn's models inherit."""
     while last_step(estimator) is not estimator:
         estimator = last_step(estimator)
@@ -135,10 +141,14 @@ def resolve_scoring(
     """
     if isinstance(scoring, Scoring):
         return scoring
-    if scoring is None and has_own_score(estimator):
+    if scoring is None and _has_own_score(estimator):
         return Scoring("score", own_score, upper=None)
+    if scoring is None and task == "multioutput_classes":
+        return Scoring("subset_accuracy", subset_accuracy, upper=1.0)
     if scoring is None:
-        scoring = "r2" if task == "regression" else "accuracy"
+        # Whatever the target: a regressor predicts numbers.
+        is_number = task.endswith("regression") or is_a(is_regressor, estimator)
+        scoring = "r2" if is_number else "accuracy"
     if not isinstance(scoring, str):
         return Scoring(_name(scoring), scoring, upper=None)
     from sklearn.metrics import get_scorer

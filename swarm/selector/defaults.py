@@ -1,4 +1,4 @@
-"""What the parameters of a selector mean: limits, size, folds and scorer."""
+"""What the parameters of a selector mean: limits, size, task and folds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sklearn.utils.multiclass import type_of_target
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a
-from swarm.problem.scoring import Scoring, has_own_score
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.selector.checks import check_options
@@ -135,7 +134,7 @@ def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
     return answer_sizes("best" if size is None else size, space, tol=tol)
 
 
-# ---------------------------------------------------------------- folds and scorer
+# ---------------------------------------------------------------- task and folds
 
 
 def task_for(y: Any, estimator: Any) -> str | None:
@@ -155,18 +154,9 @@ def task_for(y: Any, estimator: Any) -> str | None:
     return None
 
 
-# Fingerprints contain the path of this function.
-def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
-    """Share of the rows whose outputs are all correct, for classes in several columns."""
-    return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
-
-
-def folds_and_scorer(selector: Any, n_rows: int, task: str | None) -> tuple[Any, Any]:
-    """Return folds and scorer; for a regressor those of regression, even if the target is integer.
-
-    By its target alone it would be scored by accuracy.
-    """
-    cv, scoring = selector.cv, selector.scoring
+def folds_of(selector: Any, n_rows: int) -> Any:
+    """Return the folds: `cv`, or all rows on both sides without cross-validation."""
+    cv = selector.cv
     if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):
         if cv is None:
             warnings.warn(
@@ -175,10 +165,5 @@ def folds_and_scorer(selector: Any, n_rows: int, task: str | None) -> tuple[Any,
                 stacklevel=5,
             )
         rows = np.arange(n_rows)
-        cv = [(rows, rows)]
-    if task in _SEVERAL_OUTPUTS.values() and scoring is None:
-        classes = Scoring("subset_accuracy", subset_accuracy, upper=1.0)
-        return cv, classes if task == "multioutput_classes" else "r2"
-    regression = is_a(is_regressor, selector.estimator)
-    is_default = scoring is None and regression and not has_own_score(selector.estimator)
-    return cv, "r2" if is_default else scoring
+        return [(rows, rows)]
+    return cv

@@ -18,7 +18,7 @@ from swarm.search.pose import pose_search
 from swarm.search.search import Search
 from swarm.search.warm_start import check_warm_start, read_warm, warm_masks
 from swarm.selector.checks import prefilter_options, proxy_options
-from swarm.selector.defaults import folds_and_scorer, n_jobs_of, strategy_and_bounds, task_for
+from swarm.selector.defaults import folds_of, n_jobs_of, strategy_and_bounds, task_for
 from swarm.selector.inputs import checked_table, names_of_constraint, route_fit_metadata
 from swarm.strategies.base import Strategy
 
@@ -38,13 +38,13 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem
         max_size=max_size,
     )
     task = task_for(y, selector.estimator)
-    folds, scoring = folds_and_scorer(selector, table.shape[0], task)
+    folds = folds_of(selector, table.shape[0])
     problem = Problem.build(
         table,
         y,
         selector.estimator,
         space=space,
-        scoring=scoring,
+        scoring=selector.scoring,
         folds=folds,
         groups=groups,
         weight=weight,
