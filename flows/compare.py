@@ -27,6 +27,7 @@ from swarm.errors import EvaluationError
 from swarm.findings import codes_of
 from swarm.metrics import natural_name
 from swarm.report.comparison import (
+    ComparedDataset,
     ComparisonData,
     judged_score,
     rank_table,
@@ -36,7 +37,7 @@ from swarm.report.comparison import (
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import compare as compare_cells
 from swarm.wording import counted
-from tasks.comparison import by_strategy, package_versions, write_comparison
+from tasks.comparison import package_versions, write_comparison
 from tasks.files import plain, records
 from tasks.refresh.lock import run_lock
 from tasks.study import Cell, CellResult, CellRuns, find_unfinished, run_cell
@@ -54,7 +55,6 @@ class ComparisonRun:
     run_id: str  # the parent run
     experiment: str
     data: ComparisonData  # that of the report
-    cells: pd.DataFrame  # one row per search
     findings: Findings  # by data set
     read_back: int  # searches that were already finished
     artifacts = "comparison.html"
@@ -79,8 +79,8 @@ class ComparisonRun:
             "run_id": self.run_id,
             "experiment": self.experiment,
             "all_features": {
-                name: {"cost": cost, "size": size, "test_cost": data.all_features_test.get(name)}
-                for name, (cost, size) in data.all_features.items()
+                name: {"cost": each.cost, "size": each.n_features, "test_cost": each.test_cost}
+                for name, each in data.datasets.items()
             },
             "summary": records(data.comparison.summary),
             "ranks": {
@@ -96,7 +96,7 @@ class ComparisonRun:
         ranks = self.data.comparison.ranks["average"]
         metrics = {f"rank/{name}": float(rank) for name, rank in ranks.items()}
         for row in self.data.comparison.summary.to_dict("records"):
-            scoring = self.data.scorings[row["dataset"]]
+            scoring = self.data.datasets[row["dataset"]].scoring
             name = f"{natural_name(scoring.name)}/{row['dataset']}/{row['strategy']}"
             metrics[f"mean_{name}"] = scoring.natural(float(row["mean_cost"]))
             if "mean_test_cost" in row:
@@ -107,7 +107,7 @@ class ComparisonRun:
         """Return a table for each data set, and the ranks if there are several."""
         tables = []
         for dataset, table in summary_tables(self.data, width).items():
-            of_all = self.data.describe_all_features(dataset)
+            of_all = self.data.datasets[dataset].describe()
             title = Text.assemble((dataset, "bold"), f": {of_all}")
             tables.append(StudyTable(table.header, table.rows, title=title))
         if len(tables) > 1:
@@ -180,7 +180,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
             for each in findings:
                 print_findings([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
         with show_stage("evaluating all features", verbosity):
-            all_features = prepared.all_features()
+            datasets = prepared.evaluate_all_features()
         runs, finished = CellRuns(log), dict[Cell, CellResult]()
         if resumed:
             finished = runs.read_finished(prepared.fingerprints(cells))
@@ -198,12 +198,10 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         ]
         if kept:
             with show_stage("writing the report", verbosity):
-                data = _report_data(prepared, kept, all_features)
                 run = ComparisonRun(
                     run_id=log.run_id,
                     experiment=config.tracking.experiment,
-                    data=data,
-                    cells=pd.DataFrame([result.row() for result in kept]),
+                    data=_report_data(config, kept, datasets),
                     findings=prepared.findings,
                     read_back=len(finished),
                 )
@@ -263,43 +261,47 @@ def _open_log(
 
 
 def _report_data(
-    prepared: ComparedData,
-    results: Sequence[CellResult],
-    all_features: Mapping[str, tuple[float, int]],
+    config: CompareConfig, results: Sequence[CellResult], datasets: Mapping[str, ComparedDataset]
 ) -> ComparisonData:
     """Compute the tables and tests of a comparison."""
-    config = prepared.config
     cells = pd.DataFrame([result.row() for result in results])
     compared = list(dict.fromkeys(cells["strategy"]))
-    all_features_test = prepared.all_features_test()
-    judged = all_features_test if config.resample else {}
-    baseline = {name: (judged.get(name, cost), size) for name, (cost, size) in all_features.items()}
+    histories: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    for result in results:
+        key = result.cell.dataset, result.cell.strategy
+        histories.setdefault(key, []).append(result.history)
+    resampled = config.resample
+    all_costs = {
+        name: each.test_cost if resampled and each.test_cost is not None else each.cost
+        for name, each in datasets.items()
+    }
     comparison = compare_cells(
         cells,
-        baseline,
+        {name: (all_costs[name], each.n_features) for name, each in datasets.items()},
         reference=config.reference if config.reference in compared else None,
-        judged_by="test_cost" if config.resample else "cost",
-        resampled=prepared.row_counts() if config.resample else None,
-        fixed=prepared.fixed(),
+        judged_by="test_cost" if resampled else "cost",
+        resampled=(
+            {name: (each.n_train, each.n_test) for name, each in datasets.items()}
+            if resampled
+            else None
+        ),
+        fixed={name: each.fixed for name, each in datasets.items()},
     )
     return ComparisonData(
         title=config.name,
         description=config.description,
         facts=_facts(config, compared),
         comparison=comparison,
-        all_features=all_features,
-        scorings={name: parts[-1].problem.scoring for name, parts in prepared.by_dataset.items()},
-        histories=by_strategy(results, lambda result: result.history),
+        datasets=datasets,
+        cells=cells,
+        histories=histories,
         versions=package_versions(),
-        all_features_test=all_features_test,
-        chosen=by_strategy(results, lambda result: result.features),
-        positive=prepared.positive(),
     )
 
 
 def _log_report(log: RunLog, run: ComparisonRun, partial: bool) -> None:
     """Log the tables and the page of a comparison; the answer only if it is not partial."""
-    files = write_comparison(run.data, run.cells)
+    files = write_comparison(run.data)
     found = {name: [each.as_dict() for each in some] for name, some in run.findings.items()}
     files["findings.json"] = json.dumps(found, indent=2, ensure_ascii=False).encode()
     log.tag({"findings": codes_of(each for some in run.findings.values() for each in some)})

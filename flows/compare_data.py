@@ -18,6 +18,7 @@ from flows.configured import (
 from flows.study import CellInputs
 from swarm.errors import InputError
 from swarm.findings import Finding, unmuted
+from swarm.report.comparison import ComparedDataset
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from tasks.steps import positive_of
@@ -58,27 +59,16 @@ class ComparedData:
         findings = {name: unmuted(each.values(), config.mute) for name, each in by_code.items()}
         return cls(config, prepared, findings, archive_url(config.archive))
 
-    @property
-    def by_dataset(self) -> dict[str, list[PreparedData]]:
-        """The resamples of each data set."""
-        return {
-            name: [data for (dataset, _), data in self.data.items() if dataset == name]
-            for name in self.config.datasets
-        }
-
     def inputs(self, cell: Cell) -> CellInputs:
         """Return what a search runs on."""
         config = self.config.as_select(cell.dataset, cell.strategy, cell.seed)
-        tags = {"dataset": cell.dataset, "data": cell.dataset}
-        return CellInputs(config, self._of(cell), tags, place={"dataset": cell.dataset})
+        data = self.data[cell.dataset, self.config.shift(cell.seed)]
+        return CellInputs(config, data, {"dataset": cell.dataset})
 
     def fingerprints(self, cells: Sequence[Cell]) -> dict[Cell, str]:
         """Return the fingerprint of the problem of each search."""
         known = {key: data.problem.fingerprint() for key, data in self.data.items()}
         return {cell: known[cell.dataset, self.config.shift(cell.seed)] for cell in cells}
-
-    def _of(self, cell: Cell) -> PreparedData:
-        return self.data[cell.dataset, self.config.shift(cell.seed)]
 
     def probe(self) -> None:
         """Probe the model of every data set before a run is opened."""
@@ -89,45 +79,29 @@ class ComparedData:
                     select = self.config.as_select(name, first)
                     probe_as_configured(select, data, search_as_configured(select, data), archive)
 
-    def all_features(self) -> dict[str, tuple[float, int]]:
-        """Return the mean cost of all features of each data set, and their number."""
-        return {
-            name: (
-                _mean([cost_of_all(data.problem, self.url) for data in parts]),
-                parts[0].problem.space.n_allowed,
+    def evaluate_all_features(self) -> dict[str, ComparedDataset]:
+        """Evaluate all features of each data set, and describe it."""
+        described = {}
+        for name in self.config.datasets:
+            parts = [data for (dataset, _), data in self.data.items() if dataset == name]
+            tested = [(part, part.test) for part in parts if part.test is not None]
+            problem = parts[-1].problem
+            space, positive = problem.space, positive_of(problem)
+            everything = space.subset(~space.forbidden)
+            test_costs = [
+                cost_on_test_rows(part.problem, everything, test) for part, test in tested
+            ]
+            described[name] = ComparedDataset(
+                scoring=problem.scoring,
+                n_features=space.n_allowed,
+                fixed=space.subset(space.fixed),
+                positive=None if positive is None else str(positive),
+                cost=_mean([cost_of_all(part.problem, self.url) for part in parts]),
+                test_cost=_mean(test_costs) if test_costs else None,
+                n_train=_mean([len(part.train.features) for part in parts]),
+                n_test=_mean([len(test.features) for _, test in tested]) if tested else 0.0,
             )
-            for name, parts in self.by_dataset.items()
-        }
-
-    def fixed(self) -> dict[str, list[str]]:
-        """Return the columns of each data set that every subset has."""
-        spaces = {name: parts[0].problem.space for name, parts in self.by_dataset.items()}
-        return {name: space.subset(space.fixed) for name, space in spaces.items()}
-
-    def all_features_test(self) -> dict[str, float]:
-        """Return the mean cost of all features on the test rows of each data set that has some."""
-        costs: dict[str, list[float]] = {}
-        for (name, _), data in self.data.items():
-            if data.test is not None:
-                columns = data.problem.space.subset(~data.problem.space.forbidden)
-                cost = cost_on_test_rows(data.problem, columns, data.test)
-                costs.setdefault(name, []).append(cost)
-        return {name: _mean(values) for name, values in costs.items()}
-
-    def row_counts(self) -> dict[str, tuple[float, float]]:
-        """Return the mean number of training and test rows of each data set."""
-        return {
-            name: (
-                _mean([len(data.train.features) for data in parts]),
-                _mean([len(data.test.features) for data in parts if data.test is not None]),
-            )
-            for name, parts in self.by_dataset.items()
-        }
-
-    def positive(self) -> dict[str, str]:
-        """Return the positive class of each data set with two classes."""
-        labels = {name: positive_of(parts[-1].problem) for name, parts in self.by_dataset.items()}
-        return {name: str(label) for name, label in labels.items() if label is not None}
+        return described
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -59,8 +59,7 @@ class CellInputs:
 
     config: SelectConfig  # of its search
     data: PreparedData
-    tags: Mapping[str, str]  # of its run, besides those of the problem
-    place: Mapping[str, str]  # parameters of its run besides strategy and seed
+    rows: Mapping[str, str]  # names of its rows, which are tags and parameters of its run
     options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the step
 
 
@@ -96,10 +95,10 @@ class Study(Generic[R]):
             data, strategy = given.data, given.config.strategy
             scorings[cell] = data.problem.scoring
             tags = describe_run(data.problem, data.train.source, strategy.name, cell.seed)
-            labels = {"kind": "search", "label": cell.strategy, **given.tags}
-            params = {**given.place, "strategy.name": strategy.name, "seed": cell.seed}
+            tags |= {"kind": "search", "label": cell.strategy, **given.rows}
+            params = {**given.rows, "strategy.name": strategy.name, "seed": cell.seed}
             params |= {f"strategy.params.{name}": value for name, value in strategy.params.items()}
-            runs.begin(cell, tags | labels, params)
+            runs.begin(cell, tags, params)
             search = search_as_configured(given.config, data, cell.seed)
             step = self.step.with_options(task_run_name=cell.name)
             return step.submit(cell, search, self.archive, self.stop, data.test, **given.options)
@@ -200,9 +199,8 @@ def repeated_search(
         data = prepared[part.name]
         if part.test is not None:
             data = replace(data, test=table.take(part.test))
-        labels = {"dataset": table.name, "part": part.name}
-        place = {"part": part.name}
-        return CellInputs(config, data, tags=labels, place=place, options=options(data.train))
+        rows = {"dataset": table.name, "part": part.name}
+        return CellInputs(config, data, rows, options(data.train))
 
     with show_stage("preparing the search", verbosity):
         whole = prepare(table, needs=())

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Sequence
 from importlib.metadata import version
-from typing import TypeVar
 
 import pandas as pd
 
@@ -13,9 +11,6 @@ from swarm.report.comparison import ComparisonData, render_comparison
 from swarm.report.comparison_figures import draw_comparison
 from swarm.validation.comparison import Comparison
 from tasks.step import step
-from tasks.study import CellResult
-
-T = TypeVar("T")
 
 _SECONDS = ("seconds_algorithm", "seconds_evaluation")
 
@@ -37,27 +32,16 @@ def _table_files(cells: pd.DataFrame, comparison: Comparison) -> dict[str, bytes
 
 
 @step("report")
-def write_comparison(data: ComparisonData, cells: pd.DataFrame) -> dict[str, bytes]:
+def write_comparison(data: ComparisonData) -> dict[str, bytes]:
     """Write all tables, the page and the figures: bytes by artifact path."""
     drawings = draw_comparison(data)
     files = {
         "comparison.html": render_comparison(data, drawings).encode(),
-        **_table_files(cells, data.comparison),
+        **_table_files(data.cells, data.comparison),
     }
     for drawing in drawings.values():
         files |= drawing.files(vector=True)
     return files
-
-
-def by_strategy(
-    results: Sequence[CellResult], value: Callable[[CellResult], T]
-) -> dict[str, dict[str, list[T]]]:
-    """Return a value of each search, by data set and strategy."""
-    table: dict[str, dict[str, list[T]]] = {}
-    for result in results:
-        by_label = table.setdefault(result.cell.dataset, {})
-        by_label.setdefault(result.cell.strategy, []).append(value(result))
-    return table
 
 
 def package_versions() -> dict[str, str]:

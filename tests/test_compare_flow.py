@@ -95,7 +95,8 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     assert not {"script", "link", "iframe", "object", "base", "img"} & set(parts.tags)
     assert set(parts.links) <= {f"#{name}" for name in parts.ids}
     assert "http" not in " ".join([*parts.styles, *parts.links])
-    both = compared.cells[compared.cells["strategy"] == "random"]["features"].map(json.loads)
+    cells = compared.data.cells
+    both = cells[cells["strategy"] == "random"]["features"].map(json.loads)
     chosen = re.search(r"random</t[hd]> ?<td[^>]*>2 of 2: ([^;<]+); 1 of 2: ([^<]+)</td>", page)
     shared = set.intersection(*map(set, both))
     assert set(chosen[1].split(", ")) == shared
@@ -104,10 +105,11 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
 
 def test_every_search_has_the_same_budget_and_measures_against_all_features(first):
     _, compared = first
-    spent = compared.cells.set_index("strategy")["distinct"]
+    spent = compared.data.cells.set_index("strategy")["distinct"]
     assert set(spent[["multiswarm", "random"]]) == {16}
     assert set(spent["full"]) == {1}
-    cost, size = compared.data.all_features["wine"]
+    wine = compared.data.datasets["wine"]
+    cost, size = wine.cost, wine.n_features
     summary = compared.data.comparison.summary.set_index("strategy")
     assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == (cost, size)
     assert summary.loc["full", "improvement"] == 0
@@ -120,7 +122,8 @@ def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, b
     rows = narrow()
     assert all(name in " ".join(rows) for name in STRATEGIES)
     said = " ".join(" ".join(rows).split())
-    cost, size = compared.data.all_features["wine"]
+    wine = compared.data.datasets["wine"]
+    cost, size = wine.cost, wine.n_features
     assert f"wine: accuracy {1 - cost:.4f} with all {size} features" in said
     means = compared.data.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
     assert f"random {1 - means['wine', 'random']:.4f}" in said
@@ -136,8 +139,8 @@ def test_a_search_finds_the_same_again_and_whatever_its_rivals(first, bench, und
     assert same(own, again) == same(own, compared)
     rival = {"random": {"params": {"batch_size": 4}}}
     alone = compare(of(bench, strategies=rival, seeds=[1]), verbosity=0)
-    cells = compared.cells.set_index(["strategy", "seed"])
-    assert alone.cells["features"].tolist() == [cells.loc[("random", 1), "features"]]
+    cells = compared.data.cells.set_index(["strategy", "seed"])
+    assert alone.data.cells["features"].tolist() == [cells.loc[("random", 1), "features"]]
 
 
 def on_cluster(kind: str) -> Any:
@@ -256,9 +259,9 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     rows = split(Table("wine", "", features, target), "stratified", test_size=0.4, seed=0)
     model = GaussianNB().fit(features.iloc[rows.train], target.iloc[rows.train])
     expected = 1 - model.score(features.iloc[rows.test], target.iloc[rows.test])
-    assert compared.cells["test_cost"].tolist() == [pytest.approx(expected)]
+    assert compared.data.cells["test_cost"].tolist() == [pytest.approx(expected)]
     assert "mean_test_cost" in compared.data.comparison.summary
-    assert compared.data.all_features_test == {"wine": pytest.approx(expected)}
+    assert compared.data.datasets["wine"].test_cost == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -285,10 +288,10 @@ def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
     compared = compare(config, verbosity=0)
     assert compared.read_back == 5
     X, y = load_wine(return_X_y=True, as_frame=True)
-    model = GaussianNB()
+    model, cells = GaussianNB(), compared.data.cells
     for seed in range(3):
         rows = split(Table("wine", "", X, y), "stratified", seed=seed, estimator=model)
-        own = compared.cells[compared.cells["seed"] == seed].set_index("strategy")
+        own = cells[cells["seed"] == seed].set_index("strategy")
         for label in strategies:
             columns = json.loads(own.loc[label, "features"])
             fitted = model.fit(X.iloc[rows.train][columns], y.iloc[rows.train])

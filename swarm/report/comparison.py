@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -59,6 +60,27 @@ _COLUMNS_SHOWN = 60
 _PAIRS_SHOWN = 12
 
 
+@dataclass(frozen=True)
+class ComparedDataset:
+    """What a comparison knows of a data set besides its searches: means over its resamples."""
+
+    scoring: Scoring
+    n_features: int
+    fixed: Sequence[str]  # columns that every subset has
+    positive: str | None  # positive class, if there are two classes
+    cost: float  # of all features
+    test_cost: float | None  # of all features on the test rows, if there are any
+    n_train: float  # rows
+    n_test: float
+
+    def describe(self) -> str:
+        """State the score of all features, and that on the test rows if there are any."""
+        scoring, test = self.scoring, self.test_cost
+        score = f"{metric_name(scoring.metric)} {scoring.natural(self.cost):.4f}"
+        more = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
+        return f"{score} with all {counted(self.n_features, 'feature')}{more}"
+
+
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
     """The data of the report of a comparison."""
@@ -67,26 +89,11 @@ class ComparisonData:
     description: str | None
     facts: Mapping[str, object]  # settings of the comparison, one line each
     comparison: Comparison
-    # cost and number of all features of each data set
-    all_features: Mapping[str, tuple[float, int]]
-    scorings: Mapping[str, Scoring]  # by data set
+    datasets: Mapping[str, ComparedDataset]
+    cells: pd.DataFrame  # one row per search, with its features as JSON
     # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
-    histories: Mapping[str, Mapping[str, Sequence[pd.DataFrame]]]
-    versions: Mapping[str, str] = field(default_factory=dict)  # of packages
-    # cost of all features on the test rows of a data set, where there are any
-    all_features_test: Mapping[str, float] = field(default_factory=dict)
-    # by data set and strategy, the best subset of each seed
-    chosen: Mapping[str, Mapping[str, Sequence[Sequence[str]]]] = field(default_factory=dict)
-    # positive class of the data sets with two classes
-    positive: Mapping[str, str] = field(default_factory=dict)
-
-    def describe_all_features(self, dataset: str) -> str:
-        """State the score of all features, and that on the test rows if there are any."""
-        scoring, (cost, size) = self.scorings[dataset], self.all_features[dataset]
-        score = f"{metric_name(scoring.metric)} {scoring.natural(cost):.4f}"
-        test = self.all_features_test.get(dataset)
-        more = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
-        return f"{score} with all {counted(size, 'feature')}{more}"
+    histories: Mapping[tuple[str, str], Sequence[pd.DataFrame]]
+    versions: Mapping[str, str]  # of packages
 
 
 # ---------------------------------------------------------------- sentences
@@ -226,7 +233,7 @@ def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, 
         shown = comparison.judged_by == "test_cost" or key not in _WITH_TEST_ROWS
         if key in summary and shown:
             values = [
-                data.scorings[dataset].natural(value) if key in _COSTS else value
+                data.datasets[dataset].scoring.natural(value) if key in _COSTS else value
                 for dataset, value in zip(summary["dataset"], summary[key], strict=True)
             ]
             texts[key] = [heading, *(_formatted(value, form) for value in values)]
@@ -260,29 +267,19 @@ def rank_table(comparison: Comparison) -> Table:
     return Table(["strategy", "average", *shown], rows)
 
 
-def _chosen(data: ComparisonData, dataset: str) -> Table | None:
-    """Return the columns of each strategy by the number of seeds, those of most seeds first."""
-    by_strategy = data.chosen.get(dataset)
-    if not by_strategy:
-        return None
-    rows = []
-    for strategy, subsets in by_strategy.items():
-        counts = Counter(name for subset in subsets for name in dict.fromkeys(subset))
+def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
+    """Yield the columns of each strategy by the number of seeds, those of most seeds first."""
+    cells = data.cells[data.cells["dataset"] == dataset]
+    for strategy, chosen in cells.groupby("strategy", sort=False)["features"]:
+        counts = Counter(name for features in chosen for name in json.loads(features))
         ranked = sorted(counts, key=lambda name: -counts[name])
         groups = [
-            (f"{count} of {len(subsets)}: " if len(subsets) > 1 else "")
+            (f"{count} of {len(chosen)}: " if len(chosen) > 1 else "")
             + ", ".join(plain(name) for name in names)
             for count, names in itertools.groupby(ranked[:_COLUMNS_SHOWN], counts.__getitem__)
         ]
         more = len(ranked) - _COLUMNS_SHOWN
-        rows.append([strategy, "; ".join(groups) + (f" and {more} more" if more > 0 else "")])
-    several = any(len(subsets) > 1 for subsets in by_strategy.values())
-    return Table(["strategy", "columns" + (" (by number of seeds)" if several else "")], rows)
-
-
-def _positive(data: ComparisonData, dataset: str) -> str:
-    positive = data.positive.get(dataset)
-    return "" if positive is None else f" Positive class: {plain(positive)}."
+        yield str(strategy), "; ".join(groups) + (f" and {more} more" if more > 0 else "")
 
 
 def _tests(comparison: Comparison) -> Iterable[tuple[str, Table]]:
@@ -363,10 +360,12 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
 def _section(
     data: ComparisonData, name: str, table: Table, svgs: Mapping[str, object]
 ) -> dict[str, Any]:
+    facts = data.datasets[name]
+    positive = "" if facts.positive is None else f" Positive class: {plain(facts.positive)}."
     return {
         "name": name,
-        "all": formatting.sentence(data.describe_all_features(name)) + _positive(data, name),
+        "all": formatting.sentence(facts.describe()) + positive,
         "table": table,
-        "chosen": _chosen(data, name),
+        "chosen": list(_chosen(data, name)),
         "figure": svgs.get(f"convergence_{name}"),
     }

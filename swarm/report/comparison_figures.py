@@ -47,9 +47,9 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
         drawings["ranks"] = draw("ranks", "Average ranks of the strategies.", figure)
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
-            histories = {str(name): data.histories[dataset][str(name)] for name in order}
-            name, scoring = f"convergence_{dataset}", data.scorings[dataset]
-            figure = convergence_bands(histories, data.all_features[dataset][0], scoring)
+            histories = {str(name): data.histories[dataset, str(name)] for name in order}
+            name, facts = f"convergence_{dataset}", data.datasets[dataset]
+            figure = convergence_bands(histories, facts.cost, facts.scoring)
             label = f"Best score against distinct evaluations on {dataset}."
             drawings[name] = draw(name, label, figure)
     return drawings
