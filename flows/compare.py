@@ -13,14 +13,12 @@ from typing import Any
 
 import pandas as pd
 from prefect import flow
-from rich.text import Text
 
 from conf.load import as_yaml
 from conf.schema import CompareConfig
 from flows.compare_data import ComparedData, Findings
 from flows.flow_runs import COMMAND_FLOW
 from flows.study import Study, run_study, settle
-from flows.study_table import StudyTable
 from flows.terminal import print_findings, say, show_stage, warnings_of
 from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
@@ -29,11 +27,11 @@ from swarm.metrics import natural_name
 from swarm.report.comparison import (
     ComparedDataset,
     ComparisonData,
-    judged_score,
     rank_table,
     sentences,
     summary_tables,
 )
+from swarm.report.table import Table
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import compare as compare_cells
 from swarm.wording import counted
@@ -103,18 +101,10 @@ class ComparisonRun:
                 metrics[f"mean_test_{name}"] = scoring.natural(float(row["mean_test_cost"]))
         return metrics
 
-    def tables(self, width: int) -> list[StudyTable]:
+    def tables(self, width: int) -> list[Table]:
         """Return a table for each data set, and the ranks if there are several."""
-        tables = []
-        for dataset, table in summary_tables(self.data, width).items():
-            of_all = self.data.datasets[dataset].describe()
-            title = Text.assemble((dataset, "bold"), f": {of_all}")
-            tables.append(StudyTable(table.header, table.rows, title=title))
-        if len(tables) > 1:
-            title = Text(f"Ranks by mean {judged_score(self.data.comparison)}", "bold")
-            ranks = rank_table(self.data.comparison)
-            tables.append(StudyTable(ranks.header, ranks.rows, title=title))
-        return tables
+        tables = list(summary_tables(self.data, width).values())
+        return [*tables, rank_table(self.data.comparison)] if len(tables) > 1 else tables
 
 
 class FailedSearches(EvaluationError):
@@ -123,8 +113,18 @@ class FailedSearches(EvaluationError):
     `compared` is the comparison of the strategies without a failed search, None if there is none.
     """
 
-    def __init__(self, message: str, compared: ComparisonRun | None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, failures: Mapping[Cell, Exception], n_searches: int, compared: ComparisonRun | None
+    ) -> None:
+        cell, reason = next(iter(failures.items()))
+        lost = sorted({each.strategy for each in failures})
+        sections = ", ".join(f"strategies.{label}" for label in lost)
+        left_out = "" if compared is None else ", which the tables leave out"
+        super().__init__(
+            f"{len(failures)} of {n_searches} searches failed, the first {cell.name}: "
+            f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
+            " the same command to try them again"
+        )
         self.compared = compared
 
 
@@ -209,25 +209,9 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
         settle(log, verbosity)
         if failures:
             cause = next(iter(failures.values()))
-            raise _failed(failures, len(cells) - len(finished), run) from cause
+            raise FailedSearches(failures, len(cells) - len(finished), run) from cause
     assert run is not None
     return run
-
-
-def _failed(
-    failures: Mapping[Cell, Exception], n_searches: int, run: ComparisonRun | None
-) -> FailedSearches:
-    """Return the error of a comparison of which some searches failed."""
-    cell, reason = next(iter(failures.items()))
-    lost = sorted({each.strategy for each in failures})
-    sections = ", ".join(f"strategies.{label}" for label in lost)
-    left_out = "" if run is None else ", which the tables leave out"
-    return FailedSearches(
-        f"{len(failures)} of {n_searches} searches failed, the first {cell.name}: "
-        f"{failure(reason).rstrip('.;')}; correct or remove {sections}{left_out}, or run"
-        " the same command to try them again",
-        run,
-    )
 
 
 def _fingerprint(config: CompareConfig) -> str:

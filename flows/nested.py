@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import pandas as pd
 from prefect import flow
-from rich.text import Text
 
 from conf.estimator import build_estimator
 from conf.resolve import fold_kind, outer_gap
@@ -18,12 +17,13 @@ from flows.configured import refuse_warm_start
 from flows.flow_runs import COMMAND_FLOW
 from flows.stability import stability_metrics
 from flows.study import read_rows, repeated_search, run_study
-from flows.study_table import NARROW, StudyTable
+from flows.study_table import NARROW
 from flows.terminal import warnings_of
 from swarm.errors import ConfigError
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.report.stability import stability_files
+from swarm.report.table import Table
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import SELECTED, NestedEstimate, estimate
@@ -185,25 +185,23 @@ class NestedRun:
             **stability_files(self.stability),
         }
 
-    def tables(self, width: int) -> list[StudyTable]:
+    def tables(self, width: int) -> list[Table]:
         """Return the scores, with their differences to all features."""
         # On a narrow terminal an interval has a row of its own.
-        below = " " if width > NARROW else "\n"
-        rows: list[list[str | Text]] = []
+        below, rows = " " if width > NARROW else "\n", []
         for row in self.estimate.costs.to_dict("records"):
-            name, difference = str(row["contender"]), Text()
+            name, difference = str(row["contender"]), ""
             value, low, high = self.score(name)
-            interval = f"{below}[{format_score(low)}, {format_score(high)}]"
-            score = Text.assemble(format_score(value), (interval, "dim"))
+            score = f"{format_score(value)}{below}[{format_score(low)}, {format_score(high)}]"
             if name in SELECTED:
                 value, low, high = self.difference(name)
-                interval = f"{below}[{', '.join(format_bounds(low, high))}]"
-                difference = Text.assemble(format_signed(value), (interval, "dim"))
+                interval = ", ".join(format_bounds(low, high))
+                difference = f"{format_signed(value)}{below}[{interval}]"
             rows.append([IN_TABLES[name], score, difference, f"{row['n_features']:.1f}"])
         metric, level = display_name(self.scoring.metric), f"{self.estimate.level:.0%}"
         header = ["", f"{metric} ({level} interval)", "difference to all features", "features"]
         title = f"On the test rows of {self.estimate.n_folds} outer folds"
-        return [StudyTable(header, rows, title=title, left=3)]
+        return [Table(header, rows, title, n_left=3)]
 
     def sentences(self) -> list[str]:
         """Return the result, the optimism of the search, the stability, and what stages took."""

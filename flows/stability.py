@@ -15,10 +15,11 @@ from conf.schema import SelectConfig
 from flows.configured import refuse_warm_start
 from flows.flow_runs import COMMAND_FLOW
 from flows.study import read_rows, repeated_search, run_study
-from flows.study_table import NARROW, StudyTable
+from flows.study_table import NARROW
 from flows.terminal import warnings_of
 from swarm.errors import ConfigError
 from swarm.report.stability import stability_files
+from swarm.report.table import Table
 from swarm.validation.stability import (
     CORE,
     NOISE,
@@ -41,7 +42,7 @@ _SCHEMES = {
 }
 # Rows of the printed table of features.
 _MOST_ROWS = 30
-_STYLES = {"core": "bold", "optional": "", "noise": "dim"}
+_CLASSES = ("core", "optional", "noise")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class StabilityRun:
     def headline(self) -> str:
         """The classes of the features, and the stability index over samples, else over seeds."""
         found = self.assessment
-        counts = [f"{found.count(name)} {name}" for name in ("core", "optional", "noise")]
+        counts = [f"{found.count(name)} {name}" for name in _CLASSES]
         over = found.by_seed if found.by_rows is None else found.by_rows
         text = f"{', '.join(counts)} features"
         # The index is NaN if every search selected all features.
@@ -134,14 +135,14 @@ class StabilityRun:
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the MLflow run that are defined."""
         found = self.assessment
-        counts = {f"features_{name}": float(found.count(name)) for name in _STYLES}
+        counts = {f"features_{name}": float(found.count(name)) for name in _CLASSES}
         return {
             **counts,
             "consensus_size": float(len(found.consensus)),
             **stability_metrics(found),
         }
 
-    def tables(self, width: int) -> list[StudyTable]:
+    def tables(self, width: int) -> list[Table]:
         """Return the table of selection frequencies."""
         found, rows = self.assessment, self.assessment.table.head(_MOST_ROWS).to_dict("records")
         # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
@@ -158,7 +159,7 @@ class StabilityRun:
         ]
         over_seeds = ["over seeds"] if both else []
         header = ["feature", "class", "selected", "95 % interval", *over_seeds]
-        return [StudyTable(header, cells, left=2, styles=[_STYLES[row["class"]] for row in rows])]
+        return [Table(header, cells, n_left=2)]
 
     def sentences(self) -> list[str]:
         """Return what is printed below the table."""

@@ -3,49 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
+import rich.table
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from conf.load import AnyConfig
 from flows.terminal import echo, pages_of
+from swarm.report.table import Table
 
 # Width of the output in a file, and that up to which tables have less in a row.
 _WIDE, NARROW = 120, 109
 # Names have at least so much of a narrow terminal.
 _NAME_WIDTH = 28
-
-
-@dataclass(frozen=True)
-class StudyTable:
-    """A table of a study."""
-
-    header: Sequence[str]
-    rows: Sequence[Sequence[str | Text]]
-    title: str | Text = ""
-    left: int = 1  # how many columns are left-justified; numbers are on the right
-    styles: Sequence[str] = ()  # of the rows
-
-    def __rich__(self) -> Table:
-        """Return the table as rich prints it."""
-        title = self.title or None
-        table = Table(title=title, title_justify="left", title_style="", box=SIMPLE)
-        longest = max((len(str(row[0])) for row in self.rows), default=0)
-        for column, name in enumerate(self.header):
-            options: Any = {"justify": "left" if column < self.left else "right"}
-            if column == 0:
-                options |= {"overflow": "fold", "min_width": min(longest, _NAME_WIDTH)}
-            table.add_column(name, **options)
-        for number, row in enumerate(self.rows):
-            # Names may look like markup.
-            cells = (Text(cell) if isinstance(cell, str) else cell for cell in row)
-            table.add_row(*cells, style=self.styles[number] if self.styles else None)
-        return table
 
 
 class StudyRun(Protocol):
@@ -66,7 +38,7 @@ class StudyRun(Protocol):
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
 
-    def tables(self, width: int) -> list[StudyTable]:
+    def tables(self, width: int) -> list[Table]:
         """Return the tables for a terminal of `width` columns."""
 
     def sentences(self) -> list[str]:
@@ -84,7 +56,7 @@ def print_study(run: StudyRun, config: AnyConfig) -> None:
     """Print the tables of a study, what they show, and where to find more."""
     console = _console()
     for table in run.tables(console.width):
-        console.print(table)
+        console.print(_as_rich(table))
     for text in run.sentences():
         console.print(text, markup=False)
     for text in run.warnings:
@@ -92,3 +64,18 @@ def print_study(run: StudyRun, config: AnyConfig) -> None:
     console.print(f"\nrun      {run.run_id}  ({config.tracking.experiment})", markup=False)
     pages = pages_of(config.tracking.uri)
     echo(f"look     {pages}, then open {run.artifacts} among its artifacts", indent=9)
+
+
+def _as_rich(table: Table) -> rich.table.Table:
+    """Return a table as rich prints it; names may look like markup."""
+    title = Text(table.title, "bold") if table.title else None
+    printed = rich.table.Table(title=title, title_justify="left", box=SIMPLE)
+    longest = max((len(row[0]) for row in table.rows), default=0)
+    for column, name in enumerate(table.header):
+        options: Any = {"justify": "left" if column < table.n_left else "right"}
+        if column == 0:
+            options |= {"overflow": "fold", "min_width": min(longest, _NAME_WIDTH)}
+        printed.add_column(name, **options)
+    for row in table.rows:
+        printed.add_row(*map(Text, row))
+    return printed

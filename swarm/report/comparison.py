@@ -15,6 +15,7 @@ import pandas as pd
 from swarm.problem.scoring import Scoring
 from swarm.report import formatting
 from swarm.report.formatting import metric_name, plain, signed
+from swarm.report.table import Table
 from swarm.validation.comparison import Comparison
 from swarm.wording import counted
 
@@ -207,20 +208,6 @@ def _interval(low: float, high: float) -> str:
 # ---------------------------------------------------------------- tables
 
 
-@dataclass(frozen=True)
-class Table:
-    """A table of texts."""
-
-    header: list[str]
-    rows: list[list[str]]
-
-    def as_markdown(self) -> str:
-        """Return the table as Markdown, numbers on the right."""
-        rule = ["---", *("--:" for _ in self.header[1:])]
-        lines = [self.header, rule, *self.rows]
-        return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-
-
 def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, Table]:
     """Return a table of scores, sizes and work for each data set, the best strategy first.
 
@@ -247,6 +234,7 @@ def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, 
         dataset: Table(
             header,
             [row for row, of in zip(rows, summary["dataset"], strict=True) if of == dataset],
+            f"{dataset}: {data.datasets[dataset].describe()}",
         )
         for dataset in comparison.datasets
     }
@@ -264,7 +252,8 @@ def rank_table(comparison: Comparison) -> Table:
         [str(name), f"{row['average']:.2f}", *(f"{row[dataset]:g}" for dataset in shown)]
         for name, row in comparison.ranks.sort_values("average", kind="stable").iterrows()
     ]
-    return Table(["strategy", "average", *shown], rows)
+    title = f"Ranks by mean {judged_score(comparison)}"
+    return Table(["strategy", "average", *shown], rows, title)
 
 
 def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
@@ -282,8 +271,8 @@ def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
         yield str(strategy), "; ".join(groups) + (f" and {more} more" if more > 0 else "")
 
 
-def _tests(comparison: Comparison) -> Iterable[tuple[str, Table]]:
-    """Yield title and table of both kinds of pairwise tests, by increasing p-value."""
+def _tests(comparison: Comparison) -> Iterable[Table]:
+    """Yield the table of both kinds of pairwise tests, by increasing p-value."""
     cost = judged_cost(comparison)
     within = "corrected resampled t-tests" if comparison.is_resampled else "rank-sum tests"
     for title, table in (
@@ -303,7 +292,7 @@ def _tests(comparison: Comparison) -> Iterable[tuple[str, Table]]:
             ]
             for _, row in table.sort_values("p_holm", kind="stable").iterrows()
         ]
-        yield title, Table(["pair", "shift", "interval", "p", "p, Holm"], rows)
+        yield Table(["pair", "shift", "interval", "p", "p, Holm"], rows, title)
 
 
 def _tests_legend(comparison: Comparison) -> str:
