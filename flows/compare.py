@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pandas as pd
 from prefect import flow
@@ -55,7 +55,7 @@ class ComparisonRun:
     data: ComparisonData  # that of the report
     findings: Findings  # by data set
     read_back: int  # searches that were already finished
-    artifacts = "comparison.html"
+    artifacts: ClassVar[str] = "comparison.html"
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 from prefect import flow
@@ -80,7 +80,7 @@ class NestedRun:
     scheme: str  # how the rows were divided
     scoring: Scoring  # scorer of the search
     warnings: tuple[str, ...]
-    artifacts = "nested_folds.csv and figures"
+    artifacts: ClassVar[str] = "nested_folds.csv and figures"
 
     def totals(self, kind: Literal["fits", "seconds"]) -> dict[str, float]:
         """Sum the fits or seconds of each stage over the outer folds."""

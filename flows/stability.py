@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -78,7 +78,7 @@ class StabilityRun:
     assessment: Assessment
     scheme: str  # how rows were sampled
     warnings: tuple[str, ...] = ()
-    artifacts = "stability.csv and figures"
+    artifacts: ClassVar[str] = "stability.csv and figures"
 
     @property
     def headline(self) -> str:

@@ -12,7 +12,16 @@ from sklearn.naive_bayes import GaussianNB
 
 from flows.cli import app
 from swarm.errors import InputError
-from swarm.validation.stability import classify, consensus, frequencies, nogueira
+from swarm.problem.space import SearchSpace
+from swarm.validation.stability import (
+    assess,
+    classify,
+    consensus,
+    describe_index,
+    frequencies,
+    index_record,
+    nogueira,
+)
 from tasks.parts import draw_sample
 from tasks.split import rows_of
 from tasks.table import Table
@@ -99,6 +108,32 @@ def test_features_are_core_optional_or_noise_by_their_share():
     assert classify(np.array([0.1 * 8])) == ("core",)
     assert consensus(share).tolist() == [True, True, True, False, False, False, False]
     assert consensus(np.array([0.2, 0.5, 0.5])).tolist() == [False, True, True]
+
+
+def test_an_assessment_is_of_the_free_units_over_other_rows_if_there_are_any():
+    space = SearchSpace.build([*"abcde"], groups={"pair": ["b", "c"]}, fixed=["a"], forbidden=["e"])
+    seeds = [["a", "b", "c"]] * 2
+    found = assess(space, {"seeds": seeds, "resamples": []})
+    assert found.table[["feature", "class", "share"]].to_numpy().tolist() == [
+        ["pair", "core", 1.0],
+        ["d", "noise", 0.0],
+    ]
+    assert (found.consensus, found.by_rows, found.by_seed.index) == (["a", "b", "c"], None, 1.0)
+    rows = [["a", "d"], ["a", "b", "c", "d"], ["a", "d"], ["a"]]
+    found = assess(space, {"seeds": seeds, "resamples": rows}, (0.75, 0.25))
+    assert found.table["feature"].tolist() == ["d", "pair"]
+    assert found.table["share_seeds"].tolist() == [0.0, 1.0]
+    assert [found.count(name) for name in ("core", "optional", "noise")] == [1, 0, 1]
+    assert (found.consensus, found.by_rows.n_subsets) == (["a", "d"], 4)
+
+
+def test_an_index_that_is_undefined_is_no_record():
+    same = nogueira(np.ones((4, 3), dtype=bool))
+    assert (index_record(same), index_record(None)) == (None, None)
+    assert "all features or none" in describe_index(same, "seeds")
+    found = nogueira(np.eye(3, dtype=bool))
+    assert index_record(found)["index"] == found.index
+    assert "Over 3 seeds" in describe_index(found, "seeds")
 
 
 PLANTED = ["p0", "p1", "p2"]
