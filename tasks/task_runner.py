@@ -134,11 +134,12 @@ def as_they_finish(
         # A lost connection fails all searches at once.
         check()
         running -= 1
+        # An error of the caller ends the study, before another item is submitted.
+        yield finished
         for item in waiting:
             hand_out(item)
             running += 1
             break
-        yield finished
 
 
 def _one_thread() -> None:

@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -274,6 +275,20 @@ def test_bad_outer_folds_are_refused_before_anything_is_searched(
     with pytest.raises(InputError, match=words):
         swarm("nested", noise, *given)
     assert not bench.made_anything()
+
+
+def test_an_outer_fold_that_fails_ends_the_study(prefect_server, bench, monkeypatch):
+    tried = []
+
+    def fail(*_: object) -> None:
+        tried.append(1)
+        raise ValueError("no luck")
+
+    monkeypatch.setattr("tasks.nested.fit_ensemble", SimpleNamespace(fn=fail))
+    with pytest.raises(ValueError, match="no luck"):
+        swarm("nested", bench.file(model=BAYES), "--folds", "3", "-q")
+    assert tried == [1]
+    assert bench.statuses() == ["FAILED", "FAILED"]
 
 
 def test_a_selector_in_a_pipeline_is_cross_validated_as_by_hand(tmp_path):
