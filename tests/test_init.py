@@ -31,7 +31,7 @@ def frame_of(**columns: Any) -> pd.DataFrame:
 
 
 def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
-    """Write a configuration, see that it has no errors, and read it."""
+    """Write a configuration, which is checked as it is written, and read it."""
     return written_and_told(swarm, file, target)[0]
 
 
@@ -40,8 +40,6 @@ def written_and_told(swarm: Swarm, file: Path, target: str = "y") -> tuple[Selec
     out = file.parent / "own.yaml"
     said = swarm("init", str(file), "--target", target, "--out", str(out), "--force")
     assert said.status == 0, said
-    checked = swarm("check", str(out))
-    assert checked.status == 0, checked.out
     config = load_as(SelectConfig, out)
     assert all(f"dropped {name}: " in said.out for name in config.data.drop)
     return config, said.out
@@ -215,19 +213,25 @@ def test_a_number_that_is_a_value_in_another_column_is_not_read_as_missing(
     assert written(swarm, file).data.csv.na_values == []
 
 
-def test_classes_may_be_whole_floats_or_categories_of_which_one_is_gone(
-    tmp_path: Path, swarm: Swarm
-) -> None:
-    file = tmp_path / "own.parquet"
-    plain = frame_of()
-    for y in (
-        np.where(plain["y"] == "won", 1.0, 2.0),
-        pd.Categorical(plain["y"], categories=["gone", "lost", "won"]),
+def test_the_target_decides_model_scorer_and_folds(tmp_path: Path, swarm: Swarm) -> None:
+    frame, file = frame_of(), tmp_path / "own.parquet"
+    classes = "lightgbm.LGBMClassifier", "stratified"
+    for y, scoring, (estimator, folds) in (
+        (np.where(frame["y"] == "won", 1.0, 2.0), "roc_auc", classes),
+        (pd.Categorical(frame["y"], categories=["gone", "lost", "won"]), "roc_auc", classes),
+        (np.where(np.arange(N) % 30 == 0, "rare", frame["y"]), "balanced_accuracy", classes),
+        (
+            frame["a"] + np.random.default_rng(2).normal(size=N),
+            "neg_root_mean_squared_error",
+            ("lightgbm.LGBMRegressor", "random"),
+        ),
     ):
-        plain.assign(y=y).to_parquet(file)
+        frame.assign(y=y).to_parquet(file)
         config = written(swarm, file)
-        assert config.scoring == "roc_auc"
-        assert config.folds.n_folds is None or config.folds.n_folds >= 5
+        assert config.scoring == scoring
+        assert (config.model.estimator, config.folds.kind) == (estimator, folds)
+        assert config.folds.n_folds == 5
+        assert config.data.csv == type(config.data.csv)()
 
 
 @pytest.mark.parametrize(
@@ -254,6 +258,7 @@ def test_a_configuration_that_cannot_be_run_is_no_success(
 @pytest.mark.usefixtures("plain", "prefect_server")
 def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
     config = written(swarm, write_nasty(bench.folder), "gekuendigt")
+    assert swarm("check", str(bench.folder / "own.yaml")).status == 0
     data = config.data
     assert set(data.drop) == {"kundennr", "betrag_5_kopie", "notiz", "land", "erstattung"}
     assert (data.dates, data.categorical) == ({"vertrag_seit": "%d.%m.%Y"}, ["tarif"])
@@ -270,15 +275,6 @@ def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.pos_label == "ja"
     assert {"betrag_0", "betrag_1"} & set(outcome.result.features)
-
-
-def test_a_regression_has_a_regressor_and_random_folds(bench: Bench, swarm: Swarm) -> None:
-    frame = table()[[f"x{i}" for i in range(8)]].assign(price=table()["number"] * 10)
-    file = bench.folder / "prices.csv"
-    frame.to_csv(file, index=False)
-    config = written(swarm, file, "price")
-    assert config.model.estimator == "lightgbm.LGBMRegressor"
-    assert config.folds.kind == "random"
 
 
 def test_rows_without_a_target_are_left_out_and_counted(tmp_path: Path, swarm: Swarm) -> None:
@@ -342,16 +338,6 @@ def test_a_constant_part_of_a_date_is_told(tmp_path: Path, swarm: Swarm) -> None
     _, said = written_and_told(swarm, file)
     assert "2 columns to choose from" in said
     assert "SWM112: 'day_year'" in said
-
-
-def test_a_rare_class_of_three_needs_another_scorer(tmp_path: Path, swarm: Swarm) -> None:
-    frame = frame_of()
-    frame["y"] = np.where(np.arange(N) % 30 == 0, "rare", np.where(frame["a"] > 0, "x", "z"))
-    file = tmp_path / "own.parquet"
-    frame.to_parquet(file)
-    config = written(swarm, file)
-    assert config.scoring == "balanced_accuracy"
-    assert config.data.csv == type(config.data.csv)()
 
 
 def test_names_that_yaml_would_read_as_something_else_are_quoted(
