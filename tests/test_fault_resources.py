@@ -49,7 +49,7 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(tmp_path: P
     same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
     assert np.flatnonzero(late.failed).tolist() == [4]
     assert late.first_error.startswith("TimeoutError: ")
-    assert f"fold 2 with a subset of {len(ONE.split())} units" in late.first_error
+    assert f"with a subset of {len(ONE.split())} units" in late.first_error
     assert str(os.getpid()) not in {pid for (pid,) in notes(tmp_path, "fit")}
     again = evaluate(hanging, archive, order=(2, 0, 1))
     assert np.array_equal(again.costs, late.costs)

@@ -185,8 +185,10 @@ def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Pa
 @in_processes
 @pytest.mark.slow
 def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
-    backend: str, tmp_path: Path
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Both workers may start again at the same time, which takes long on a busy machine.
+    monkeypatch.setattr("swarm.evaluation.dask_executor.CLUSTER_TIMEOUT", 120.0)
     problem = problem_of(Noted(str(tmp_path), dies="always", column="x3"))
     archive = Archive()
     with (

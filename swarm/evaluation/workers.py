@@ -175,8 +175,7 @@ class Workers:
         pool = self._open()
         waiting = deque(in_turn(jobs, pool.width()))
         running: dict[Future[Record | InvalidCost], Job] = {}
-        lost, deaths = list[Job](), Counter[Key]()
-        reason: BaseException | None = None
+        deaths = Counter[Key]()
         if self._deadline is not None:
             # Forget those of other calls.
             self._deadline.timed_out_folds()
@@ -184,11 +183,11 @@ class Workers:
             try:
                 while waiting or running:
                     pool = self._open()
-                    # Where an executor is broken, the others may finish before it is replaced.
-                    while waiting and not lost and len(running) < _AHEAD * pool.width():
+                    while waiting and len(running) < _AHEAD * pool.width():
                         arguments = waiting[0], self._deadline, not pool.is_local
                         running[self._submit(_fit, problem, *arguments)] = waiting.popleft()
                     finished = wait(running, _POLL, FIRST_COMPLETED).done
+                    lost, is_broken = list[Job](), False
                     for future in finished:
                         job = running.pop(future)
                         try:
@@ -196,23 +195,25 @@ class Workers:
                         except (WorkerDied, BrokenExecutor, MemoryError) as error:
                             lost.append(job)
                             reason = error
+                            is_broken |= not (pool.is_local or isinstance(error, WorkerDied))
                         else:
                             yield job, result
-                    is_broken = isinstance(reason, (BrokenExecutor, MemoryError))
-                    if not finished or (lost and not is_broken):
-                        pool.check()
-                    if not lost or (is_broken and running):
-                        continue
                     if is_broken:
+                        # The executor is replaced, and with it what it has not finished.
+                        lost += running.values()
+                        running.clear()
                         self.close()
-                    timed_out, again = self._recovered(lost)
-                    yield from timed_out
-                    waiting.extendleft(again)
-                    if not timed_out:
-                        deaths.update(job.key for job in lost)
-                    if max(deaths.values(), default=0) == _DEATHS:
-                        raise _too_many_deaths([*waiting, *running.values()], reason) from reason
-                    lost, reason = [], None
+                    elif lost or not finished:
+                        pool.check()
+                    if lost:
+                        timed_out, again = self._recovered(lost)
+                        yield from timed_out
+                        waiting.extendleft(again)
+                        if not timed_out:
+                            deaths.update(job.key for job in lost)
+                        if max(deaths.values(), default=0) == _DEATHS:
+                            left = [*waiting, *running.values()]
+                            raise _too_many_deaths(left, reason) from reason
             finally:
                 if running:
                     self.close()
@@ -261,7 +262,7 @@ def _in_process(problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
         yield job, result
 
 
-def _too_many_deaths(left: Sequence[Job], error: BaseException | None) -> TransientError:
+def _too_many_deaths(left: Sequence[Job], error: BaseException) -> TransientError:
     masks = len({job.number for job in left})
     doubt = "" if isinstance(error, MemoryError) else "perhaps "
     return TransientError(
