@@ -31,7 +31,7 @@ from swarm.report.comparison import (
     sentences,
     summary_tables,
 )
-from swarm.report.table import Table
+from swarm.report.table import TextTable
 from swarm.storage.archive import Archive
 from swarm.validation.comparison import compare as compare_cells
 from swarm.wording import counted
@@ -101,7 +101,7 @@ class ComparisonRun:
                 metrics[f"mean_test_{name}"] = scoring.natural(float(row["mean_test_cost"]))
         return metrics
 
-    def tables(self, width: int) -> list[Table]:
+    def tables(self, width: int) -> list[TextTable]:
         """Return a table for each data set, and the ranks if there are several."""
         tables = list(summary_tables(self.data, width).values())
         return [*tables, rank_table(self.data.comparison)] if len(tables) > 1 else tables

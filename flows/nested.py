@@ -23,7 +23,7 @@ from swarm.errors import ConfigError
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.report.stability import stability_files
-from swarm.report.table import Table
+from swarm.report.table import TextTable
 from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import SELECTED, NestedEstimate, estimate
@@ -185,7 +185,7 @@ class NestedRun:
             **stability_files(self.stability),
         }
 
-    def tables(self, width: int) -> list[Table]:
+    def tables(self, width: int) -> list[TextTable]:
         """Return the scores, with their differences to all features."""
         # On a narrow terminal an interval has a row of its own.
         below, rows = " " if width > NARROW else "\n", []
@@ -201,7 +201,7 @@ class NestedRun:
         metric, level = display_name(self.scoring.metric), f"{self.estimate.level:.0%}"
         header = ["", f"{metric} ({level} interval)", "difference to all features", "features"]
         title = f"On the test rows of {self.estimate.n_folds} outer folds"
-        return [Table(header, rows, title, n_left=3)]
+        return [TextTable(header, rows, title, n_left=3)]
 
     def sentences(self) -> list[str]:
         """Return the result, the optimism of the search, the stability, and what stages took."""

@@ -19,7 +19,7 @@ from flows.study_table import NARROW
 from flows.terminal import warnings_of
 from swarm.errors import ConfigError
 from swarm.report.stability import stability_files
-from swarm.report.table import Table
+from swarm.report.table import TextTable
 from swarm.validation.stability import (
     CORE,
     NOISE,
@@ -142,7 +142,7 @@ class StabilityRun:
             **stability_metrics(found),
         }
 
-    def tables(self, width: int) -> list[Table]:
+    def tables(self, width: int) -> list[TextTable]:
         """Return the table of selection frequencies."""
         found, rows = self.assessment, self.assessment.table.head(_MOST_ROWS).to_dict("records")
         # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
@@ -159,7 +159,7 @@ class StabilityRun:
         ]
         over_seeds = ["over seeds"] if both else []
         header = ["feature", "class", "selected", "95 % interval", *over_seeds]
-        return [Table(header, cells, n_left=2)]
+        return [TextTable(header, cells, n_left=2)]
 
     def sentences(self) -> list[str]:
         """Return what is printed below the table."""

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from conf.load import AnyConfig
 from flows.terminal import echo, pages_of
-from swarm.report.table import Table
+from swarm.report.table import TextTable
 
 # Width of the output in a file, and that up to which tables have less in a row.
 _WIDE, NARROW = 120, 109
@@ -38,7 +38,7 @@ class StudyRun(Protocol):
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
 
-    def tables(self, width: int) -> list[Table]:
+    def tables(self, width: int) -> list[TextTable]:
         """Return the tables for a terminal of `width` columns."""
 
     def sentences(self) -> list[str]:
@@ -66,7 +66,7 @@ def print_study(run: StudyRun, config: AnyConfig) -> None:
     echo(f"look     {pages}, then open {run.artifacts} among its artifacts", indent=9)
 
 
-def _as_rich(table: Table) -> rich.table.Table:
+def _as_rich(table: TextTable) -> rich.table.Table:
     """Return a table as rich prints it; names may look like markup."""
     title = Text(table.title, "bold") if table.title else None
     printed = rich.table.Table(title=title, title_justify="left", box=SIMPLE)

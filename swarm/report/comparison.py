@@ -15,7 +15,7 @@ import pandas as pd
 from swarm.problem.scoring import Scoring
 from swarm.report import formatting
 from swarm.report.formatting import metric_name, plain, signed
-from swarm.report.table import Table
+from swarm.report.table import TextTable
 from swarm.validation.comparison import Comparison
 from swarm.wording import counted
 
@@ -208,7 +208,7 @@ def _interval(low: float, high: float) -> str:
 # ---------------------------------------------------------------- tables
 
 
-def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, Table]:
+def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, TextTable]:
     """Return a table of scores, sizes and work for each data set, the best strategy first.
 
     With a `width` in characters, the least important columns are left out if need be.
@@ -231,7 +231,7 @@ def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, 
             del texts[key]
     header, *rows = map(list, zip(*texts.values(), strict=True))
     return {
-        dataset: Table(
+        dataset: TextTable(
             header,
             [row for row, of in zip(rows, summary["dataset"], strict=True) if of == dataset],
             f"{dataset}: {data.datasets[dataset].describe()}",
@@ -245,7 +245,7 @@ def _formatted(value: object, form: str) -> str:
     return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
 
 
-def rank_table(comparison: Comparison) -> Table:
+def rank_table(comparison: Comparison) -> TextTable:
     """Return average ranks and, of several data sets, that on each; the best strategy first."""
     shown = comparison.datasets if len(comparison.datasets) > 1 else []
     rows = [
@@ -253,7 +253,7 @@ def rank_table(comparison: Comparison) -> Table:
         for name, row in comparison.ranks.sort_values("average", kind="stable").iterrows()
     ]
     title = f"Ranks by mean {judged_score(comparison)}"
-    return Table(["strategy", "average", *shown], rows, title)
+    return TextTable(["strategy", "average", *shown], rows, title)
 
 
 def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
@@ -271,7 +271,7 @@ def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
         yield str(strategy), "; ".join(groups) + (f" and {more} more" if more > 0 else "")
 
 
-def _tests(comparison: Comparison) -> Iterable[Table]:
+def _tests(comparison: Comparison) -> Iterable[TextTable]:
     """Yield the table of both kinds of pairwise tests, by increasing p-value."""
     cost = judged_cost(comparison)
     within = "corrected resampled t-tests" if comparison.is_resampled else "rank-sum tests"
@@ -292,7 +292,7 @@ def _tests(comparison: Comparison) -> Iterable[Table]:
             ]
             for _, row in table.sort_values("p_holm", kind="stable").iterrows()
         ]
-        yield Table(["pair", "shift", "interval", "p", "p, Holm"], rows, title)
+        yield TextTable(["pair", "shift", "interval", "p", "p, Holm"], rows, title)
 
 
 def _tests_legend(comparison: Comparison) -> str:
@@ -347,7 +347,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | No
 
 
 def _section(
-    data: ComparisonData, name: str, table: Table, svgs: Mapping[str, object]
+    data: ComparisonData, name: str, table: TextTable, svgs: Mapping[str, object]
 ) -> dict[str, Any]:
     facts = data.datasets[name]
     positive = "" if facts.positive is None else f" Positive class: {plain(facts.positive)}."

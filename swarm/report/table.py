@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A table of texts, of which the first column has names."""
 
     header: Sequence[str]
