@@ -19,7 +19,7 @@ from prefect import Flow
 from threadpoolctl import threadpool_limits
 
 from conf.check import check
-from conf.load import AnyConfig
+from conf.load import AnyConfig, as_yaml
 from conf.resolve import split_options
 from conf.schema import RunnerSection, SelectConfig
 from flows.configured import (
@@ -31,7 +31,7 @@ from flows.configured import (
     search_as_configured,
 )
 from flows.terminal import print_findings, say, show_searches, show_stage
-from flows.tracking import describe_run, start_repeated
+from flows.tracking import describe_run, logged_parameters, tracking_as_configured
 from tasks.parts import Part
 from tasks.step import Step
 from tasks.steps import split_rows
@@ -208,14 +208,18 @@ def repeated_search(
         for part in {part.name: part for part in parts.values()}.values():
             prepare(table.take(part.train), needs=())
         checked_search(config, inputs(next(iter(parts))).data)
-        log = start_repeated(
-            config,
-            kind,
-            settings=settings,
-            n_seeds=max(cell.seed for cell in parts) - config.seed + 1,
-            problem=whole.problem,
+        name = config.strategy.name
+        # A range rather than a seed, so that this run cannot be resumed as a search.
+        seeds = f"{config.seed} to {max(cell.seed for cell in parts)}"
+        log = RunLog.start(
+            tracking_as_configured(config.tracking),
+            f"{config.name}-{name}-{kind}",
+            logged_parameters(config) | {f"{kind}.{key}": each for key, each in settings.items()},
+            describe_run(whole.problem, table.source, name, config.seed)
+            | {"kind": kind, "dataset": table.name, "seed": seeds, **tags},
+            as_yaml(config),
             table=table,
-            tags=tags,
+            description=config.description,
         )
     study = Study(
         list(parts),
@@ -227,8 +231,8 @@ def repeated_search(
     )
     with log:
         print_findings(whole.findings, verbosity)
-        for name, text in tags.items():
-            say(f"{name.replace('_', ' ')}: {text}", verbosity)
+        for tag, text in tags.items():
+            say(f"{tag.replace('_', ' ')}: {text}", verbosity)
         say(f"searching: run {log.run_id} in {log.tracking.label}", verbosity)
         log.findings(whole.findings, config.mute)
         results, _ = study.run(CellRuns(log), {}, verbosity)

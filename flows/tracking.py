@@ -11,16 +11,13 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from conf.load import AnyConfig, as_yaml, flatten
-from conf.schema import SelectConfig
+from conf.load import AnyConfig, flatten
 from conf.stores import TrackingSection
 from conf.yaml_text import parse
 from flows.terminal import store_option
 from swarm.errors import ConfigError
 from swarm.problem.problem import Problem
-from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
-from tasks.tracking.run_log import RunLog
 from tasks.tracking.writes import truncate
 
 # Logged even at their defaults, as runs are filtered and compared by them.
@@ -48,30 +45,6 @@ def logged_parameters(config: AnyConfig) -> dict[str, JsonValue]:
         for key, value in chosen.items()
         if key.split(".")[0] not in _NEVER
     }
-
-
-def start_repeated(
-    config: SelectConfig,
-    kind: str,
-    settings: Mapping[str, object],
-    n_seeds: int,
-    problem: Problem,
-    table: Table,
-    tags: Mapping[str, str],
-) -> RunLog:
-    """Open the run of a flow that repeats one search, each time with the next seed."""
-    # A range rather than a seed, so that this run cannot be resumed as a search.
-    seeds = f"{config.seed} to {config.seed + n_seeds - 1}"
-    return RunLog.start(
-        tracking_as_configured(config.tracking),
-        f"{config.name}-{config.strategy.name}-{kind}",
-        logged_parameters(config) | {f"{kind}.{key}": value for key, value in settings.items()},
-        describe_run(problem, table.source, config.strategy.name, config.seed)
-        | {"kind": kind, "dataset": table.name, "seed": seeds, **tags},
-        as_yaml(config),
-        table=table,
-        description=config.description,
-    )
 
 
 def stored_configuration(tracking: Tracking, run_id: str) -> Mapping[str, JsonValue]:
