@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from swarm.findings import make_finding
+from swarm.findings.outcome import doubts
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
+from swarm.validation.sentences import chosen_columns, ensemble_score, format_score, format_signed
 from swarm.validation.sentences import evidence as sentence
-from swarm.validation.sentences import format_score, format_signed
 from swarm.validation.verdict import Headline, Verdict, headline
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
@@ -246,3 +249,43 @@ def test_all_features_that_cannot_be_fitted_are_no_alternative() -> None:
     # One fit that fails leaves nothing to compare with, and shows no gain.
     assert head.title == "4 of 6 columns selected, not compared with all"
     assert head.evidence == ()
+
+
+def test_the_columns_are_listed_below_the_title_unless_they_are_all() -> None:
+    few, names = told(AUC, unseen(0.01, 0.05), None), [f"column {i}" for i in range(4)]
+    assert chosen_columns(few, names, 80) == "  column 0, column 1, column 2, column 3"
+    assert chosen_columns(few, names, 30) == "  column 0 and 3 more"
+    worse = told(AUC, unseen(-0.23, -0.07), None)
+    assert chosen_columns(worse, names, 50) == "  The best 4: column 0, column 1 and 2 more"
+    everything = told(AUC, None, None, sizes=(6, 2))
+    assert chosen_columns(everything, names, 80) == ""
+
+
+@pytest.mark.parametrize(
+    ("evidence", "shown"),
+    [
+        (unseen(0.01, 0.05), {"SWM112", "SWM205"}),
+        (unseen(-0.01, 0.05), {"SWM112"}),
+        (None, {"SWM112", "SWM205"}),
+    ],
+)
+def test_doubts_are_not_what_a_headline_without_a_gain_says(
+    evidence: Verdict | None, shown: set[str]
+) -> None:
+    found = [make_finding("SWM112", "a"), make_finding("SWM205", "b")]
+    found.append(replace(make_finding("SWM204", "c"), severity="note"))
+    assert {each.code for each in doubts(told(AUC, evidence, None), found)} == shown
+
+
+def test_a_vote_has_a_sentence_with_its_columns_and_a_single_model_has_none() -> None:
+    def scored(n_models: int, *, loses: bool) -> str:
+        row = {"value": 0.8, "n_models": n_models, "n_features": 5}
+        judgement: Any = SimpleNamespace(
+            first_metric={"ensemble": row}, metrics=["roc_auc"], loses=loses
+        )
+        return ensemble_score(judgement)
+
+    said = "Ensemble of 3 models: ROC AUC 0.800 on the unseen rows, needs 5 columns"
+    assert scored(3, loses=False) == f"{said}."
+    assert scored(3, loses=True) == f"{said}, and is worse than all columns."
+    assert scored(1, loses=True) == ""
