@@ -55,7 +55,8 @@ def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
 def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
     head, names = outcome.headline, outcome.result.features
-    typer.secho(f"\n{head.title}", bold=True)
+    typer.echo()
+    typer.secho(head.title, bold=True)
     if columns := chosen_columns(head, names, terminal_width() or sys.maxsize):
         echo_row(columns)
     for row, line in enumerate(outcome.lines):
