@@ -10,8 +10,10 @@ import pytest
 from lightgbm import LGBMClassifier
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes
-from sklearn.linear_model import Ridge, RidgeClassifier
-from sklearn.metrics import roc_auc_score
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import make_scorer, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -94,6 +96,16 @@ def test_a_model_is_trained_on_the_given_rows_of_the_problem() -> None:
     assert found.losses.equals(losses(RidgeClassifier(), CHOSEN).losses)
 
 
+def test_a_scorer_of_decision_values_has_those_of_the_model_on_every_resample() -> None:
+    def above(truth: Any, decision: Any) -> float:
+        return float(np.mean((decision > 0) == truth))
+
+    scoring = make_scorer(above, response_method="decision_function")
+    steps = make_pipeline(StandardScaler(), LogisticRegression())
+    found, expected = (losses(steps, CHOSEN, scoring=each).losses for each in (scoring, "accuracy"))
+    pd.testing.assert_frame_equal(found, expected)
+
+
 def test_of_many_features_the_most_important_ones_are_dropped() -> None:
     many = list(X.columns[:20])
     space = SearchSpace.build(list(X.columns), groups={"pair": many[:2]})
@@ -126,3 +138,7 @@ def test_a_model_that_fails_and_a_single_feature_are_reasons_and_end_nothing() -
     assert "single feature" in single.reason
     assert failed.losses.empty
     assert single.losses.empty
+    # As in a fold of leave-one-out.
+    problem = Problem.build(X, Y, TREES, folds=3)
+    alone = feature_losses(problem, problem.space.mask(CHOSEN), Rows(X[:1], Y[:1]), "a row")
+    assert "single test row" in alone.reason

@@ -94,12 +94,11 @@ def answers_of_model(model: Any, rows: Any) -> Answers:
     predicted = np.asarray(model.predict(rows))
     if is_regressor(model) or not hasattr(model, "classes_"):
         return Answers(predicted)
-    if has_probabilities(model):
-        return Answers(predicted, model.predict_proba(rows), classes=model.classes_)
+    proba = model.predict_proba(rows) if has_probabilities(model) else None
     decision = None
     if hasattr(model, "decision_function"):
         decision = np.asarray(model.decision_function(rows))
-    return Answers(predicted, decision=decision, classes=model.classes_)
+    return Answers(predicted, proba, decision, model.classes_)
 
 
 def answers_of(ensemble: SubsetEnsemble, rows: Any) -> Answers:

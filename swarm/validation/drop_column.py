@@ -103,6 +103,8 @@ def feature_losses(
     masks = _without_each(problem, chosen, ranked)
     if not masks:
         return FeatureLosses(rows, metric, reason="a subset of a single feature has none to drop")
+    if test.n_rows == 1:
+        return FeatureLosses(rows, metric, reason="a single test row shows no loss")
     if train is None:
         train = np.arange(problem.n_rows)
     if len(train) > MOST_TRAINING_ROWS:
