@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn import get_config
 from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
 from swarm.arrays import Bool, Float
@@ -47,13 +46,6 @@ _RANGE = f"outside the range of float32 ({_LARGEST:.3g}) in which models compute
 _BLOCK = 512
 # Share of the rows.
 _MOST_CLASSES = 0.9
-# Splitters of groups
-_GROUPED = frozenset(
-    {
-        *("GroupKFold", "StratifiedGroupKFold", "GroupShuffleSplit"),
-        *("LeaveOneGroupOut", "LeavePGroupsOut"),
-    }
-)
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
@@ -70,7 +62,6 @@ def check_estimator(estimator: Any, scoring: object = None) -> None:
             f"{type(last).__name__} does not predict a target: its answers are numbers of its own; "
             "give a classifier or a regressor"
         )
-    _check_inner_groups(estimator)
     tags = tags_of(estimator)
     if tags is not None and tags.input_tags.pairwise:
         raise ConfigError(
@@ -84,19 +75,6 @@ def check_estimator(estimator: Any, scoring: object = None) -> None:
             f"{type(estimator).__name__} has no method 'predict', which is needed to score "
             "it; give an estimator that has it, or a callable as scoring"
         )
-
-
-def _check_inner_groups(estimator: Any) -> None:
-    """Reject a splitter of groups inside an estimator that no groups can reach."""
-    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    for name, value in params.items():
-        is_grouped = not _GROUPED.isdisjoint(kind.__name__ for kind in type(value).__mro__)
-        if is_grouped and not get_config()["enable_metadata_routing"]:
-            raise ConfigError(
-                f"the parameter {name!r} of {type(estimator).__name__} is a "
-                f"{type(value).__name__}, whose groups are passed on with metadata routing only; "
-                "call sklearn.set_config(enable_metadata_routing=True)"
-            )
 
 
 def check_target(y: Any) -> None:
