@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from lightgbm import LGBMClassifier
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.model_selection import StratifiedKFold, cross_val_score
@@ -89,14 +88,6 @@ def test_a_step_of_a_pipeline_is_given_its_own(data: Any) -> None:
     assert [call["note"] for call in Listener.heard[-3:]] == ["calm"] * 3
     with pytest.raises(TypeError, match="unexpected keyword argument 'note'"):
         selector.fit(X, y, note="calm")
-
-
-def test_with_routing_they_go_where_they_were_requested(data: Any) -> None:
-    Listener.heard.clear()
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = Listener().set_fit_request(costs=True)
-        SubsetSelector(model, strategy="full", cv=3).fit(*data, costs=np.ones(120))
-    assert [len(call["costs"]) for call in Listener.heard[-3:]] == [80] * 3
 
 
 def test_they_are_part_of_the_problem(data: Any) -> None:

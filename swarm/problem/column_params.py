@@ -57,7 +57,8 @@ _CHANGING = re.compile("ClassifierChain|RegressorChain|RFE|RFECV|Sequential.*|It
 # A text such as ``name:a,b``, ``0,1`` or ``(1,0,-1)``, unlike ``auto``.
 _TEXT_OF_COLUMNS = re.compile(r"[:,]|^\W*\d")
 # A model or an evaluation set has all columns, and the rows of a ranker's groups cannot be split.
-_OF_ALL_COLUMNS = ["init_model", "xgb_model", "group", "eval_group", "eval_set", "eval_X", "X_val"]
+_EVALUATION = ("eval_set", "eval_X", "X_val")
+_OF_ALL_COLUMNS = ("init_model", "xgb_model", "group", "eval_group", *_EVALUATION)
 _PER_COLUMN = "has an entry per column, which a subset of the columns cannot have"
 _FIND = "leave it out, or let the class find them from the columns that fit receives"
 
@@ -90,10 +91,11 @@ def check_fit_params(params: _Params, names: _Names, n_columns: int, n_rows: int
     for path, value in params.items():
         name, parameter = path.rpartition("__")[2], replace(columns, path=path, owner="fit")
         if value is not None and name in _OF_ALL_COLUMNS:
-            remedy = "leave it out; EarlyStoppingLGBMClassifier holds out rows of each fold"
             raise parameter.refused(
                 "cannot be cross-validated for subsets of the columns",
-                remedy if name.startswith("eval_") else "leave it out",
+                "leave it out; for early stopping, let the estimator hold out rows itself"
+                if name in _EVALUATION
+                else "leave it out",
             )
         has_columns = columns.position_of.keys() <= set(labels_of(value) or ())
         is_by_row = _shape(value)[:1] == (n_rows,) and not (columns.position_of and has_columns)
