@@ -56,14 +56,7 @@ class Server:
 
     def process(self) -> psutil.Process | None:
         """Return the process, or None if it has ended."""
-        import psutil
-
-        try:
-            process = psutil.Process(self.pid)
-            is_same = abs(process.create_time() - self.started) < 1.0
-            return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
-        except psutil.NoSuchProcess:
-            return None
+        return process_of(self.pid, self.started)
 
     def answers(self) -> bool:
         """Return whether it accepts requests."""
@@ -219,6 +212,18 @@ def _require_response() -> None:
                 f"the Prefect server at {client.api_url} does not answer ({problem}); "
                 "start it, or unset PREFECT_API_URL to run without one"
             )
+
+
+def process_of(pid: int, started: float) -> psutil.Process | None:
+    """Return the process of this machine that started at a time, or None if it has ended."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid)
+        is_same = abs(process.create_time() - started) < 1.0
+        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
+    except psutil.NoSuchProcess:
+        return None
 
 
 def running_servers() -> list[Server]:

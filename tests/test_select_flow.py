@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 import json
+import socket
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import mlflow
 import pandas as pd
+import psutil
 import pytest
 from sklearn.datasets import make_classification
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
 from flows.answer import SelectRun
+from flows.flow_runs import mark_run
 from flows.select import select
 from flows.summary import print_summary
 from flows.terminal import store_option
@@ -180,6 +183,35 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     assert outcome.result.prefixes is None
     shown = capsys.readouterr()
     assert "ranking the columns" not in shown.out + shown.err
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(bench):
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    here, own = socket.gethostname(), psutil.Process()
+    marks = {
+        "killed": f"{own.pid} {own.create_time() - 60} {here}",
+        "elsewhere": f"{own.pid} {own.create_time() - 60} another.machine",
+        "alive": f"{own.pid} {own.create_time()} {here}",
+    }
+    config = bench.config()
+    parameters = {"config": config.model_dump(mode="json")}
+    with get_client(sync_client=True) as api:
+        runs = {
+            name: api.create_flow_run(select, parameters=parameters, state=Running())
+            for name in (*marks, "next")
+        }
+        for name, mark in marks.items():
+            api.update_flow_run_labels(runs[name].id, {"swarm.process": mark})
+        log = {"prefect.flow_run": str(runs["killed"].id)}
+        bench.tracking.start_run("killed", log)
+        mark_run(select, runs["next"], None)
+        states = {name: api.read_flow_run(run.id).state.type.value for name, run in runs.items()}
+    assert states.pop("killed") == "CRASHED"
+    assert set(states.values()) == {"RUNNING"}
+    assert bench.statuses() == ["KILLED"]
 
 
 def test_every_metric_has_one_point_per_epoch_and_those_of_the_whole_run_a_single_one(first):
