@@ -34,10 +34,11 @@ test-clusters: $(VENV)/installed  ## Comparisons on Dask and Ray clusters
 	$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/clusters
 	$(BIN)/uv pip install --quiet --python build/clusters -r requirements.lock
 	$(BIN)/uv pip install --quiet --python build/clusters --constraints requirements.lock -e ".[clusters]"
-	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or task_runners" tests/test_compare_flow.py
+	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or task_runners" tests/flows/test_compare.py
 
 # Tests that need the library and nothing around it.
-LIBRARY := $(addprefix tests/test_,candidates.py folds.py scoring.py search.py selector.py sequential.py space.py)
+LIBRARY := $(addprefix tests/swarm/,test_rows.py problem/test_scoring.py problem/test_space.py \
+	search/test_candidates.py search/test_search.py selector/test_selector.py strategies/test_sequential.py)
 PYTHONS := 3.12 3.13
 
 test-lowest: $(VENV)/installed  ## The library with the lowest versions that pyproject.toml allows
@@ -61,13 +62,14 @@ check: $(VENV)/installed $(LIBRARY)  ## Lint, types, layers, generated pages
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m tests.size --check
 	$(BIN)/python benchmarks/write_page.py --check
 
 mutants: $(VENV)/installed  ## Whether tests notice changes of the code, in a sample (an hour; continues if interrupted)
 	$(BIN)/python -m tests.mutants
 
 fuzz: $(VENV)/installed  ## 5,000 random problems: fast paths against fitted models
-	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/test_fuzz_exact.py tests/test_fuzz_boosted.py
+	SWARM_FUZZ_CASES=5000 $(BIN)/python -m pytest tests/swarm/fastpaths/test_fuzz_exact.py tests/swarm/evaluation/test_boosted.py
 
 faults: $(VENV)/installed  ## The long form of the fault tests
 	SWARM_FAULTS=long $(BIN)/python -m pytest -m faults

@@ -236,7 +236,7 @@ def main() -> None:
             "10 folds, random masks of half the columns, one thread; milliseconds a mask, or of "
             "all pairs; medians of turns taken one after the other",
             "GaussianNB, k-NN, ML-kNN: labels and costs are scikit-learn's, bit for bit; the "
-            "others within 1e-8 (tests/test_fuzz_exact.py)",
+            "others within 1e-8 (tests/swarm/fastpaths/test_fuzz_exact.py)",
         ],
     )
 

@@ -55,8 +55,8 @@ def main() -> None:
     from conf.load import load_as
     from conf.schema import RefreshConfig
     from flows.cli.stored import champion, rollback
-    from flows.prefect_server import start_prefect
     from flows.refresh import refresh
+    from flows.run.prefect_server import start_prefect
 
     with tempfile.TemporaryDirectory() as made:
         folder = Path(made)

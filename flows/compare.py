@@ -16,11 +16,11 @@ from prefect import flow
 
 from conf.load import as_yaml
 from conf.schema import CompareConfig
-from flows.compare_data import ComparedData, Findings
-from flows.flow_runs import COMMAND_FLOW
+from flows.display.terminal import print_findings, say, show_stage, warnings_of
+from flows.run.compare_data import ComparedData, Findings
+from flows.run.flow_runs import COMMAND_FLOW
+from flows.run.tracking import logged_parameters, tracking_as_configured
 from flows.study import Study, run_study, settle
-from flows.terminal import print_findings, say, show_stage, warnings_of
-from flows.tracking import logged_parameters, tracking_as_configured
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
 from swarm.metrics import natural_name

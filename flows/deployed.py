@@ -25,7 +25,7 @@ from prefect.types.entrypoint import EntrypointType
 
 from conf.load import AnyConfig
 from conf.schema import CompareConfig, RefreshConfig, SelectConfig
-from flows.flow_runs import DEPLOYED_FLOW, configuration_of, flow_name, tags_of
+from flows.run.flow_runs import DEPLOYED_FLOW, configuration_of, flow_name, tags_of
 from swarm.errors import ConfigError, EvaluationError, InputError, SwarmError
 from swarm.evaluation.transient import is_transient
 from tasks.tracking.run_log import failure

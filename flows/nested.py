@@ -13,12 +13,12 @@ from prefect import flow
 from conf.estimator import build_estimator
 from conf.resolve import fold_kind, outer_gap
 from conf.schema import SelectConfig
-from flows.configured import refuse_warm_start
-from flows.flow_runs import COMMAND_FLOW
+from flows.display.study_table import NARROW
+from flows.display.terminal import warnings_of
+from flows.run.configured import refuse_warm_start
+from flows.run.flow_runs import COMMAND_FLOW
 from flows.stability import stability_metrics
 from flows.study import read_rows, repeated_search, run_study
-from flows.study_table import NARROW
-from flows.terminal import warnings_of
 from swarm.errors import ConfigError
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring

@@ -19,8 +19,9 @@ from prefect import flow
 from conf.check import check
 from conf.load import flatten
 from conf.schema import RefreshConfig
-from flows.challenge import Challenge, RefreshRun
-from flows.configured import (
+from flows.display.terminal import show_stage
+from flows.run.challenge import Challenge, RefreshRun
+from flows.run.configured import (
     archive_url,
     fetch_as_configured,
     prepare,
@@ -28,11 +29,10 @@ from flows.configured import (
     split,
     with_warm_subsets,
 )
-from flows.flow_runs import COMMAND_FLOW
-from flows.search_run import open_run
+from flows.run.flow_runs import COMMAND_FLOW
+from flows.run.search_run import open_run
+from flows.run.tracking import tracking_as_configured
 from flows.select import search_and_evaluate
-from flows.terminal import show_stage
-from flows.tracking import tracking_as_configured
 from swarm.storage.archive import Archive
 from tasks.refresh.champion import (
     CHALLENGER,

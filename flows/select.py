@@ -9,18 +9,18 @@ from prefect import flow
 
 from conf.check import check
 from conf.schema import SelectConfig
-from flows.answer import SelectRun, describe, evaluate, fit, register, report
-from flows.configured import (
+from flows.display.search_display import SearchDisplay
+from flows.display.terminal import print_findings, say, show_stage
+from flows.run.answer import SelectRun, describe, evaluate, fit, register, report
+from flows.run.configured import (
     fetch_as_configured,
     prepare,
     report_needs,
     split,
     with_warm_subsets,
 )
-from flows.flow_runs import COMMAND_FLOW
-from flows.search_display import SearchDisplay
-from flows.search_run import SearchRun, open_run
-from flows.terminal import print_findings, say, show_stage
+from flows.run.flow_runs import COMMAND_FLOW
+from flows.run.search_run import SearchRun, open_run
 from swarm.search.fresh_folds import most_prefix_fits
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult

@@ -22,7 +22,8 @@ from conf.check import check
 from conf.load import AnyConfig, as_yaml
 from conf.resolve import split_options
 from conf.schema import RunnerSection, SelectConfig
-from flows.configured import (
+from flows.display.terminal import print_findings, say, show_searches, show_stage
+from flows.run.configured import (
     PreparedData,
     archive_url,
     checked_search,
@@ -30,8 +31,7 @@ from flows.configured import (
     prepare_as_configured,
     search_as_configured,
 )
-from flows.terminal import print_findings, say, show_searches, show_stage
-from flows.tracking import describe_run, logged_parameters, tracking_as_configured
+from flows.run.tracking import describe_run, logged_parameters, tracking_as_configured
 from tasks.parts import Part
 from tasks.step import Step
 from tasks.steps import split_rows

@@ -25,11 +25,11 @@ from conf.sections import (
     SplitSection,
     StrategySection,
 )
-from flows.answer import SelectRun
-from flows.configured import archive_url
-from flows.prefect_server import start_prefect
+from flows.display.terminal import say
+from flows.run.answer import SelectRun
+from flows.run.configured import archive_url
+from flows.run.prefect_server import start_prefect
 from flows.select import select
-from flows.terminal import say
 from studies import page as pages
 from studies.runner import Part, rows_of, stored
 from swarm.search.requests import training_seconds

@@ -28,14 +28,14 @@ from threadpoolctl import threadpool_limits
 
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
-from flows.configured import (
+from flows.display.terminal import show_searches
+from flows.run.configured import (
     PreparedData,
     fetch_as_configured,
     prepare_as_configured,
     search_as_configured,
 )
-from flows.prefect_server import start_prefect
-from flows.terminal import show_searches
+from flows.run.prefect_server import start_prefect
 from swarm import validation
 from swarm.ensemble import SubsetEnsemble
 from swarm.search.result import SearchResult

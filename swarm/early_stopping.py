@@ -81,7 +81,8 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     """
     labels = np.asarray(y)
     rows = Rows(None, labels, task="multiclass" if classes else "regression")
-    train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
+    most = np.unique(labels, return_counts=True)[1].max() if classes else len(labels)
+    train, test = hold_out(rows, rows.kind, max(share, 1 / most), seed=seed or 0)
     return test[np.isin(labels[test], labels[train])] if classes else test
 
 

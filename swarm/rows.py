@@ -122,7 +122,9 @@ class Division:
         A splitter sees `X`, `y` and the groups as they were given.
         """
         if isinstance(folds, (int, np.integer)):
-            if rows.groups is not None and np.ndim(rows.groups) != 1:
+            if rows.groups is not None:
+                refuse_missing(rows.groups)
+            if rows.groups is not None and not rows.is_grouped:
                 raise DataError(
                     "groups must be one value for each row, got the shape "
                     f"{np.shape(rows.groups)}; pass one column"
@@ -227,6 +229,7 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
     ``column`` its first value. A share of the groups, for kinds of groups.
     """
     require("share of the rows", share, above=0, below=1)
+    check_known("kind of split", kind, KINDS)
     if kind == "time":
         return _latest(rows.time, share, gap)
     if kind == "column":
@@ -235,20 +238,22 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
         test, train = hold_out(rows, kind, 1 - share, seed=seed)
         return train, test
     most = max(_most_parts(rows, kind), 2)
-    part = Fraction(share).limit_denominator(min(_MOST_PARTS, most))
-    if not part:
-        part = Fraction(1, min(round(1 / share), most))
+    n_parts = round(1 / share)
+    if share * min(_MOST_PARTS, most) >= 1:
+        part = Fraction(share).limit_denominator(min(_MOST_PARTS, most))
+    elif n_parts <= most or "group" in kind:
+        part = Fraction(1, min(n_parts, most))
+    else:
+        raise DataError(
+            f"a share of {share:g} of {rows.n_rows} rows leaves less than a row"
+            f"{' of each class' * (kind == 'stratified')}; use more rows, or a larger share"
+        )
     chosen = set((np.arange(part.numerator) * part.denominator // part.numerator).tolist())
     with warnings.catch_warnings():
         # A class with fewer rows than there are parts.
         warnings.simplefilter("ignore", UserWarning)
         folds = enumerate(_divided(rows, kind, part.denominator, seed=seed))
         test = np.sort(np.concatenate([fold[1] for number, fold in folds if number in chosen]))
-    if not len(test):
-        raise DataError(
-            f"a share of {share:g} of {rows.n_rows} rows leaves no rows; use more rows, or another "
-            "share"
-        )
     return np.setdiff1d(np.arange(rows.n_rows), test), test
 
 

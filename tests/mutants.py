@@ -5,8 +5,8 @@ the checkout, and forks a process for every mutant. There the code of the functi
 imported is replaced, and the tests that reach the changed statement run until one fails. Which
 tests reach which line is measured before, in a process for every test file. An interrupted run is
 continued by the same command, with the copy in ``build/mutants``. ``python -m tests.mutants
-search storage`` draws from these packages alone, and ``--tests tests/test_search.py`` runs these
-files alone, which can only lower a score.
+search storage`` draws from these packages alone, and ``--tests tests/swarm/search`` runs these
+alone, which can only lower a score.
 
 A survivor that no test can notice has its reason in the score, written there by hand and kept.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from flows.cli import app
 from swarm.findings.registry import KINDS
-from tests.test_error_sentences import ERRORS
+from tests.project.test_error_sentences import ERRORS
 
 ROOT = Path(__file__).resolve().parents[1]
 FILE = ROOT / "tests" / "size.json"

@@ -15,7 +15,7 @@ import pytest
 from conf.load import from_yaml
 from conf.schema import SelectConfig
 from conf.yaml_text import render
-from flows.configured import fetch_as_configured, prepare_as_configured
+from flows.run.configured import fetch_as_configured, prepare_as_configured
 from tasks.step import step
 from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
@@ -27,8 +27,8 @@ BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
 # What :func:`leave_report_out` does, as statements for another process.
 NO_REPORT = """
 from tasks.step import step
-flows.answer.write_report = step("report")(lambda data: {})
-flows.answer.losses_on_test = step("drop-features")(lambda *_, **options: None)
+flows.run.answer.write_report = step("report")(lambda data: {})
+flows.run.answer.losses_on_test = step("drop-features")(lambda *_, **options: None)
 """
 # Columns of the table that are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
@@ -39,8 +39,10 @@ TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask",
 
 def leave_report_out(patch: pytest.MonkeyPatch) -> None:
     """Leave the report and its models out, which take longer than all the rest of a small run."""
-    patch.setattr("flows.answer.write_report", step("report")(lambda data: {}))
-    patch.setattr("flows.answer.losses_on_test", step("drop-features")(lambda *_, **options: None))
+    patch.setattr("flows.run.answer.write_report", step("report")(lambda data: {}))
+    patch.setattr(
+        "flows.run.answer.losses_on_test", step("drop-features")(lambda *_, **options: None)
+    )
 
 
 def table(seed: int = 0) -> pd.DataFrame:

@@ -21,8 +21,9 @@ import psutil
 from tests.servers import happens, is_gone
 
 _PRELOADED = (
-    "conf.check, conf.load, flows.cli, flows.select, flows.summary, lightgbm, matplotlib.figure, "
-    "mlflow.pyfunc, mlflow.store.tracking.sqlalchemy_store, prefect.client.orchestration, "
+    "conf.check, conf.load, flows.cli, flows.select, flows.display.summary, lightgbm, "
+    "matplotlib.figure, mlflow.pyfunc, mlflow.store.tracking.sqlalchemy_store, "
+    "prefect.client.orchestration, "
     "sklearn.model_selection, skops.io"
 )
 _SERVE = """

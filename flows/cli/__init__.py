@@ -17,9 +17,9 @@ from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
 from flows.cli.servers import down, serve, up
 from flows.cli.stored import champion, features, report, rollback, runs
-from flows.garbage import collect_rarely
-from flows.prefect_server import lost_connection
-from flows.terminal import echo, show_warnings_once
+from flows.display.terminal import echo, show_warnings_once
+from flows.run.garbage import collect_rarely
+from flows.run.prefect_server import lost_connection
 from swarm.errors import InputError, StoreError, SwarmError
 from swarm.wording import counted, listed
 
@@ -83,7 +83,7 @@ def init(
     file = out or Path(Path(table).name.split(".")[0] + ".yaml")
     if file.exists() and not force:
         raise InputError(f"{file} exists already; pass --force to overwrite it, or --out")
-    from flows.initial_config import initial_config
+    from flows.run.initial_config import initial_config
 
     profile, text, findings = initial_config(table, target[0])
     try:
@@ -124,7 +124,7 @@ def check(
 
     Example: swarm check my.yaml --mute SWM112. Exit status: 0 without errors, 1 with errors.
     """
-    from flows.checking import all_findings
+    from flows.run.checking import all_findings
 
     times: list[str] = []
     _, findings = all_findings(config, set_ or (), mute or (), times.append)

@@ -26,15 +26,15 @@ from flows.cli.options import (
     start_command,
     with_mute,
 )
-from flows.prefect_server import starting_prefect, use_running_prefect
-from flows.terminal import show_stage
+from flows.display.terminal import show_stage
+from flows.run.prefect_server import starting_prefect, use_running_prefect
 from swarm.errors import ConfigError, InputError
 from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
     from conf.load import AnyConfig
     from conf.schema import SelectConfig
-    from flows.study_table import StudyRun
+    from flows.display.study_table import StudyRun
 
 
 def select(
@@ -117,7 +117,7 @@ def _select(
     as_json: bool,
 ) -> None:
     with start_command(load, verbosity, mute) as checked:
-        from flows import summary
+        from flows.display import summary
         from flows.select import select as flow
     with interruptible("all evaluations so far are in the archive"):
         outcome = flow(checked, run_id, verbosity)
@@ -178,7 +178,7 @@ def refresh(
     checked = with_mute(load_config("refresh", config, set_), mute)
     check_config(checked, verbosity)
     with interruptible("the champion is unchanged"):
-        from flows import summary
+        from flows.display import summary
         from flows.refresh import refresh as flow
         from flows.refresh import unchanged
 
@@ -273,7 +273,7 @@ def stability(
 
 def _show_study(run: StudyRun, config: AnyConfig, as_json: bool) -> None:
     """Print the result of a study, as JSON or for people."""
-    from flows.study_table import print_study
+    from flows.display.study_table import print_study
 
     if as_json:
         echo_json(run.as_dict())

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from flows.prefect_server import has_started_prefect, starting_prefect
-from flows.terminal import echo, enable_logs, hide_warnings, store_option
+from flows.display.terminal import echo, enable_logs, hide_warnings, store_option
+from flows.run.prefect_server import has_started_prefect, starting_prefect
 from swarm.errors import InputError
 from swarm.findings.registry import check_mute
 from tasks.tracking.store import load_mlflow
@@ -141,7 +141,7 @@ def tracking_of(uri: str | None) -> Tracking:
     from tasks.tracking import open_tracking
     from tasks.tracking.store import is_sqlite, resolve, sqlite_file
 
-    # Not by `flows.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
+    # Not by `flows.run.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
     section = default_tracking(uri)
     warn_ignored_uri(section)
     address = resolve(expand(section.uri, "address of the tracking store"))

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.options import Set, Uri, warn_ignored_uri
-from flows.prefect_server import (
+from flows.run.prefect_server import (
     Server,
     last_lines,
     record,
@@ -167,7 +167,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
     from conf.check import check
     from conf.load import load
-    from flows.flow_runs import flow_name
+    from flows.run.flow_runs import flow_name
 
     loaded: dict[str, AnyConfig] = {}
     for origin in configs:

@@ -21,8 +21,8 @@ from flows.cli.options import (
     searched_run,
     tracking_of,
 )
-from flows.prefect_server import use_running_prefect
-from flows.terminal import echo
+from flows.display.terminal import echo
+from flows.run.prefect_server import use_running_prefect
 from swarm.errors import InputError
 
 if TYPE_CHECKING:

@@ -57,7 +57,7 @@ class RunLog:
         self,
         tracking: Tracking,
         run_id: str,
-        tags: Mapping[str, str] | None = None,  # see `flows.tracking.describe_run`
+        tags: Mapping[str, str] | None = None,  # see `flows.run.tracking.describe_run`
         *,
         points: Points | None = None,  # those that the store has
         writes: Writes | None = None,  # those of the parent

@@ -1,0 +1,1 @@
+"""What a run needs: its configuration, its data, its stores and its server."""

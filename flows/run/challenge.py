@@ -1,0 +1,401 @@
+"""The champion, if there is one, against the challenger that a refresh finds.
+
+A person may have to approve the promotion, by a form of a deployed run.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from prefect.exceptions import FlowPauseTimeout
+from prefect.flow_runs import pause_flow_run
+from prefect.input import RunInput
+from prefect.runtime import deployment
+from pydantic import Field
+
+from conf.schema import RefreshConfig
+from flows.display.terminal import print_findings, show_stage
+from flows.run.answer import SelectRun
+from flows.run.configured import PreparedData
+from flows.run.search_run import SearchRun
+from flows.run.tracking import stored_configuration
+from swarm.errors import DataError
+from swarm.findings import Finding, make_finding, unmuted
+from swarm.metrics import METRICS, default_metrics, display_name, judged_metrics, natural_name
+from swarm.rounding import difference
+from swarm.validation.answers import answers_of
+from swarm.wording import quoted
+from tasks.files import parquet
+from tasks.refresh.champion import CHALLENGER, Champion, Champions
+from tasks.refresh.decision import (
+    compared_predictions,
+    complete_change,
+    decision_files,
+    find_trained_rows,
+    measure,
+    show_decision,
+)
+from tasks.refresh.drift import changed_type, drift_table
+from tasks.refresh.paired_comparison import PairedComparison
+from tasks.report import predictions_of
+from tasks.table import Table
+
+Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
+# Champion and challenger are compared on at least so many rows that neither was trained on.
+_FEWEST_ROWS = 30
+# A run does not wait for a day, as the next one may start.
+_MOST_WAIT_SECONDS = 12 * 3600
+
+
+@dataclass(frozen=True)
+class RefreshRun:
+    """Result of a refresh."""
+
+    # "first" champion, challenger "promoted", champion "replaced" as its columns are missing,
+    # champion "kept", challenger "declined" though it won or there is no champion, or "unchanged"
+    # data and configuration
+    decision: Decision
+    why: str  # one sentence
+    # After the refresh; None if all features or guessing are better than the first challenger.
+    champion: Champion | None
+    run_id: str  # of this refresh, or of the earlier one if nothing has changed
+    outcome: SelectRun | None  # result of the search, if there was one
+    duel: PairedComparison | None
+    drift: pd.DataFrame  # see `drift_table`
+    # about drift and the comparison; `outcome` has those of the search
+    findings: tuple[Finding, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The findings, a line each."""
+        return tuple(map(str, self.findings))
+
+
+@dataclass
+class Challenge:
+    """A champion, if there is one, against the challenger that a refresh finds."""
+
+    config: RefreshConfig
+    champions: Champions
+    champion: Champion | None
+    verbosity: int
+    misfit: str = ""  # why the champion cannot be compared on these rows; empty if it can
+    drift: pd.DataFrame = field(default_factory=pd.DataFrame)  # that of the champion's columns
+    findings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def reference(self) -> dict[str, Any]:
+        """The summary of the champion's training columns; empty without a champion."""
+        return {} if self.champion is None else self.champions.reference(self.champion)
+
+    def _add(self, findings: Sequence[Finding]) -> None:
+        """Print findings, and keep them."""
+        findings = unmuted(findings, self.config.mute)
+        print_findings(findings, self.verbosity)
+        self.findings = (*self.findings, *findings)
+
+    def _replace(self, misfit: str) -> None:
+        """Replace the champion without a comparison, or raise as configured."""
+        if self.config.champion.on_missing == "stop":
+            raise DataError(f"{misfit}; correct the table, or set champion.on_missing to replace")
+        self.misfit = misfit
+
+    def check_columns(self, answer: dict[str, Any], table: Table) -> None:
+        """Find out whether the table has the columns that the champion needs."""
+        assert self.champion is not None
+        needed = dict.fromkeys(answer["model_inputs"])
+        gone = [name for name in needed if name not in table.features]
+        if gone:
+            uri = self.champion.uri
+            self._replace(f"the table lacks {quoted(gone)}, which champion {uri} needs")
+            return
+        changed = [
+            name
+            for name in needed
+            if name in self.reference and changed_type(self.reference[name], table.features[name])
+        ]
+        if changed:
+            have = "has values" if len(changed) == 1 else "have values"
+            self._replace(
+                f"{quoted(changed)} {have} of another type than champion {self.champion.uri} was "
+                "trained on"
+            )
+
+    def check_drift(self, table: Table) -> None:
+        """Compare the champion's columns with those of its training rows."""
+        limits = self.config.drift
+        self.drift = drift_table(self.reference, table.features)
+        if self.drift.empty:
+            return
+        largest = self.drift[["psi", "ks"]].max(axis=1)
+        far = self.drift[difference(largest, limits.threshold) > 0.0]
+        if far.empty:
+            return
+        worst = far.iloc[0]
+        text = (
+            f"{len(far)} of the champion's {len(self.drift)} columns have drifted, most "
+            f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
+        )
+        if limits.action == "stop":
+            raise DataError(f"{text}; check the table, or set drift.action to warn")
+        self._add([make_finding("SWM301", text, list(far["feature"]))])
+
+    def check_rows(self, data: PreparedData) -> None:
+        """Find out whether the champion predicts the target of these rows."""
+        champion = self.champion
+        if champion is None or self.misfit:
+            return
+        assert data.test is not None
+        target = data.test.target
+        names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
+        # Null for a data set that has a target of its own.
+        stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
+        before = stored if isinstance(stored, list) else [stored]
+        if stored is not None and before != names:
+            was, now = (", ".join(map(repr, each)) for each in (before, names))
+            self._replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
+            return
+        try:
+            predicted = self.champions.predict(champion, data.test.features).predicted
+        except DataError as error:
+            self._replace(str(error))
+            return
+        labels = set(predicted.ravel().tolist())
+        if data.problem.task == "regression":
+            same = np.issubdtype(predicted.dtype, np.number)
+        else:
+            # A class may appear or disappear; if none is left, they were recoded.
+            classes = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
+            same = not labels.isdisjoint(classes.tolist())
+        if not same:
+            shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
+            self._replace(
+                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of"
+                " these"
+            )
+
+    def decide(self, run: SearchRun, outcome: SelectRun) -> RefreshRun:
+        """Compare challenger and champion on the test rows, and promote or keep."""
+        config, champion = self.config, self.champion
+        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        with show_stage("comparing with the champion", self.verbosity):
+            decision, why, duel = self._compare(run, outcome)
+        if config.champion.approve and decision in ("promoted", "replaced"):
+            decision, why = self._ask_approval(run, version, decision, why)
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        record: dict[str, Any] = {"decision": decision, "why": why, "when": when}
+        record |= self._decision_record(run, outcome, duel)
+        now, changes = champion, decision not in ("kept", "declined")
+        if changes:
+            # The store must have everything that a rollback, a consumer or a later refresh needs.
+            run.log.files(decision_files(record, self.drift))
+            run.log.settle()
+            now = self.champions.promote(
+                name,
+                version,
+                expected=None if champion is None else champion.version,
+                decision=decision,
+                why=why,
+                when=when,
+                published=config.champion.publish,
+            )
+            if now is None or now.version != version:
+                changes, decision = False, "kept"
+                old, new = (
+                    f"version {each.version}" if each else "none" for each in (champion, now)
+                )
+                why = f"the champion was changed from {old} to {new} during the refresh"
+                now = now or champion
+        if not changes:
+            record |= {"decision": decision, "why": why, "champion": None}
+            if now is not None:
+                record["champion"] = {"name": name, "version": now.version, "run": now.run_id}
+            run.log.files(decision_files(record, self.drift))
+        run.log.tag({"decision": decision, "why": why})
+        show_decision(record)
+        if changes and now is not None:
+            complete_change(self.champions, now)
+        return RefreshRun(
+            decision=decision,
+            why=why,
+            champion=now,
+            run_id=outcome.run_id,
+            outcome=outcome,
+            duel=duel,
+            drift=self.drift,
+            findings=self.findings,
+        )
+
+    def _decision_record(
+        self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
+    ) -> dict[str, Any]:
+        """Return what is stored about a decision, as if the challenger were promoted."""
+        config = self.config
+        version = outcome.model_uri.rpartition("/")[2]
+        challenger = {"name": config.name, "version": version, "run": outcome.run_id}
+        test = {"n_resamples": config.test.bootstrap, "seed": config.seed}
+        return {
+            "champion": challenger,
+            "challenger": {**challenger, "cost": outcome.result.cost},
+            "before": None if self.champion is None else {"version": self.champion.version},
+            "duel": None if duel is None else {**duel.as_dict(), **test},
+            "data": run.train.source,
+            "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
+            "warnings": list(map(str, self.findings)),
+        }
+
+    def _compare(
+        self, run: SearchRun, outcome: SelectRun
+    ) -> tuple[Decision, str, PairedComparison | None]:
+        """Return the decision before any approval, its reason, and the comparison, if any."""
+        config, champion = self.config, self.champion
+        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        if outcome.result.interrupted:
+            # The next refresh of the same data searches again.
+            run.log.tag({"refresh.digest": "interrupted"})
+            why = "the search was interrupted; the next refresh continues it"
+            return "declined" if champion is None else "kept", why, None
+        if champion is None and outcome.headline.loses:
+            self.champions.set_location(name, config.champion.publish)
+            how = promotion(name, version, run.log.tracking.option)
+            return "declined", f"{outcome.headline.title}; {how}", None
+        if champion is None:
+            return "first", f"there was no champion {name!r} before", None
+        if self.misfit:
+            return "replaced", self.misfit, None
+        compared = self._unseen_rows(champion, run)
+        duel = self._duel(champion, run, outcome, compared)
+        why = duel.verdict()
+        if seen := int((~compared).sum()):
+            why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
+        return ("promoted" if duel.won else "kept"), why, duel
+
+    def _ask_approval(
+        self, run: SearchRun, version: str, decision: Decision, why: str
+    ) -> tuple[Decision, str]:
+        """Ask a person by the form of a deployed run; a run by hand promotes nothing."""
+        name, approval = self.config.name, None
+        if deployment.id:
+            # Meanwhile the store should have the report, which a person may want to read.
+            run.log.settle()
+            self.champions.point(name, CHALLENGER, version)
+            try:
+                approval = ask(name, version, why)
+            finally:
+                self.champions.point(name, CHALLENGER, None)
+        if approval is None:
+            # The next refresh of the same data asks again.
+            run.log.tag({"refresh.digest": "not approved yet"})
+            missing = "nobody approved it in time"
+            if not deployment.id:
+                missing = "champion.approve is set, and only a deployed run asks for approval"
+            how = promotion(name, version, run.log.tracking.option)
+            return "declined", f"{why}; {missing}; {how}"
+        reason = f" ({approval.reason})" if approval.reason else ""
+        if approval.approve:
+            return decision, f"{why}; approved by hand{reason}"
+        return "declined", f"{why}; declined by hand{reason}"
+
+    def _unseen_rows(self, champion: Champion, run: SearchRun) -> NDArray[np.bool_]:
+        """Find the test rows (n_rows,) that the champion was not trained on.
+
+        If they are too few for a comparison, return all test rows and add a finding.
+        """
+        test = run.test
+        record = self.champions.trained_rows(champion)
+        everything = np.ones(len(test.features), dtype=bool)
+        seen = None if record is None else find_trained_rows(record, test)
+        if seen is None and self.config.split.kind != "time":
+            why = "its run has no record of them"
+            if record is not None:
+                why = "rows are equal by chance, or the table lacks a column of its training rows"
+            text = (
+                f"test rows that the champion {champion.uri} was trained on cannot be recognised:"
+                f" {why}"
+            )
+            self._add([make_finding("SWM303", text)])
+        if seen is None or not seen.any():
+            return everything
+        rest = test.take(~seen)
+        lost = run.search.problem.task in ("binary", "multiclass") and set(rest.target) != set(
+            test.target
+        )
+        if len(rest.features) >= _FEWEST_ROWS and not lost:
+            return ~seen
+        text = (
+            f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
+            "rows, and the others are too few to compare on"
+        )
+        self._add([make_finding("SWM303", text)])
+        return everything
+
+    def _duel(
+        self, champion: Champion, run: SearchRun, outcome: SelectRun, compared: NDArray[np.bool_]
+    ) -> PairedComparison:
+        """Compare the answers of both on test rows (n_rows,), and log them."""
+        config, task, test = self.config, run.search.problem.task, run.test
+        now = answers_of(outcome.ensemble, test.features)
+        before = self.champions.predict(champion, test.features, now.classes)
+        metric = natural_name(judged_metrics(None, task, run.search.problem.scoring)[0])
+        if metric not in METRICS[task] and now.proba is not None and before.proba is None:
+            # Labels alone would be scored as certain.
+            asked, metric = metric, default_metrics(task)[0]
+            text = (
+                f"{display_name(metric)} decides in place of {display_name(asked)}, as the champion"
+                f" {champion.uri} has no probabilities of these classes"
+            )
+            self._add([make_finding("SWM302", text)])
+        table = compared_predictions(
+            predictions_of(outcome.judgement, test.row),
+            test,
+            compared,
+            {"champion": before, "challenger": now},
+            test.weight_in_score(run.search.problem),
+        )
+        # Replaces the predictions of the challenger alone.
+        run.log.files({"predictions.parquet": parquet(table)})
+        return measure(
+            run.search.problem,
+            run.train,
+            test.take(compared),
+            before.take(compared),
+            now.take(compared),
+            metric=metric,
+            margin=config.champion.margin,
+            confidence=config.champion.confidence,
+            n_resamples=config.test.bootstrap,
+            seed=config.seed,
+        )
+
+
+class Approval(RunInput):
+    """The form on the page of a paused run."""
+
+    approve: bool = Field(default=False, description="Let the challenger replace the champion")
+    reason: str = Field(default="", description="Stored with the decision")
+
+
+def ask(name: str, version: str, why: str) -> Approval | None:
+    """Pause the flow run until the form is sent, in Prefect's page or by its client.
+
+    `why` is the evidence in one sentence. None if nobody has answered in time.
+    """
+    text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
+    form = Approval.with_initial_data(description=text)
+    try:
+        return pause_flow_run(wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5)
+    except FlowPauseTimeout:
+        return None
+
+
+def promotion(name: str, version: str, option: str) -> str:
+    """Return the clause that says how to promote a version by hand."""
+    return f"`swarm rollback {shlex.quote(name)} --to {version}{option}` promotes it"

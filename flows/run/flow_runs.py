@@ -1,0 +1,146 @@
+"""Names, tags and crashes of flow runs, whether deployed or started from the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+import psutil
+from prefect import runtime
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Crashed
+
+from conf.load import AnyConfig, from_yaml
+from conf.schema import CompareConfig, RefreshConfig
+from conf.sections import DataSection
+from conf.yaml_text import render
+from flows.run.prefect_server import process_of
+from flows.run.tracking import tracking_as_configured
+from tasks.flow_run import FLOW_RUN_TAG
+from tasks.secrets import expand
+from tasks.sources import newest
+
+# Label of a flow run: id, start time and machine of its process.
+_PROCESS = "swarm.process"
+# Names listed in the name of a run; longer lists are counted.
+_MOST_NAMES = 3
+
+
+def flow_name(config: AnyConfig) -> str:
+    """Return the name of the flow that runs a configuration."""
+    if isinstance(config, CompareConfig):
+        return "compare"
+    return "refresh" if isinstance(config, RefreshConfig) else "select"
+
+
+def configuration_of(value: object) -> AnyConfig:
+    """Read the parameter `config` of a flow, as JSON or as a configuration."""
+    if isinstance(value, AnyConfig):
+        return value
+    return from_yaml(render(value), "the parameter 'config'", (), {})
+
+
+def run_name() -> str:
+    """Return a name with data, strategy and seed; errors are left to the flow."""
+    try:
+        config = configuration_of(runtime.flow_run.parameters["config"])
+    except Exception:
+        return "unreadable configuration"
+    if isinstance(config, CompareConfig):
+        data = _few(list(config.datasets), "data sets")
+        strategies = _few(list(config.strategies), "strategies")
+        return f"{data}/{strategies}/{len(config.seed_list)} seeds"
+    return f"{_data_name(config.data)}/{config.strategy.name}/seed {config.seed}"
+
+
+def tags_of(config: AnyConfig, flow: str) -> list[str]:
+    """Return the tags of the runs of a flow, by which Prefect's pages filter."""
+    champion = [f"champion:{config.name}"] if isinstance(config, RefreshConfig) else []
+    return ["swarm", flow, *(champion if flow == "refresh" else [])]
+
+
+def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
+    """Tag a flow run as it starts, label it with its process, and end those that were killed.
+
+    :func:`prefect.tags` would tag every task, and Prefect takes locks for such tasks.
+    """
+    process = psutil.Process()
+    mark = f"{process.pid} {process.create_time()} {socket.gethostname()}"
+    with get_client(sync_client=True) as client:
+        if flow_run.deployment_id is None:
+            tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
+            client.update_flow_run(flow_run.id, tags=tags)
+        client.update_flow_run_labels(flow_run.id, {_PROCESS: mark})
+        running = FlowRunFilterStateType(any_=[StateType.RUNNING])
+        others = FlowRunFilter(state=FlowRunFilterState(type=running))
+        for other in client.read_flow_runs(flow_run_filter=others):
+            if _was_killed(str(other.labels.get(_PROCESS, ""))):
+                crashed: State[Any] = Crashed(message="its process was killed")
+                client.set_flow_run_state(other.id, crashed, force=True)
+                end_crashed(flow, other, crashed)
+
+
+def _was_killed(mark: str) -> bool:
+    """Whether a process of this machine has ended; False for one of another machine."""
+    pid, started, host = mark.split(" ", 2) if mark else ("", "", "")
+    return host == socket.gethostname() and process_of(int(pid), float(started)) is None
+
+
+def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
+    """End the MLflow runs of a flow run whose process was killed."""
+    config = configuration_of(flow_run.parameters["config"])
+    tracking = tracking_as_configured(config.tracking)
+    parents = tracking.runs(_running(FLOW_RUN_TAG, str(flow_run.id)))
+    run_ids = dict.fromkeys(run.info.run_id for run in parents)
+    for parent in list(run_ids):
+        children = tracking.runs(_running("mlflow.parentRunId", parent))
+        run_ids |= dict.fromkeys(run.info.run_id for run in children)
+    for run_id in run_ids:
+        tracking.finish(run_id, "KILLED", state.message or "the flow run crashed")
+        logging.getLogger(__name__).info("The MLflow run %s was ended as killed.", run_id)
+
+
+def _running(tag: str, value: str) -> str:
+    return f"tags.`{tag}` = '{value}' and attributes.status = 'RUNNING'"
+
+
+def _few(names: Sequence[str], what: str) -> str:
+    return "+".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+
+
+def _data_name(data: DataSection) -> str:
+    if data.path is None:
+        is_id = isinstance(data.name, int)
+        return f"{data.source} {data.name}" if is_id else str(data.name or data.source)
+    path = data.path
+    # A variable in the name of the file may be a secret.
+    if "{date" in path and "$" not in PurePath(path).name:
+        # If there is no such file, the flow reports it.
+        with contextlib.suppress(Exception):
+            path = newest(os.path.expandvars(os.path.expanduser(expand(path, "path"))))
+    return PurePath(path).stem
+
+
+_FLOW: dict[str, Any] = {
+    "flow_run_name": run_name,
+    "validate_parameters": False,
+    "persist_result": False,
+}
+# Options of the flows that commands run, and of those that are deployed.
+COMMAND_FLOW = {**_FLOW, "on_running": [mark_run]}
+DEPLOYED_FLOW = {
+    **COMMAND_FLOW,
+    "on_crashed": [end_crashed],
+    "on_cancellation": [end_crashed],
+}

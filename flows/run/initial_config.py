@@ -1,0 +1,143 @@
+"""The first configuration of a table, written from its profile."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from conf.load import from_yaml
+from flows.run.checking import findings_of
+from swarm.findings import Finding, unmuted
+from swarm.findings.columns import sentinels
+from tasks.profile import Profile, profile_of
+from tasks.sources import read_raw
+from tasks.sources.sniff import CsvStyle, cell_notes, sniff
+
+# How rows are divided: split.kind and folds.kind, by what is known of the rows.
+_PLANS = {
+    "group": ("group", "stratified_group"),
+    "time": ("time", "time"),
+    "class": ("stratified", "stratified"),
+    "random": ("random", "random"),
+}
+_TEST_SIZE = 0.3
+_SMALL, _LARGE = 500, 5000
+
+
+def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
+    """Look at a table, and return its profile, a configuration for it, and its findings."""
+    is_csv = table.lower().endswith((".csv", ".csv.gz"))
+    is_local_csv = is_csv and "://" not in table
+    style = sniff(table, target) if is_local_csv else CsvStyle()
+    raw = read_raw("file", path=table, csv=vars(style))
+    notes: dict[str, str] = {}
+    if is_local_csv:
+        notes = cell_notes(table, style)
+        marks = _marks_of_missing(raw.frame)
+        for name, value in marks.items():
+            note = (
+                f"{value:.12g}, unlike all other values, is read as missing; if it was measured, "
+                "remove it from data.csv.na_values"
+            )
+            notes[name] = f"{notes[name]}; {note}" if name in notes else note
+        if marks:
+            values = dict.fromkeys(f"{value:.12g}" for value in marks.values())
+            style = replace(style, na_values=(*style.na_values, *values))
+            raw = read_raw("file", path=table, csv=vars(style))
+    columns_by_note = defaultdict[str, list[str]](list)
+    for name, note in notes.items():
+        columns_by_note[note].append(name)
+    profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
+    labels = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)[target].dropna()
+    text = _render(table, style, profile, _plan_of(profile, labels))
+    config = from_yaml(text, "the new configuration", (), {})
+    return profile, text, list(unmuted(findings_of(config, raw=raw)))
+
+
+def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
+    """Return the value of each column that stands for missing ones wherever it occurs."""
+    marks = sentinels(frame)
+    numbers = frame.select_dtypes("number")
+    elsewhere = numbers[[name for name in numbers.columns if str(name) not in marks]]
+    texts = frame[[name for name in frame.columns if name not in numbers.columns]].astype("string")
+    return {
+        name: value
+        for name, (value, _) in marks.items()
+        if not (elsewhere == value).to_numpy().any()
+        and not (texts == f"{value:.12g}").fillna(False).to_numpy().any()
+    }
+
+
+def _plan_of(profile: Profile, target: pd.Series) -> str:
+    """Return the name of the plan that suits the rows."""
+    if profile.group is not None:
+        return "group"
+    latest = target.iloc[-int(_TEST_SIZE * len(target)) :]
+    # A class that the latest rows do not have cannot be scored on them.
+    if profile.time is not None and (not profile.counts or latest.nunique() == target.nunique()):
+        return "time"
+    return "class" if profile.counts and _rarest_to_search(profile) > 1 else "random"
+
+
+def _rarest_to_search(profile: Profile) -> int:
+    """Return how many training rows the rarest class has."""
+    return int((1 - _TEST_SIZE) * min(profile.counts.values()))
+
+
+def _render(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
+    """Return a commented YAML configuration."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        trim_blocks=True,
+        keep_trailing_newline=True,
+        undefined=StrictUndefined,
+    )
+    # Values are written as JSON, which is YAML too.
+    environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
+    classes = list(profile.counts)
+    split, folds = _PLANS[plan]
+    return environment.get_template("initial_config.yaml.j2").render(
+        name=_name(path),
+        path=path,
+        profile=profile,
+        target=_describe_target(profile),
+        style=vars(style),
+        usual=vars(CsvStyle()),
+        plan=plan,
+        split=split,
+        folds="group" if plan == "group" and not classes else folds,
+        test_size=_TEST_SIZE,
+        n_folds=max(2, min(5, _rarest_to_search(profile))) if classes else 5,
+        classes=classes,
+        numbered=set(classes) in ({0, 1}, {-1, 1}),
+        small=_SMALL,
+        large=_LARGE,
+    )
+
+
+def _describe_target(profile: Profile) -> str:
+    """Describe the target."""
+    if not profile.counts:
+        return "numbers: a regression"
+    if len(profile.counts) > 6:
+        return f"{len(profile.counts)} classes"
+    return ", ".join(f"{_short(c)} {n / profile.n_rows:.1%}" for c, n in profile.counts.items())
+
+
+def _name(path: str) -> str:
+    stem = Path(path).name.split(".")[0]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "_", stem).strip("_")[:100]
+    return name if re.search(r"[A-Za-z0-9]", name) else "table"
+
+
+def _short(label: Any) -> str:
+    text = json.dumps(label, ensure_ascii=False) if isinstance(label, str) else str(label)
+    return text if len(text) <= 20 else f"{text[:19]}…"

@@ -1,0 +1,244 @@
+"""`swarm check` lists every error and every finding at once, and odd input works."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from conf.yaml_text import render
+from flows.run import expected_time
+from flows.run.checking import all_findings
+from flows.run.configured import fetch_as_configured, prepare_as_configured
+from flows.select import select
+from swarm.errors import ConfigError, EvaluationError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.findings import Finding
+from tests.command import Swarm
+from tests.nasty import write_nasty
+from tests.small_run import BAYES, OTHERS, Bench, table
+
+CSV = {"separator": ";", "decimal": ",", "encoding": "cp1252", "na_values": ["k.A."]}
+
+
+def nasty(folder: Path, **sections: Any) -> str:
+    """Path of a configuration of the nasty table."""
+    data = {"source": "file", "path": str(write_nasty(folder)), "target": "gekuendigt", "csv": CSV}
+    data |= sections.pop("data", {})
+    file = folder / "nasty.yaml"
+    file.write_text(render({"name": "nasty", "data": data, **sections}), encoding="utf-8")
+    return str(file)
+
+
+def errors(findings: tuple[Finding, ...]) -> list[str]:
+    return [each.text for each in findings if each.severity == "error"]
+
+
+def test_a_table_as_people_export_it_has_all_its_findings_at_once(tmp_path: Path) -> None:
+    texts = ["notiz", "tarif", "vertrag_seit", "land"]
+    _, told = all_findings(nasty(tmp_path, data={"categorical": texts}))
+    assert errors(told) == []
+    assert [each.code for each in told] == [
+        *("SWM004", "SWM111", "SWM112", "SWM113", "SWM114", "SWM115", "SWM116", "SWM003")
+    ]
+    (leak,) = [each for each in told if each.code == "SWM114"]
+    assert leak.columns == ("erstattung",)
+
+
+def test_all_wrong_keys_are_listed_before_data_are_read(tmp_path: Path) -> None:
+    config, told = all_findings(nasty(tmp_path, budget={"epochs": 0}, foo=3, data={"path": "no"}))
+    assert config is None
+    keys, values = errors(told)
+    assert "unknown key 'foo'" in keys
+    assert "budget.epochs must be greater than or equal to 1, got 0" in values
+
+
+def test_errors_of_names_columns_and_data_are_listed_together(tmp_path: Path) -> None:
+    file = nasty(
+        tmp_path,
+        data={"group": "kunde", "drop": ["nirgends"], "dates": {"notiz": "%d.%m.%Y"}},
+        scoring="acuracy",
+        strategy={"name": "bpsoo"},
+        mute=["SWM114"],
+    )
+    _, told = all_findings(file)
+    found = errors(told)
+    for part in (
+        "unknown scorer 'acuracy' in scoring; did you mean 'accuracy'?",
+        "unknown strategy 'bpsoo'",
+        "unknown group column 'kunde'",
+        "unknown drop column 'nirgends'",
+        "date column 'notiz' has",
+        "'tarif' (3 different values), 'land' (1 different values) hold text",
+    ):
+        assert sum(part in text for text in found) == 1, part
+    assert len(found) == 6
+    assert {"SWM111", "SWM113"} <= {each.code for each in told}
+    assert "SWM114" not in {each.code for each in told}
+
+
+def test_the_findings_of_rows_are_listed_beside_an_estimator_that_is_wrong(tmp_path: Path) -> None:
+    texts = ["notiz", "tarif", "vertrag_seit", "land"]
+    model = {"estimator": "lightgbm.LGBMClassifierr"}
+    _, told = all_findings(nasty(tmp_path, data={"categorical": texts}, model=model))
+    assert len(errors(told)) == 1
+    assert {"SWM111", "SWM114"} <= {each.code for each in told}
+
+
+def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> None:
+    days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
+    frame = table().assign(day=days, patient_id=np.arange(120) // 4)
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    data = {"drop": [*OTHERS, "day", "patient_id"]}
+    told = {each.code: each for each in all_findings(bench.file(data=data, model=BAYES))[1]}
+    assert told["SWM107"].columns == ("day",)
+    assert told["SWM106"].columns == ("patient_id",)
+    grouped = {"drop": [*OTHERS, "day"], "group": "patient_id"}
+    file = bench.file(data=grouped, folds={"kind": "stratified"}, model=BAYES)
+    again = [each.code for each in all_findings(file)[1]]
+    assert again.count("SWM101") == 2
+    assert "SWM106" not in again
+    # Automatic folds keep groups together; the split is the user's choice.
+    automatic = [each.code for each in all_findings(bench.file(data=grouped, model=BAYES))[1]]
+    assert automatic.count("SWM101") == 1
+
+
+RANDOM_BAYES: dict[str, Any] = {"model": BAYES, "folds": {"kind": "random"}}
+
+
+def warned(bench: Bench, frame: pd.DataFrame, **sections: Any) -> tuple[str, ...]:
+    """What is said of a table before it is searched."""
+    config = bench.config(**sections)
+    frame.to_csv(bench.folder / "table.csv", index=False)
+    found = prepare_as_configured(config, fetch_as_configured(config), hold_out=False).findings
+    return tuple(map(str, found))
+
+
+def test_classes_of_two_rows_are_warned_about(bench: Bench) -> None:
+    frame = table().assign(y=[f"c{i // 2}" for i in range(120)])
+    (warning,) = warned(bench, frame, **RANDOM_BAYES)
+    assert warning.startswith("SWM102: ")
+    assert "set folds.kind to 'stratified', or merge rare" in warning
+    (single,) = warned(
+        bench, frame.assign(y=frame["y"].where(frame.index != 9, "c0")), **RANDOM_BAYES
+    )
+    assert "stratified" not in single
+    three = table().assign(y=table()["kind"])
+    assert warned(bench, three, **RANDOM_BAYES) == ()
+
+
+def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench) -> None:
+    late = table().assign(y=lambda frame: frame["y"].where(frame["when"] < 80, 0))
+    late.to_csv(bench.folder / "table.csv", index=False)
+    data = {"time": "when", "drop": [name for name in OTHERS if name != "when"]}
+    sections = {"data": data, "split": {"kind": "time"}, "scoring": "roc_auc", "model": BAYES}
+    file = bench.file(**sections)
+    words = "scoring: the metric 'roc_auc' is undefined for these 36 test rows (all are of class 0)"
+    told = all_findings(file)[1]
+    assert [each for each in errors(told) if each.startswith(words)]
+    assert "SWM102" in {each.code for each in told}
+    with pytest.raises(ConfigError) as refused:
+        select.fn(bench.config(**sections), None, 0)
+    assert str(refused.value).startswith(words)
+    other = all_findings(file, ["scoring=accuracy", "test.metrics=[roc_auc]"])[1]
+    assert [each for each in errors(other) if each.startswith("test.metrics: the metric")]
+
+
+def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
+    small = bench.mapping()
+    bad = {**small["data"], "drop": ["x0", "x1"]}
+    mapping = {
+        "name": "both",
+        "datasets": {"good": {"data": small["data"]}, "bad": {"data": bad}},
+        "strategies": {"random": {}},
+        "model": BAYES,
+    }
+    file = bench.folder / "both.yaml"
+    file.write_text(render(mapping), encoding="utf-8")
+    found = errors(all_findings(str(file))[1])
+    assert found
+    assert all(text.startswith("data set 'bad': ") for text in found)
+
+
+def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swarm) -> None:
+    fine = swarm("check", bench.file(), "--mute", "SWM205")
+    assert (fine.status, fine.err) == (0, "")
+    verdict, time = fine.out.splitlines()[-2:]
+    assert verdict.endswith("small.yaml: no findings")
+    assert time.startswith("search: about ")
+    refused = swarm("check", bench.file(), "--set", "data.group=x9", "--json")
+    assert refused.status == 1
+    told = json.loads(refused.out)
+    assert told["counts"]["error"] == 1
+    assert told["findings"][0]["page"] == "docs/findings.md#swm002"
+    assert "unknown finding 'SWM1'" in swarm("check", bench.file(), "--mute", "SWM1").sentence
+    nothing = swarm("check", "nowhere.yaml")
+    assert nothing.status == 1
+    assert "must be a file or a shipped configuration" in nothing.out
+    assert not bench.made_anything()
+
+
+def test_a_fit_that_cannot_be_timed_is_a_finding_beside_the_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(*_: Any) -> Any:
+        raise EvaluationError("the cost of the subset is NaN; check the scorer")
+
+    monkeypatch.setattr(CrossValidation, "fold_costs", failing)
+    times: list[str] = []
+    model = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+    _, told = all_findings(bench.file(model=model), on_time=times.append)
+    assert not times
+    assert [each.code for each in told if each.severity == "error"] == ["SWM002"]
+
+
+TREE = {"estimator": "sklearn.tree.DecisionTreeClassifier"}
+
+
+def time_told(bench: Bench, **sections: Any) -> str:
+    times: list[str] = []
+    _, told = all_findings(bench.file(model=TREE, **sections), on_time=times.append)
+    assert not errors(told)
+    return times[0]
+
+
+def test_a_proxy_is_proposed_for_what_takes_long_on_many_rows(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
+    assert "proxy" not in time_told(bench)
+    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 8)
+    told = time_told(bench)
+    (written,) = re.findall("`(.*?)`", told)
+    proxy = yaml.safe_load(written)["proxy"]
+    assert proxy == {"rows": 0.1}
+    assert "`" not in time_told(bench, proxy={"rows": 0.5})
+
+
+def test_the_time_told_counts_the_full_model_after_a_proxy(bench: Bench) -> None:
+    def most(**sections: Any) -> int:
+        (count,) = re.findall(r"about ([\d,]+) fits", time_told(bench, **sections))
+        return int(count.replace(",", ""))
+
+    n_folds = bench.mapping()["folds"]["n_folds"]
+    proxy = {"rows": 0.5, "best": 3, "probes": 2}
+    assert most(proxy=proxy, confirm=None) - most(confirm=None) == 5 * n_folds
+    # Three subsets and two probes, the units that they share, and all features.
+    confirm = {"best": 20, "repeats": 2}
+    assert most(proxy=proxy, confirm=confirm) - most(proxy=proxy, confirm=None) == 7 * 2 * n_folds
+
+
+def test_the_time_told_has_no_confirmation_where_folds_cannot_be_drawn_again(bench: Bench) -> None:
+    unshuffled = {**bench.mapping()["folds"], "shuffle": False}
+    confirmed, plain = (
+        time_told(bench, folds=unshuffled, confirm=confirm).partition(" fits")[0]
+        for confirm in ({"best": 20}, None)
+    )
+    assert confirmed == plain

@@ -1,0 +1,526 @@
+"""Refresh: the champion changes only for a better challenger, and what is published is whole."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.naive_bayes import GaussianNB
+
+import flows.refresh
+import swarm
+from conf.load import as_yaml, from_yaml
+from conf.schema import RefreshConfig
+from conf.yaml_text import render
+from flows.display.summary import print_refresh
+from flows.refresh import refresh, unchanged
+from flows.run.challenge import RefreshRun
+from swarm.answers import Answers
+from swarm.errors import ConfigError, DataError, InputError, StoreError
+from swarm.validation.answers import EvaluationTarget
+from tasks.models.registry import register_logged
+from tasks.refresh.champion import ALIAS, CHALLENGER, PREVIOUS, Champions
+from tasks.refresh.decision import complete_change
+from tasks.refresh.paired_comparison import duel
+from tests.command import Swarm
+from tests.published import published_version
+from tests.small_run import BAYES, Bench, leave_report_out
+
+# Without Prefect, which takes longer to start a flow than such a search takes.
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+def snapshot(
+    folder: Path, day: str, weeks: int, moved: int | None = None, seed: int = 5
+) -> pd.DataFrame:
+    """Rows of so many weeks; from week `moved` other columns tell the label."""
+    rng = np.random.default_rng(seed)
+    n = 60 * weeks
+    values = rng.normal(size=(n, 8)).round(4)
+    late = np.arange(n) >= 60 * (weeks if moved is None else moved)
+    signal = np.where(late, values[:, 6] - values[:, 7], values[:, 0] + values[:, 1])
+    frame = pd.DataFrame(values, columns=[f"x{i}" for i in range(8)])
+    frame["y"] = (signal + rng.normal(scale=0.3, size=n) > 0).astype(int)
+    frame["week"] = np.arange(n)
+    folder.mkdir(exist_ok=True)
+    frame.to_parquet(folder / f"rows_{day}.parquet")
+    return frame
+
+
+class Desk:
+    """What an operator has: snapshots, a configuration, and the champion's name."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.bench, self.name = bench, f"champion-{bench.experiment}"
+        self.snapshots = bench.folder / "snapshots"
+        self.published = bench.folder / "published" / "features.json"
+
+    def config(self, *, target: str = "y", **sections: Any) -> RefreshConfig:
+        data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
+        champion = {"publish": str(self.published), "margin": 0.01}
+        sections["champion"] = champion | sections.get("champion", {})
+        defaults = {
+            "name": self.name,
+            "model": BAYES,
+            "split": {"kind": "time"},
+            # Folds in time would ask what predicts after the relation changed within the rows.
+            "folds": {"kind": "stratified"},
+            "budget": {"epochs": 3},
+            "confirm": None,
+            "ensemble": {"n_models": 2},
+            "test": {"bootstrap": 100},
+        }
+        mapping = self.bench.mapping(**(defaults | sections))
+        mapping["data"] = {**data, "target": target, "time": "week"}
+        config = from_yaml(render(mapping), env={})
+        assert isinstance(config, RefreshConfig)
+        return config
+
+    def refresh(self, force: bool = False, **sections: Any) -> RefreshRun:
+        return refresh.fn(self.config(**sections), force, 0)
+
+    def alias(self, name: str) -> str | None:
+        """The version that an alias points to."""
+        model = self.bench.tracking.client.get_registered_model(self.name)
+        found = model.aliases.get(name)
+        return None if found is None else str(found)
+
+    def model(self, version: str) -> str:
+        """Id of the logged model that a version was registered from."""
+        found = self.bench.tracking.client.get_model_version(self.name, version)
+        return str(found.source).removeprefix("models:/")
+
+    @property
+    def champions(self) -> Champions:
+        return Champions(self.bench.tracking)
+
+    def rows(self) -> pd.DataFrame:
+        """The rows of the first snapshot."""
+        return pd.read_parquet(self.snapshots / "rows_2026-01-05.parquet")
+
+    def artifact(self, run_id: str, name: str) -> bytes:
+        return self.bench.artifact(run_id, name)
+
+    def record(self, run_id: str) -> dict[str, Any]:
+        return dict(json.loads(self.artifact(run_id, "decision.json")))
+
+
+def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
+    """See that the decision of a refresh follows from its artifacts alone; its predictions."""
+    table = pd.read_parquet(io.BytesIO(desk.artifact(run_id, "predictions.parquet")))
+    record = desk.record(run_id)["duel"]
+    evaluation = json.loads(desk.artifact(run_id, "evaluation.json"))
+    rows = table[table["compared"]]
+
+    def answers(name: str) -> Answers:
+        classes = np.unique(table["y_true"])
+        proba = rows[[f"{name}.proba.{each}" for each in classes]].to_numpy()
+        return Answers(rows[name].to_numpy(), proba, None, classes)
+
+    truth = rows["y_true"].to_numpy()
+    target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
+    options = {name: record[name] for name in ("margin", "confidence", "n_resamples", "seed")}
+    both = answers("champion"), answers("challenger")
+    again = duel(target, *both, record["metric"], **options)
+    assert again.as_dict() == {key: record[key] for key in again.as_dict()}
+    assert (again.won, record["n_rows"]) == (won, n_rows)
+    return table
+
+
+First = tuple[Desk, RefreshRun]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def unheard() -> Iterator[None]:
+    """Send no events: Prefect would start a server to take them."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("prefect.events.emit_event", lambda **_: None)
+        yield
+
+
+@pytest.fixture
+def desk(bench: Bench) -> Desk:
+    return Desk(bench)
+
+
+@pytest.fixture
+def champion(desk: Desk, first: First) -> None:
+    """Version 1 of the desk is the model of `first`, and its snapshot the rows of that."""
+    another, done = first
+    register_logged(desk.bench.tracking, done.run_id, another.model("1"), desk.name)
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    history = {"decision": "first", "why": done.why, "when": "2026-01-05T00:00:00"}
+    published = str(desk.published)
+    now = desk.champions.promote(desk.name, "1", expected=None, published=published, **history)
+    assert now is not None
+    complete_change(desk.champions, now)
+    # As if it had been found by a refresh of this desk.
+    digest = desk.bench.tracking.run(done.run_id).data.tags["refresh.digest"]
+    found = {"refresh": desk.name, "refresh.digest": digest}
+    desk.bench.tracking.finish(desk.bench.tracking.start_run("first", found))
+
+
+@pytest.fixture(scope="module")
+def first(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> First:
+    """A champion that no refresh has replaced."""
+    desk = Desk(Bench(tmp_path_factory.mktemp("first"), tracking_uri))
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    with pytest.MonkeyPatch.context() as patch:
+        leave_report_out(patch)
+        return desk, desk.refresh()
+
+
+def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None:
+    desk, done = first
+    assert (done.decision, done.champion.version, done.champion.over) == ("first", "1", None)
+    assert done.outcome is not None
+    assert (desk.alias(ALIAS), desk.alias(PREVIOUS), desk.alias(CHALLENGER)) == ("1", None, None)
+    assert desk.champions.require(desk.name).why == done.why
+    features = swarm.load_features(str(desk.published))
+    assert features == done.outcome.result.features
+    # The columns to keep are not those that the model needs.
+    inputs = swarm.load_model_inputs(str(desk.published))
+    assert set(features) < set(inputs)
+    rows = desk.rows()
+    assert desk.champions.predict(done.champion, rows[inputs]).predicted.shape == (len(rows),)
+    for lost in inputs:
+        with pytest.raises(DataError, match=lost):
+            desk.champions.predict(done.champion, rows[inputs].drop(columns=lost))
+    record = desk.record(done.run_id)
+    # The name of the file that was read, not the pattern that found it.
+    assert record["data"].endswith("rows_2026-01-05.parquet")
+    tags = desk.bench.tracking.run(done.run_id).data.tags
+    assert tags["decision"] == record["decision"] == "first"
+    version = desk.bench.tracking.client.get_model_version(desk.name, "1")
+    told = {"run": done.run_id, "data": record["data"]}
+    told |= {key: tags[key] for key in ("config", "config.digest", "problem")}
+    assert told.items() <= version.tags.items()
+
+
+def test_the_same_data_and_configuration_are_not_searched_again(first: First) -> None:
+    desk, done = first
+    runs, published = len(desk.bench.runs()), desk.published.read_bytes()
+    again = desk.refresh()
+    assert (again.decision, again.run_id, again.outcome) == ("unchanged", done.run_id, None)
+    found = unchanged(desk.config())
+    assert found is not None
+    assert (found.why, found.champion, found.findings) == (
+        again.why,
+        again.champion,
+        again.findings,
+    )
+    pd.testing.assert_frame_equal(found.drift, again.drift)
+    assert unchanged(desk.config(seed=9)) is None
+    assert len(desk.bench.runs()) == runs
+    # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
+    forced = desk.refresh(force=True)
+    assert (forced.decision, forced.champion.version) == ("kept", "1")
+    audited(desk, forced.run_id, won=False, n_rows=54)
+    assert desk.published.read_bytes() == published
+    start = pd.read_parquet(io.BytesIO(desk.artifact(forced.run_id, "epochs/0001.parquet")))
+    assert start["cost"].min() <= desk.champions.features_json(done.champion)["cost"] + 1e-12
+
+
+def test_a_command_that_finds_nothing_new_starts_no_server(
+    first: First, swarm: Swarm, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    desk, _ = first
+    last = desk.refresh().run_id
+    (tmp_path / "again.yaml").write_text(as_yaml(desk.config()))
+    monkeypatch.setattr("flows.cli.flows.use_running_prefect", lambda: False)
+    monkeypatch.setattr("flows.cli.flows.starting_prefect", None)
+    said = swarm("refresh", str(tmp_path / "again.yaml"))
+    assert (said.status, last in said.out) == (0, True)
+
+
+def full(*_: object, **__: object) -> None:
+    raise OSError("disk full")
+
+
+def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    desk.published.parent.write_text("no folder")
+    with pytest.raises(StoreError, match=r"champion\.publish"):
+        desk.refresh()
+    assert not desk.bench.made_anything()
+    desk.published.parent.unlink()
+    with monkeypatch.context() as patch:
+        patch.setattr("fsspec.implementations.local.LocalFileSystem.mv", full)
+        with pytest.raises(StoreError, match="disk full"):
+            desk.refresh()
+    assert (desk.bench.statuses(), sent) == (["FAILED"], [])
+    # Its event is due.
+    assert unchanged(desk.config()) is None
+    hidden = desk.snapshots.rename(tmp_path / "hidden")
+    # New rows are not needed to complete it.
+    with pytest.raises(InputError):
+        desk.refresh()
+    assert published_version(str(desk.published)) == "1"
+    hidden.rename(desk.snapshots)
+    # A run that was killed looks as if it still ran.
+    left = desk.bench.tracking.start_run("killed", {"refresh": desk.name})
+    for _ in range(2):
+        done = desk.refresh()
+        assert desk.bench.tracking.run(left).info.status == "KILLED"
+        assert (done.decision, done.champion.version) == ("unchanged", "1")
+        assert published_version(str(desk.published)) == "1"
+        assert [(event["decision"], event["version"]) for event in sent] == [("first", "1")]
+        run, record = desk.bench.tracking.run(done.run_id), desk.record(done.run_id)
+        assert (run.info.status, run.data.tags["decision"]) == ("FINISHED", "first")
+        assert (record["decision"], record["why"]) == ("first", run.data.tags["why"])
+
+
+def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only(
+    desk: Desk, swarm: Swarm, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = snapshot(desk.snapshots, "2026-01-05", 3)
+    frame["y"] = (np.arange(len(frame)) % 5 > 0).astype(int)
+    frame.to_parquet(desk.snapshots / "rows_2026-01-05.parquet")
+    done = desk.refresh(scoring="accuracy")
+    assert (done.decision, done.champion) == ("declined", None)
+    assert f"swarm rollback {desk.name} --to 1" in done.why
+    assert (desk.alias(ALIAS), desk.published.exists()) == (None, False)
+    print_refresh(done, desk.config(scoring="accuracy"), quiet=True)
+    assert str(desk.published) not in capsys.readouterr().out
+    record = desk.record(done.run_id)
+    assert (record["decision"], record["champion"]) == ("declined", None)
+    # Nor is it searched and registered again.
+    again = desk.refresh(scoring="accuracy")
+    assert (again.decision, again.champion) == ("unchanged", None)
+    promoted = swarm("rollback", desk.name, "--to", "1", "--tracking-uri", desk.bench.uri)
+    assert (promoted.status, desk.alias(ALIAS), desk.alias(PREVIOUS)) == (0, "1", None)
+    assert published_version(str(desk.published)) == "1"
+    kept = desk.refresh(scoring="accuracy")
+    assert (kept.decision, kept.champion is not None) == ("unchanged", True)
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_better_challenger_takes_over_and_can_be_rolled_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = swarm.load_features(str(desk.published))
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    # A run by hand asks nobody: nothing changes, and the next refresh searches again.
+    unasked = desk.refresh(champion={"approve": True})
+    assert (unasked.decision, unasked.champion.version) == ("declined", "1")
+    assert f"swarm rollback {desk.name} --to 2 --t" in unasked.why
+    assert (desk.alias(ALIAS), desk.alias(CHALLENGER)) == ("1", None)
+    second = desk.refresh()
+    assert second.decision == "promoted", second.why
+    assert second.duel is not None
+    assert second.duel.gain > 0.1
+    assert (second.champion.version, second.champion.over) == ("3", "1")
+    assert (desk.alias(ALIAS), desk.alias(PREVIOUS)) == ("3", "1")
+    assert {"x6", "x7"} <= set(swarm.load_features(str(desk.published)))
+    assert desk.record(second.run_id)["before"] == {"version": "1"}
+    for run in (unasked, second):
+        audited(desk, run.run_id, won=True, n_rows=288)
+    # Published where the configuration says now, though there is nothing to decide.
+    earlier, moved = desk.published.read_bytes(), desk.bench.folder / "moved.json"
+    unchanged = desk.refresh(champion={"publish": str(moved)})
+    assert (unchanged.decision, published_version(str(moved))) == ("unchanged", "3")
+    _, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
+    complete_change(desk.champions, now)
+    assert swarm.load_features(str(moved)) == before
+    assert desk.published.read_bytes() == earlier
+    # The same snapshot does not undo what the operator did.
+    assert desk.refresh(champion={"publish": None}).decision == "unchanged"
+    champion = desk.champions.require(desk.name)
+    assert (champion.version, champion.published) == ("1", None)
+    # The first table again, which is not the last one: its champion is compared on it.
+    desk.champions.roll_back(desk.name, to="3", when="2026-02-04T00:00:00")
+    snapshot(desk.snapshots, "2026-03-02", 3)
+    monkeypatch.setattr(flows.refresh, "split", full)
+    with pytest.raises(OSError, match="disk full"):
+        desk.refresh()
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_published(
+    desk: Desk, swarm: Swarm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    desk.champions.set_location(desk.name, "out/features.json")
+    first = desk.champions.require(desk.name)
+    complete_change(desk.champions, first)
+    # Version 2 was never promoted.
+    register_logged(desk.bench.tracking, first.run_id, desk.model("1"), desk.name)
+    monkeypatch.chdir(desk.snapshots)
+    out, store = tmp_path / "out" / "features.json", ("--tracking-uri", desk.bench.uri)
+    command = ("rollback", desk.name, "--to", "2", *store)
+    with monkeypatch.context() as patch:
+        patch.setattr("fsspec.implementations.local.LocalFileSystem.mv", full)
+        assert swarm(*command).status == 2
+    assert (desk.alias(ALIAS), published_version(str(out))) == ("2", "1")
+    repeated = swarm(*command)
+    assert (repeated.status, published_version(str(out))) == (0, "2")
+    assert str(out) in repeated.out
+    assert "version 2" in swarm(*command).sentence
+    told, published = (
+        json.loads(text)
+        for text in (swarm("champion", desk.name, "--json", *store).out, out.read_text())
+    )
+    assert (told["version"], told["instead_of"]) == ("2", "1")
+    for key, option in (("features", []), ("model_inputs", ["--model-inputs"])):
+        printed = swarm("features", desk.name, "--champion", *option, *store).out.split()
+        assert told[key] == published[key] == printed
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_champion_that_is_changed_during_a_refresh_stands_and_another_refresh_declines(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a rollback, which a machine may do that shares the registry but not the lock."""
+    register_logged(
+        desk.bench.tracking, desk.champions.require(desk.name).run_id, desk.model("1"), desk.name
+    )
+    search = flows.refresh.search_and_evaluate
+
+    def rollback(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        with pytest.raises(StoreError, match=desk.name):
+            desk.refresh()
+        desk.champions.roll_back(desk.name, to="2", when="2026-02-02T00:00:00")
+        return outcome
+
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    monkeypatch.setattr(flows.refresh, "search_and_evaluate", rollback)
+    kept = desk.refresh()
+    assert (kept.decision, kept.champion.version) == ("kept", "2")
+    assert "version 1 to version 2" in kept.why
+    assert kept.duel is not None
+    assert kept.duel.won
+    assert desk.champions.require(desk.name).version == "2"
+
+
+@pytest.mark.usefixtures("champion")
+def test_an_interrupted_search_promotes_nothing_and_is_repeated(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search = flows.refresh.search_and_evaluate
+
+    def interrupted(started: Any, verbosity: int) -> Any:
+        outcome = search(started, verbosity)
+        return replace(outcome, result=replace(outcome.result, reason="interrupted"))
+
+    snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(flows.refresh, "search_and_evaluate", interrupted)
+        kept = desk.refresh()
+    assert (kept.decision, kept.champion.version, desk.alias(ALIAS)) == ("kept", "1", "1")
+    assert "interrupted" in kept.why
+    assert desk.refresh().decision == "promoted"
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warning(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    champion = desk.champions.require(desk.name)
+    inputs = desk.champions.features_json(champion)["model_inputs"]
+    frame = desk.rows()
+    gone = next(name for name in frame if name.startswith("x") and name not in inputs)
+    frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")
+    split = {"kind": "random", "seed": 1}
+    told = desk.refresh(split=split)
+    assert [finding.code for finding in told.findings] == ["SWM303"]
+    assert "lacks a column" in told.findings[0].text
+    # So is a champion whose run has no record of its rows.
+    monkeypatch.setattr(Champions, "trained_rows", lambda *_: None)
+    unknown = desk.refresh(force=True, split=split)
+    assert [finding.code for finding in unknown.findings] == ["SWM303"]
+    assert "no record" in unknown.findings[0].text
+
+
+@pytest.mark.usefixtures("champion")
+def test_test_rows_that_the_champion_was_trained_on_are_left_out(desk: Desk) -> None:
+    """A random split puts them there, and they favour the champion."""
+    frame = desk.rows()
+    split = {"kind": "random", "seed": 1}
+    moved = desk.refresh(split=split | {"test_size": 0.7}, scoring="roc_auc")
+    assert moved.duel is not None
+    assert 30 <= moved.duel.n_rows < 126
+    assert f" {126 - moved.duel.n_rows} test rows" in moved.why
+    table = audited(desk, moved.run_id, moved.decision == "promoted", moved.duel.n_rows)
+    assert len(table) == 126
+    assert table["y_true"].tolist() == frame["y"].iloc[table["row"]].tolist()
+    # Of 30 test rows too few are left: all are compared, with a warning.
+    few = desk.refresh(split=split | {"test_size": 30 / 180})
+    assert few.duel is not None
+    assert few.duel.n_rows == 30
+    assert [finding.code for finding in few.findings] == ["SWM303"]
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_column_of_the_champion_that_is_gone_is_named_before_any_training(desk: Desk) -> None:
+    frame = desk.rows()
+    used = swarm.load_features(str(desk.published))
+    frame.drop(columns=used[0]).to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+    with pytest.raises(DataError, match=f"'{used[0]}'.*models:/{desk.name}/1.*champion.on_missing"):
+        desk.refresh()
+    assert len(desk.bench.runs()) == 1
+    replaced = desk.refresh(champion={"on_missing": "replace"})
+    assert (replaced.decision, replaced.champion.over) == ("replaced", "1")
+    assert used[0] not in swarm.load_features(str(desk.published))
+    # The same rows do not undo a rollback, though they lack the column.
+    desk.champions.roll_back(desk.name, to="1", when="2026-01-13T00:00:00")
+    again = desk.refresh(champion={"on_missing": "replace"})
+    assert (again.decision, again.champion.version) == ("unchanged", "1")
+
+
+@pytest.mark.usefixtures("champion")
+def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_search(
+    desk: Desk,
+) -> None:
+    """Recoded labels or another target: any challenger would beat such a champion."""
+    frame = desk.rows()
+    for table, words, sections in (
+        (frame.rename(columns={"y": "z"}), "'z'.*'y'", {"target": "z"}),
+        (frame.assign(y=frame["y"].map({0: "stays", 1: "leaves"})), "0, 1, .*'y'", {}),
+    ):
+        table.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+        with pytest.raises(DataError, match=f"{words}.*champion.on_missing"):
+            desk.refresh(**sections)
+        assert len(desk.bench.runs()) == 1
+
+
+@pytest.mark.usefixtures("champion")
+def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
+    frame = desk.rows()
+    used = swarm.load_features(str(desk.published))[0]
+    frame[used] += 3.0
+    # A class that is new is no recoding: the champion is compared.
+    frame.loc[::5, "y"] = 2
+    frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
+    with pytest.raises(DataError, match=f"'{used}'.*drift.action"):
+        desk.refresh(drift={"action": "stop"})
+    told = desk.refresh()
+    assert told.duel is not None
+    assert [finding.code for finding in told.findings] == ["SWM301"]
+    table = pd.read_csv(io.BytesIO(desk.artifact(told.run_id, "drift.csv")))
+    assert table.loc[0, "feature"] == used
+    assert table.loc[0, "psi"] > 1
+    assert (table.loc[1:, "psi"] < 0.2).all()
+
+
+def test_a_refresh_refuses_what_it_could_not_publish_or_store(desk: Desk) -> None:
+    for key, value in (("margin", -1.0), ("publish", "ftp://me:secret@host/features.json")):
+        with pytest.raises(ConfigError, match=rf"champion\.{key}") as caught:
+            desk.config(champion={key: value})
+        assert "secret" not in str(caught.value)
+    # Unlike a search it has to store its model, whatever tracking.register is.
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    with pytest.raises(ConfigError, match="OwnBayes"):
+        desk.refresh(model={"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]})
+    assert not desk.bench.made_anything()

@@ -1,0 +1,132 @@
+"""The select flow over every kind of target, split, folds and source."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from conf.schema import SelectConfig
+from flows.run.answer import SelectRun
+from flows.run.configured import fetch_as_configured, prepare_as_configured, search_as_configured
+from flows.select import select as flow
+from swarm.errors import ConfigError
+from swarm.evaluation.crossval import CrossValidation
+from swarm.rows import Fold
+from swarm.search.runner import run
+from swarm.storage.archive import Archive
+from tests.small_run import BAYES, OTHERS, Bench, prepared_by_hand
+
+pytestmark = pytest.mark.usefixtures("plain")
+
+
+def select(config: SelectConfig, run_id: str | None = None) -> SelectRun:
+    """Search without Prefect, and without the report."""
+    return flow.fn(config, run_id, 0)
+
+
+def test_a_regression_runs_from_end_to_end(bench):
+    config = bench.config(
+        data={"target": "number", "drop": ["y", *OTHERS[1:]]},
+        split={"kind": "random"},
+        folds={"kind": "random"},
+        model={"estimator": "sklearn.linear_model.LinearRegression"},
+        space={"fixed": ["x0", "x1", "x2"]},
+        budget={"epochs": 2},
+    )
+    outcome = select(config)
+    assert bench.statuses() == ["FINISHED"]
+    assert outcome.judgement.task == "regression"
+    assert outcome.judgement.metrics[0] == "r2"
+    figures = outcome.judgement.table.set_index(["contender", "metric"])["value"]
+    assert figures["ensemble", "r2"] > 0.5
+
+
+def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench):
+    config = bench.config(
+        data={"target": "kind", "group": "who", "drop": ["y", "number", *OTHERS[3:]]},
+        split={"kind": "random"},
+        folds={"kind": "stratified"},
+        model=BAYES,
+        budget={"epochs": 2},
+    )
+    outcome = select(config)
+    assert bench.statuses() == ["FINISHED"]
+    assert outcome.judgement.task == "multiclass"
+    assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
+    # The folds divide the groups as well.
+    assert [each.code for each in outcome.findings].count("SWM101") == 2
+
+
+FOLDS = {
+    "group": {"group": "who"},
+    "stratified_group": {"group": "who"},
+    "time": {"time": "when"},
+    "column": {},
+}
+
+
+def roles(given: dict[str, str], *more: str) -> dict[str, Any]:
+    return {**given, "drop": [name for name in OTHERS if name not in (*given.values(), *more)]}
+
+
+@pytest.mark.parametrize("kind", FOLDS)
+def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind):
+    column = "fold" if kind == "column" else None
+    config = bench.config(
+        data=roles(FOLDS[kind], *([column] if column else [])),
+        folds={"kind": kind, "column": column},
+        model=BAYES,
+        budget={"epochs": 1},
+    )
+    data = prepare_as_configured(config, fetch_as_configured(config))
+    train, problem = data.train, data.problem
+    assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
+    assert problem.n_folds == 3
+    rows: list[Fold] = list(problem.folds)
+    assert all(not set(inner) & set(tested) for inner, tested in rows)
+    if column:
+        assert all(train.fold.iloc[tested].nunique() == 1 for _, tested in rows)
+    assert np.isfinite(run(search_as_configured(config, data), Archive()).cost)
+
+
+@pytest.mark.slow
+def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
+    proxy = {"params": {"n_estimators": 2}, "rows": 0.6, "best": 4, "probes": 3}
+    config = bench.config(proxy=proxy, budget={"epochs": 6})
+    outcome = select(config)
+    assert bench.statuses() == ["FINISHED"]
+    before = bench.answer(outcome.run_id)
+    confirmed = outcome.result.measured
+    full = prepared_by_hand(config)[2]
+    with CrossValidation(full) as evaluator:
+        order, limits = np.arange(3), np.full(len(confirmed.masks), np.inf)
+        costs = evaluator.evaluate(confirmed.masks, limits, order).costs
+    assert np.array_equal(costs, confirmed.costs)
+    assert costs.min() in outcome.result.confirmation.candidates.costs
+    run = bench.tracking.run(outcome.run_id)
+    assert run.data.metrics["proxy/full_accuracy"] == 1 - costs.min()
+    assert run.data.metrics["proxy/best_accuracy"] == 1 - confirmed.search_costs.min()
+    low = [each for each in outcome.findings if each.code == "SWM201"]
+    assert bool(low) == (not outcome.result.correlation >= 0.8)
+    again = select(config, outcome.run_id).result
+    assert np.array_equal(again.measured.costs, confirmed.costs)
+    assert again.work["fits"].sum() == 0
+    assert bench.answer(outcome.run_id) == before
+    other = bench.config(proxy={**proxy, "best": 5}, budget={"epochs": 6})
+    with pytest.raises(ConfigError, match=r"proxy\.best '4' but now it is '5'"):
+        select(other, outcome.run_id)
+
+
+@pytest.mark.slow
+def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = {"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]}
+    with pytest.raises(ConfigError, match=r"cannot be stored.*set tracking\.register to false"):
+        select(bench.config(model=model, tracking={"register": True}))
+    assert not bench.made_anything()
+    outcome = select(bench.config(model=model))
+    assert outcome.model_uri == ""
+    assert bench.statuses() == ["FINISHED"]

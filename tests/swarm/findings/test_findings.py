@@ -1,0 +1,371 @@
+"""Numbered findings: each kind is found where it is, and nowhere else."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, load_wine
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier
+
+from flows.cli.options import with_mute
+from flows.display.terminal import print_findings, say
+from swarm import SubsetSelector
+from swarm.errors import ConfigError
+from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
+from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
+from swarm.findings.groups import group_columns
+from swarm.findings.leaks import leak_columns
+from swarm.findings.outcome import search_findings
+from swarm.findings.rows import hash_rows, repeated_rows
+from swarm.findings.table import column_findings, target_findings
+from swarm.problem.problem import Problem
+from swarm.problem.scoring import scorer_names
+from swarm.search.budget import Budget
+from swarm.search.result import SearchResult
+from swarm.search.runner import run
+from swarm.search.search import Search
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.validation.verdict import Verdict
+from tests import ROOT
+from tests.small_run import Bench
+
+N = 300
+RNG = np.random.default_rng(3)
+TARGET = (RNG.random(N) < 0.5).astype(int)
+NOISE = {f"n{i}": RNG.normal(size=N) for i in range(4)}
+WORDS = [" ".join(RNG.choice(list("abcdefghij"), 5)) for _ in range(N)]
+
+# A column for each code that is about columns.
+ODD: dict[str, Any] = {
+    "SWM106": {"patient_id": RNG.integers(0, 60, N)},
+    "SWM111": {"order": np.arange(N)[::-1] * 7},
+    "SWM112": {"country": np.full(N, 3.5)},
+    "SWM113": {"again": NOISE["n1"].copy()},
+    "SWM114": {"refund": np.where(TARGET == 1, RNG.normal(9, 1, N), np.nan)},
+    "SWM115": {"comment": pd.Categorical(WORDS)},
+    "SWM121": {"weight": np.where(RNG.random(N) < 0.1, -99.0, RNG.normal(70, 9, N))},
+    "SWM120": {"rate": pd.Categorical([f"{x:,}%" for x in RNG.integers(900, 1100, N)])},
+    "SWM116": {"day": pd.Categorical(pd.date_range("2020-01-31", periods=N).strftime("%d.%m.%Y"))},
+}
+
+
+def codes(findings: list[Finding]) -> list[str]:
+    return [each.code for each in findings]
+
+
+@pytest.mark.parametrize("code", ODD)
+def test_an_odd_column_is_found_by_its_code_and_named(code: str) -> None:
+    features = pd.DataFrame({**NOISE, **ODD[code]})
+    (finding,) = column_findings(features, TARGET, "binary")
+    assert finding.code == code
+    assert list(finding.columns) == list(ODD[code])
+    assert repr(next(iter(ODD[code]))) in finding.text
+
+
+def test_ordinary_tables_have_no_findings() -> None:
+    for load, task in (
+        (load_breast_cancer, "binary"),
+        (load_wine, "multiclass"),
+        (load_iris, "multiclass"),
+        (load_diabetes, "regression"),
+    ):
+        X, y = load(return_X_y=True, as_frame=True)
+        assert column_findings(X, y.to_numpy(), task) == []
+
+
+def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> None:
+    """As oversampling before the search makes them, with a new identifier each."""
+    rows = np.r_[np.arange(N), np.flatnonzero(TARGET)[:40]]
+    features = pd.DataFrame(NOISE).iloc[rows].assign(number=np.arange(len(rows)))
+    named = column_findings(features, TARGET[rows], "binary")
+    assert codes(named) == ["SWM111", "SWM118"]
+    assert "40 of 340" in named[1].text
+    # Copies that share a group are on one side of every division.
+    assert codes(column_findings(features, TARGET[rows], "binary", grouped=True)) == ["SWM111"]
+
+
+def test_rows_of_a_wide_table_that_differ_in_its_last_column_are_no_copies() -> None:
+    binary = pd.DataFrame(np.random.default_rng(0).integers(0, 2, (60, 1500)))
+    twins = pd.concat([binary, binary.iloc[:2]], ignore_index=True)
+    twins.insert(0, "measured", np.r_[np.arange(60), [0, 1]] + 0.5)
+    twins.iloc[60, -1] = 1 - twins.iloc[60, -1]
+    repeated = repeated_rows(twins, np.zeros(len(twins)))
+    assert np.flatnonzero(repeated).tolist() == [61]
+
+
+def test_rows_of_equal_numbers_have_equal_hashes_whatever_their_types() -> None:
+    numbers = pd.DataFrame({"a": [0, 1, 2], "b": [1.5, np.nan, -0.0]})
+    others = pd.DataFrame(
+        {"a": pd.array([0, 1, 2], dtype="Int64"), "b": pd.array([1.5, None, 0.0], dtype="Float64")}
+    )
+    assert hash_rows(numbers).tolist() == hash_rows(others).tolist()
+    assert len(set(hash_rows(numbers).tolist())) == 3
+
+
+def test_equal_columns_are_equal_with_their_gaps() -> None:
+    gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
+    frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
+    assert duplicate_columns(frame) == [("z", "x")]
+    # Whatever their types are.
+    counts = pd.Series(np.arange(N) % 7)
+    typed = pd.DataFrame(
+        {"a": counts.astype("int64"), "b": counts.astype(float), "c": counts.astype("int8")}
+    )
+    assert duplicate_columns(typed) == [("b", "a"), ("c", "a")]
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("%Y-%m-%dT%H:%M:%S+01:00", "%Y-%m-%d %H:%M:%S.123", "%m/%d/%Y %I:%M:%S %p"),
+        *("%d-%b-%y", "%Y-%m", "%a, %d %b %Y %H:%M:%S GMT", " %d.%m.%y"),
+    ],
+)
+def test_dates_are_recognised_in_the_forms_that_people_and_programs_write(form: str) -> None:
+    moments = pd.date_range("2023-03-20", periods=N, freq="31h17min")
+    texts = pd.Series(moments.strftime(form))
+    found = date_format(texts)
+    assert found is not None
+    assert timestamps(texts, found).is_monotonic_increasing
+
+
+def test_codes_versions_numbers_and_words_are_no_dates() -> None:
+    texts = "1.2.3 11.8.7 1.2.13|01234 20240131|2024 2023|12-34 3-4|10/12 3/4|21807-1090 01234-5678"
+    texts += "|4011-02 9999-11|may march|10:30 11:45|1,200 3,400|192.168.1.1 10.0.0.1|MA-2024-01"
+    for values in texts.split("|"):
+        assert date_format(pd.Series(values.split())) is None, values
+
+
+def test_values_that_only_look_like_marks_of_missing_ones_are_left_alone() -> None:
+    often, uniform = RNG.random(N) < 0.1, RNG.random(N)
+    ordinary = pd.DataFrame(
+        {
+            "zeros": np.where(often, 0.0, 1000 + uniform),
+            "age": np.minimum(RNG.integers(0, 110, N), 99),
+            "capped": np.clip(RNG.normal(size=N), -1, 1),
+            "once": np.where(np.arange(N) == 3, -999, uniform),
+            "flag": np.where(often, 999, 0),
+            "both": np.where(often, -99, RNG.normal(0, 500, N)),
+        }
+    )
+    assert sentinels(ordinary) == {}
+
+
+def test_a_leak_is_found_in_whatever_form_it_has() -> None:
+    classes = np.repeat(["a", "b", "c"], N // 3)
+    numbers = RNG.normal(size=N)
+    for target, task, leak in (
+        (TARGET, "binary", np.abs(TARGET - 0.5 + RNG.normal(scale=0.01, size=N)) * TARGET),
+        (classes, "multiclass", pd.Categorical(np.char.upper(classes))),
+        (numbers, "regression", np.exp(numbers)),
+    ):
+        features = pd.DataFrame({**NOISE, "leak": leak})
+        assert [each.column for each in leak_columns(features, target, task)] == ["leak"]
+
+
+@pytest.mark.parametrize("positives", [1000, 100, 25, 10])
+def test_a_leak_of_a_rare_class_is_found(positives: int) -> None:
+    rng = np.random.default_rng(0)
+    target = (rng.permutation(5000) < positives).astype(int)
+    noise = pd.DataFrame(rng.normal(size=(5000, 5)), columns=list("abcde"))
+    leak = noise.assign(leak=target + rng.normal(scale=0.05, size=5000))
+    assert [each.column for each in leak_columns(leak, target, "binary")] == ["leak"]
+    good = noise.assign(good=target + rng.normal(scale=1.5, size=5000))
+    assert leak_columns(good, target, "binary") == []
+
+
+def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:
+    rare = np.arange(N) < 9
+    for scoring in ("accuracy", "f1_micro", "recall_weighted"):
+        (finding,) = target_findings(rare, "binary", scoring)
+        assert finding.code == "SWM004"
+        assert "(9 of 300)" in finding.text
+        assert "roc_auc" in finding.remedy
+        (several,) = target_findings(rare + (np.arange(N) > 150) * 2, "multiclass", scoring)
+        named = several.remedy.replace(",", " ").split()
+        scorers = [name for name in scorer_names() if name in named]
+        assert scorers == ["balanced_accuracy", "f1_macro"]
+    assert target_findings(rare, "binary", "roc_auc") == []
+    assert target_findings(np.arange(N) < 90, "binary", "accuracy") == []
+
+
+def test_few_values_that_decide_a_squared_error_are_named() -> None:
+    target = RNG.normal(size=N)
+    assert target_findings(target, "regression", "r2") == []
+    target[[3, 7]] = 90.0, -70.0
+    for scoring in ("r2", "neg_root_mean_squared_error"):
+        (finding,) = target_findings(target, "regression", scoring)
+        assert finding.code == "SWM123"
+        assert "90, -70" in finding.text
+    assert target_findings(target, "regression", "neg_mean_absolute_error") == []
+    assert target_findings(np.ones(N), "regression", "r2") == []
+    for usual in (RNG.exponential(size=3_000), RNG.lognormal(size=3_000), [0.0] * 9 + [1.0]):
+        assert target_findings(np.asarray(usual), "regression", "r2") == []
+
+
+def test_labels_that_differ_by_blanks_are_named_and_no_others() -> None:
+    labels = RNG.choice(["yes", "yes ", "no"], N)
+    (finding,) = target_findings(labels, "multiclass", "balanced_accuracy")
+    assert finding.code == "SWM119"
+    assert "'yes', 'yes '" in finding.text
+    assert target_findings(np.char.strip(labels), "binary", "accuracy", "yes") == []
+
+
+def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
+    names = np.where(np.arange(len(TARGET)) % 3 == 0, "churned", "loyal")
+    (finding,) = target_findings(names, "binary", "roc_auc")
+    assert (finding.code, finding.severity) == ("SWM003", "note")
+    assert "'churned'" in finding.text
+    assert target_findings(names, "binary", "roc_auc", "churned") == []
+    assert target_findings(TARGET, "binary", "roc_auc") == []
+    (numbered,) = target_findings(np.where(TARGET == 1, 2, 1), "binary", "roc_auc")
+    assert "class 1 " in numbered.text
+    # Of a single class there is nothing to name; that it is one is refused elsewhere.
+    one = target_findings(np.array(["loyal"] * N), "binary", "roc_auc")
+    assert "SWM003" not in {each.code for each in one}
+
+
+PEOPLE, AGES, SEXES = 75, RNG.integers(18, 80, 75), RNG.choice(["f", "m"], 75)
+VISITS = RNG.permutation(np.repeat(np.arange(PEOPLE), N // PEOPLE))
+UNEVEN = np.repeat(np.arange(PEOPLE), RNG.multinomial(N - PEOPLE, np.full(PEOPLE, 1 / PEOPLE)) + 1)
+
+
+@pytest.mark.parametrize(
+    ("people", "name", "label"),
+    [(VISITS, "person", lambda i: i * 7919 % 10007), (UNEVEN, "q7", lambda i: f"P{i:03d}")],
+)
+def test_groups_without_a_name_have_constant_columns(people: Any, name: str, label: Any) -> None:
+    features = pd.DataFrame({**NOISE, name: [label(i) for i in people]})
+    features = features.assign(age=AGES[people], sex=SEXES[people])
+    (group,) = group_columns(features)
+    assert (group.name, group.is_likely) == (name, True)
+    (finding,) = column_findings(features, TARGET, "binary")
+    assert (finding.code, finding.columns) == ("SWM106", (name,))
+    assert "75 values" in finding.text
+    assert "'age', 'sex'" in finding.text
+    assert column_findings(features, TARGET, "binary", grouped=True) == []
+
+
+def test_ordinary_categories_and_numbers_are_no_groups() -> None:
+    n = 2400
+    hours, ages, towns = np.arange(n) % 24, RNG.integers(18, 80, n), RNG.integers(0, 40, n)
+    features = pd.DataFrame(
+        {
+            "hour": hours,
+            "is_night": hours < 6,
+            "hour_sin": np.sin(hours * np.pi / 12),
+            "age": ages,
+            "age_band": ages // 10,
+            "town": towns,
+            "town_name": [f"t{i}" for i in towns * 7 % 40],
+            "rare": RNG.random(n) < 0.001,
+            "count": RNG.poisson(30, n),
+            "noise": RNG.normal(size=n),
+        }
+    )
+    assert group_columns(features) == []
+    assert group_columns(features.sample(frac=0.7, random_state=1).sort_index()) == []
+    # Few rows for each value, of which those without a row are not seen.
+    rng = np.random.default_rng(0)
+    assert not any(group_columns(pd.DataFrame({"x": rng.integers(0, 200, 440)})) for _ in range(20))
+    # One step in a hierarchy of categories is a doubt, not a group.
+    states = features.assign(state=RNG.choice([f"s{i}" for i in range(9)], 40)[towns])
+    assert [group.is_likely for group in group_columns(states)] == [False]
+
+
+def test_every_code_keeps_its_meaning_and_has_its_entry() -> None:
+    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    for code, kind in KINDS.items():
+        assert f"\n## {code}\n" in page
+        assert kind.title in page
+        assert not kind.remedy.endswith(".")
+    with pytest.raises(KeyError):
+        make_finding("SWM999", "nothing")
+
+
+def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_findings([make_finding("SWM112", "'[/red]' has a single value")])
+    assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
+    say("in /data/[old]/[/bold] :smile:")
+    assert "in /data/[old]/[/bold] :smile:" in capsys.readouterr().err
+    both = [make_finding("SWM112", "a"), make_finding("SWM111", "b"), make_finding("SWM111", "b")]
+    assert codes_of(unmuted(both)) == "SWM111 SWM112"
+    assert unmuted(both, ["SWM112"]) == (both[1],)
+    assert codes_of([]) == "none"
+    # The command line adds to the configuration.
+    config = bench.config(mute=["SWM112"])
+    assert with_mute(config, ["SWM111", "SWM112"]).mute == ["SWM112", "SWM111"]
+    with pytest.raises(ConfigError, match="unknown finding 'SWM11'"):
+        with_mute(config, ["SWM11"])
+
+
+def finished_search(n_rows: int) -> tuple[SearchResult, Any, str]:
+    problem = Problem.build(
+        pd.DataFrame(NOISE).head(n_rows), TARGET[:n_rows], GaussianNB(), folds=3
+    )
+    plan = Search(problem, make("random"), budget=Budget(epochs=2))
+    return run(plan, Archive()), problem.target, problem.task
+
+
+@pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])
+def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doubted: bool) -> None:
+    asked = finished_search(100)
+    unseen = Verdict("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
+    judgement: Any = SimpleNamespace(verdict=unseen)
+    assert "SWM205" in codes(search_findings(*asked))
+    assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
+
+
+@pytest.mark.parametrize(("margin", "missed"), [(0.0, True), (1000.0, False)])
+def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -> None:
+    # One column alone cannot be as good as four that are equally informative.
+    features = pd.DataFrame(NOISE).add(TARGET, axis=0)
+    confirm = {"goal": "size", "margin": margin, "best": 4, "repeats": 2}
+    selector = SubsetSelector(GaussianNB(), budget=2, size=(None, 1), confirm=confirm, cv=3)
+    selector.fit(features, TARGET)
+    told = {each.code: each for each in selector.findings_}
+    assert ("SWM210" in told) == selector.confirmation_.missed == missed
+    if missed:
+        assert "none of" in told["SWM210"].text
+        assert "margin" in told["SWM210"].remedy
+
+
+def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
+    features = pd.DataFrame({**NOISE, **ODD["SWM112"]})
+    selector = SubsetSelector(
+        GaussianNB(), budget=3, size=(None, 2), confirm=True, mute=["SWM202"], cv=3
+    )
+    told = selector.fit(features.head(100), TARGET[:100]).findings_
+    assert {"SWM112", "SWM205"} <= {each.code for each in told}
+    assert "SWM202" not in codes(list(told))
+    assert clone(selector).mute == ["SWM202"]
+    with pytest.raises(ConfigError, match="unknown finding"):
+        clone(selector).set_params(mute=["SWM2"]).fit(features, TARGET)
+
+
+def test_rows_whose_labels_are_in_another_order_than_those_of_x_are_noticed() -> None:
+    features, target = pd.DataFrame(NOISE).head(100), pd.Series(TARGET[:100])
+    shuffled = features.sample(frac=1, random_state=1)
+    weight = pd.Series(np.ones(100))
+
+    def told(X: Any, y: Any, **given: Any) -> list[str]:
+        selector = SubsetSelector(DecisionTreeClassifier(), budget=1, cv=3)
+        return [
+            each.text for each in selector.fit(X, y, **given).findings_ if each.code == "SWM122"
+        ]
+
+    (text,) = told(shuffled, target)
+    assert text.startswith("y has the row labels of X in another order")
+    assert len(told(shuffled, target.to_frame(), sample_weight=weight)) == 2
+    for y in (target.loc[shuffled.index], target.to_numpy(), target.set_axis(range(100, 200))):
+        assert told(shuffled, y) == []
+    assert told(shuffled.to_numpy(), target) == []
