@@ -150,17 +150,12 @@ _ALL = (
     ),
     Kind(
         "SWM115",
-        "Free text as a category",
-        "Most values of a category occur once and have several words. As categories they carry no"
-        " information beyond the row itself.",
-        "drop it, or turn it into numbers first",
-    ),
-    Kind(
-        "SWM116",
-        "Dates as text",
-        "A text column holds dates. As categories, dates have neither order nor distance, and later"
-        " rows have dates that the model has never seen.",
-        "replace it by numbers, such as its year, month, day and weekday",
+        "Text that is no category",
+        "The values of a category are dates, numbers but for a percent or currency sign or"
+        " separators of thousands, or texts of several words that occur once. As categories they"
+        " have neither order nor distance, and later rows have values that the model has never"
+        " seen.",
+        "replace it by numbers, such as the year, month and day of a date, or drop it",
     ),
     Kind(
         "SWM117",
@@ -187,14 +182,6 @@ _ALL = (
         "Two labels of the target are the same text but for blanks. They are most likely one class,"
         " and are counted and learned as two.",
         "strip the blanks in the table",
-    ),
-    Kind(
-        "SWM120",
-        "Numbers as text",
-        "The values of a category are numbers but for a percent or currency sign or separators of"
-        " thousands. As categories they have neither order nor distance, and numbers that are not"
-        " among the training rows are unknown to the model.",
-        "turn them into numbers in the table, without signs and separators of thousands",
     ),
     Kind(
         "SWM121",

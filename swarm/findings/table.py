@@ -106,16 +106,16 @@ def _leaks(features: pd.DataFrame, target: NDArray[Any], task: str) -> Iterator[
 
 def _texts(kinds: Mapping[str, tuple[str, str]]) -> Iterator[Finding]:
     """Find text that is no category; an example is shown of dates and numbers."""
-    for code, kind, what in (
-        ("SWM115", "prose", "mostly distinct texts of several words"),
-        ("SWM116", "date", "dates as text ({} in {!r})"),
-        ("SWM120", "number", "numbers as text ({!r} in {!r})"),
+    for kind, what in (
+        ("prose", "mostly distinct texts of several words"),
+        ("date", "dates as text ({} in {!r})"),
+        ("number", "numbers as text ({!r} in {!r})"),
     ):
         examples = {name: example for name, (each, example) in kinds.items() if each == kind}
         if examples:
             name, example = next(iter(examples.items()))
             names = list(examples)
-            yield make_finding(code, f"{_each(names)} {what.format(example, name)}", names)
+            yield make_finding("SWM115", f"{_each(names)} {what.format(example, name)}", names)
 
 
 def _marks(features: pd.DataFrame) -> Iterator[Finding]:

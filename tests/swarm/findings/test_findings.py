@@ -43,30 +43,33 @@ NOISE = {f"n{i}": RNG.normal(size=N) for i in range(4)}
 WORDS = [" ".join(RNG.choice(list("abcdefghij"), 5)) for _ in range(N)]
 
 # A column for each code that is about columns.
-ODD: dict[str, Any] = {
-    "SWM106": {"patient_id": RNG.integers(0, 60, N)},
-    "SWM111": {"order": np.arange(N)[::-1] * 7},
-    "SWM112": {"country": np.full(N, 3.5)},
-    "SWM113": {"again": NOISE["n1"].copy()},
-    "SWM114": {"refund": np.where(TARGET == 1, RNG.normal(9, 1, N), np.nan)},
-    "SWM115": {"comment": pd.Categorical(WORDS)},
-    "SWM121": {"weight": np.where(RNG.random(N) < 0.1, -99.0, RNG.normal(70, 9, N))},
-    "SWM120": {"rate": pd.Categorical([f"{x:,}%" for x in RNG.integers(900, 1100, N)])},
-    "SWM116": {"day": pd.Categorical(pd.date_range("2020-01-31", periods=N).strftime("%d.%m.%Y"))},
-}
+ODD: list[tuple[str, dict[str, Any]]] = [
+    ("SWM106", {"patient_id": RNG.integers(0, 60, N)}),
+    ("SWM111", {"order": np.arange(N)[::-1] * 7}),
+    ("SWM112", {"country": np.full(N, 3.5)}),
+    ("SWM113", {"again": NOISE["n1"].copy()}),
+    ("SWM114", {"refund": np.where(TARGET == 1, RNG.normal(9, 1, N), np.nan)}),
+    ("SWM115", {"comment": pd.Categorical(WORDS)}),
+    ("SWM121", {"weight": np.where(RNG.random(N) < 0.1, -99.0, RNG.normal(70, 9, N))}),
+    ("SWM115", {"rate": pd.Categorical([f"{x:,}%" for x in RNG.integers(900, 1100, N)])}),
+    (
+        "SWM115",
+        {"day": pd.Categorical(pd.date_range("2020-01-31", periods=N).strftime("%d.%m.%Y"))},
+    ),
+]
 
 
 def codes(findings: list[Finding]) -> list[str]:
     return [each.code for each in findings]
 
 
-@pytest.mark.parametrize("code", ODD)
-def test_an_odd_column_is_found_by_its_code_and_named(code: str) -> None:
-    features = pd.DataFrame({**NOISE, **ODD[code]})
+@pytest.mark.parametrize(("code", "odd"), ODD)
+def test_an_odd_column_is_found_by_its_code_and_named(code: str, odd: dict[str, Any]) -> None:
+    features = pd.DataFrame({**NOISE, **odd})
     (finding,) = column_findings(features, TARGET, "binary")
     assert finding.code == code
-    assert list(finding.columns) == list(ODD[code])
-    assert repr(next(iter(ODD[code]))) in finding.text
+    assert list(finding.columns) == list(odd)
+    assert repr(next(iter(odd))) in finding.text
 
 
 def test_ordinary_tables_have_no_findings() -> None:
@@ -340,7 +343,7 @@ def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -
 
 
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
-    features = pd.DataFrame({**NOISE, **ODD["SWM112"]})
+    features = pd.DataFrame({**NOISE, **dict(ODD)["SWM112"]})
     selector = SubsetSelector(
         GaussianNB(), budget=3, size=(None, 2), confirm=True, mute=["SWM202"], cv=3
     )
