@@ -7,6 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
+from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import _safe_indexing
 
 from swarm.arrays import Int
@@ -26,7 +27,7 @@ class _StopsEarly(LGBMModel):
         require("validation_fraction", self.validation_fraction, above=0, below=1)
         classes = isinstance(self, LGBMClassifier)
         rows = held_out(y, self.validation_fraction, self.random_state, classes=classes)
-        super().fit(*_divided(X, y, sample_weight, rows, params), **params)
+        super().fit(*_divided(X, y, sample_weight, rows, params, classes=classes), **params)
         return self
 
     def _process_params(self, stage: str) -> dict[str, Any]:
@@ -82,20 +83,26 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     labels = np.asarray(y)
     rows = Rows(None, labels, task="multiclass" if classes else "regression")
     most = np.unique(labels, return_counts=True)[1].max() if classes else len(labels)
-    train, test = hold_out(rows, rows.kind, max(share, 1 / most), seed=seed or 0)
+    share = min(max(share, 1 / most), 1 - 1 / most)
+    train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
     return test[np.isin(labels[test], labels[train])] if classes else test
 
 
-def _divided(X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any]) -> tuple[Any, ...]:
+def _divided(
+    X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any], *, classes: bool
+) -> tuple[Any, ...]:
     """Return the rows to train on, and add those that are held out to the parameters of `fit`."""
     train = np.setdiff1d(np.arange(len(np.asarray(y))), rows)
     inner = _safe_indexing(X, rows), _safe_indexing(y, rows)
+    outer = _safe_indexing(X, train), _safe_indexing(y, train)
     if "eval_X" in signature(LGBMClassifier.fit).parameters:
-        # From LightGBM 4.7 on, where `eval_set` is deprecated.
+        # From LightGBM 4.7 on, where `eval_set` is deprecated, and classes are not encoded.
         params["eval_X"], params["eval_y"] = inner
+        if classes:
+            params["eval_y"] = LabelEncoder().fit(outer[1]).transform(inner[1])
     else:
         params["eval_set"] = [inner]
     if weight is not None:
         params["eval_sample_weight"] = [_safe_indexing(weight, rows)]
         weight = _safe_indexing(weight, train)
-    return _safe_indexing(X, train), _safe_indexing(y, train), weight
+    return *outer, weight

@@ -84,7 +84,16 @@ def test_the_rows_that_are_held_out_depend_on_labels_and_seed_alone() -> None:
     assert not np.array_equal(rows, held_out(labels, 0.2, 5, classes=True))
     assert len(held_out(np.arange(10.0), 0.3, 0, classes=False)) == 3
     # There is always a row to stop on, and one of each class to learn from.
-    assert len(held_out(np.array([0, 0, 1, 1]), 0.1, 0, classes=True)) == 2
+    for share in (0.1, 0.9):
+        assert len(held_out(np.array([0, 0, 1, 1]), share, 0, classes=True)) == 2
+
+
+@pytest.mark.parametrize("names", [[1, 2], ["no", "yes"], [False, True]])
+def test_models_stop_alike_whatever_the_names_of_the_classes(names: list[Any]) -> None:
+    stopped = stopping().fit(X, y)
+    renamed = stopping().fit(X, pd.Series(np.array(names)[y.to_numpy()], index=y.index))
+    assert renamed.best_iteration_ == stopped.best_iteration_
+    assert np.array_equal(renamed.predict_proba(X), stopped.predict_proba(X))
 
 
 def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path) -> None:
