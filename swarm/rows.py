@@ -77,7 +77,7 @@ class Rows:
     @property
     def is_grouped(self) -> bool:
         """Whether rows have groups; several columns are what a splitter of its own kind reads."""
-        return self.groups is not None and np.ndim(self.groups) == 1
+        return self.groups is not None and np.shape(self.groups)[1:] in ((), (1,))
 
     @property
     def kind(self) -> str:
@@ -123,12 +123,12 @@ class Division:
         """
         if isinstance(folds, (int, np.integer)):
             if rows.groups is not None:
-                refuse_missing(rows.groups)
-            if rows.groups is not None and not rows.is_grouped:
-                raise DataError(
-                    "groups must be one value for each row, got the shape "
-                    f"{np.shape(rows.groups)}; pass one column"
-                )
+                groups = complete_groups(rows.groups)
+                if groups.shape != (rows.n_rows,):
+                    raise DataError(
+                        f"groups must be one value for each of {rows.n_rows} rows, got the shape "
+                        f"{groups.shape}; pass one column"
+                    )
             return cls.of_kind(rows, rows.kind, int(folds), seed=seed)
         if hasattr(folds, "split") and not isinstance(folds, str):
             return cls._by_splitter(folds, X, y, rows, seed)
@@ -246,7 +246,7 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
     else:
         raise DataError(
             f"a share of {share:g} of {rows.n_rows} rows leaves less than a row"
-            f"{' of each class' * (kind == 'stratified')}; use more rows, or a larger share"
+            f"{' of each class' * (kind == 'stratified')}; use more rows, or a share nearer to 0.5"
         )
     chosen = set((np.arange(part.numerator) * part.denominator // part.numerator).tolist())
     with warnings.catch_warnings():
@@ -347,11 +347,6 @@ def _refuse_too_few(rows: Rows, kind: str, groups: NDArray[Any] | None, n_folds:
     if "group" in kind:
         if groups is None:
             raise ConfigError(f"kind {kind!r} needs groups; pass the groups of the rows")
-        if groups.ndim > 1:
-            raise DataError(
-                f"groups must be one value for each row, got the shape {groups.shape}; pass one "
-                "column"
-            )
         n_groups = len(np.unique(groups))
         if n_groups == 1:
             raise DataError("all rows are of one group, which no fold may divide; use another kind")

@@ -113,7 +113,7 @@ def _fold(problem: Problem) -> tuple[Rows, str, Int]:
     # The last one: of folds in time it has the most rows to train on.
     train, test = (problem if fresh is None else fresh).folds[-1]
     groups = groups_of(problem)
-    groups = None if groups is None else np.asarray(groups)[test]
+    groups = None if groups is None else groups[test]
     weight = problem.score_weight(test)
     rows = Rows(take_rows(problem.X, test), take_rows(problem.y, test), groups, weight)
     return rows, f"a {'fold of the search' if fresh is None else 'fresh fold'}", train

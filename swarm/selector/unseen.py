@@ -52,7 +52,7 @@ def groups_of(problem: Problem) -> Any:
     """Return the groups of the rows of the fit, None without."""
     assert problem.division is not None
     rows = problem.division.rows
-    return rows.groups if rows.is_grouped else None
+    return complete_groups(rows.groups) if rows.is_grouped else None
 
 
 def unseen_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:

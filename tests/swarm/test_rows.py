@@ -94,7 +94,6 @@ DATA: list[tuple[str, dict[str, Any], str]] = [
     ("stratified", {"n_folds": 21}, "class, 0, .*20.*21"),
     ("group", {"groups": BINARY}, "2 groups .*5"),
     ("group", {"groups": BINARY * 0}, "one group"),
-    ("group", {"groups": np.c_[BINARY, BINARY]}, "one value for each row"),
     ("group", {"groups": GAPS}, "groups are missing in 2 of 40 rows"),
     ("stratified_group", {"groups": GAPS}, "groups are missing in 2 of 40 rows"),
     ("time", {"time": np.arange(40), "n_folds": 40}, "40 rows .*; use fewer folds$"),
@@ -138,12 +137,16 @@ def test_groups_of_numbers_and_text_are_divided_as_their_names_are() -> None:
         Problem.build(X, BINARY, GaussianNB(), folds=GroupKFold(4), groups=groups)
 
 
-def test_a_number_of_folds_divides_no_group() -> None:
+def test_a_number_of_folds_divides_no_group_of_a_row() -> None:
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
     groups = np.arange(40) // 4
-    problem = Problem.build(X, BINARY, GaussianNB(), folds=3, groups=groups)
-    for train, test in problem.folds:
-        assert not set(groups[train]) & set(groups[test])
+    for given_as in (groups, pd.DataFrame({"group": groups}), groups.tolist()):
+        problem = Problem.build(X, BINARY, GaussianNB(), folds=3, groups=given_as)
+        for train, test in problem.folds:
+            assert not set(groups[train]) & set(groups[test])
+    for wrong in (groups[:39], np.c_[groups, groups]):
+        with pytest.raises(DataError, match="one value for each of 40 rows"):
+            Problem.build(X, BINARY, GaussianNB(), folds=3, groups=wrong)
 
 
 # ---------------------------------------------------------------- time
