@@ -33,8 +33,7 @@ def draw_sample(table: Table, share: float, seed: int, number: int, estimator: A
         sample, _ = hold_out(rows, rows.kind, 1 - share, seed=seed + number)
     except DataError as error:
         raise DataError(
-            f"a share of {share:g} of the rows cannot be drawn: {error}; increase --share, or set "
-            "--resamples to 0"
+            f"a share of {share:g} of the rows cannot be drawn: {error}, or set --resamples to 0"
         ) from error
     return Part(f"draw {number + 1}", sample)
 

@@ -320,15 +320,17 @@ def test_other_models_than_those_of_the_fit_are_not_judged() -> None:
         fitted.report("page.html", *ROWS)
 
 
-def test_test_rows_of_a_fit_with_groups_are_resampled_by_group() -> None:
-    # Ten copies of each of thirty patients.
-    rng, patients = np.random.default_rng(0), np.repeat(np.arange(30), 10)
+def test_test_rows_of_a_fit_with_groups_are_resampled_by_group(tmp_path: Path) -> None:
+    # Ten copies of each of thirty patients, named by a column of numbers and text.
+    names = np.array([n if n % 2 else f"p{n}" for n in range(30)], dtype=object)
+    rng, patients = np.random.default_rng(0), np.repeat(names, 10)[:, None]
     rows = np.repeat(rng.normal(size=(60, 4)), 10, axis=0) + 0.05 * rng.normal(size=(600, 4))
     target = np.repeat(rng.integers(0, 2, 60), 10)
     fit, test = (rows[:300], target[:300]), (rows[300:], target[300:])
     fitted = SubsetSelector(KNeighborsClassifier(), budget=1, cv=3).fit(*fit, groups=patients)
     judged = partial(fitted.judge, *fit, groups=patients)
     assert judged(test=(*test, patients)).evidence[0].rows == "300 unseen rows of 30 groups"
+    fitted.report(tmp_path / "page.html", *fit, groups=patients)
     with pytest.raises(InputError, match=r"pass \(X_test, y_test, groups\)"):
         judged(test=test)
     with pytest.raises(DataError, match="300 test rows but 5 groups"):
