@@ -9,7 +9,9 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, get_args
 
@@ -20,7 +22,7 @@ from docstring_parser import DocstringStyle, parse
 from conf.schema import CompareConfig, RefreshConfig, SelectConfig
 from flows.cli import app
 from swarm.findings import KINDS
-from swarm.strategies.catalogue import StrategyEntry, catalogue, make, registry
+from swarm.strategies.catalogue import Parameter, StrategyEntry, catalogue, make, registry
 
 DOCS = Path(__file__).resolve().parent
 NOTE = "<!-- Written by docs/generate.py (make docs); changes made here are lost. -->\n\n"
@@ -219,6 +221,8 @@ def _command_line() -> str:
         "| command | description |\n|---|---|",
     ]
     commands = list(_commands(root, ""))
+    times = Counter(row for _, command in commands for row in _options(command).values())
+    shared = {row for row, times in times.items() if times > 2}
     parts.append(
         "\n".join(
             f"| [`swarm {name}`](#swarm-{name.replace(' ', '-')}) | {_first(command)} |"
@@ -226,8 +230,14 @@ def _command_line() -> str:
         )
         + "\n"
     )
+    parts += ["Of several commands:\n", _table(row for row in times if row in shared)]
     for name, command in commands:
-        parts += [f"## swarm {name}\n", _usage(name, command), _told(command), _options(command)]
+        options = _options(command)
+        parts += [f"## swarm {name}\n", _usage(name, command), _told(command)]
+        if own := [row for row in options.values() if row not in shared]:
+            parts.append(_table(own))
+        if above := [option for option, row in options.items() if row in shared]:
+            parts.append(f"As above: {_listed(above)}.\n")
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -266,20 +276,27 @@ def _choices(annotation: Any) -> Iterator[str]:
             yield from _choices(each)
 
 
-def _options(command: Any) -> str:
-    rows = []
+def _options(command: Any) -> dict[str, str]:
+    """Return the row of each argument and option by its name."""
+    rows = {}
     for each in command.params:
         if each.param_type_name == "argument":
-            named, default = f"`{_argument(each)}`", "required" if each.required else ""
+            name = _argument(each)
+            named, default = f"`{name}`", "required" if each.required else ""
         else:
             flag = each.is_flag or getattr(each, "count", False)
             number = isinstance(each.default, int | float)
             choices = "\\|".join(_choices(each.type_descriptor.annotation))
             kind = each.metavar or choices or ("NUMBER" if number else "TEXT")
             value = "" if flag else f" {kind}"
+            name = max(each.opts, key=len)
             named = ", ".join(f"`{option}{value}`" for option in sorted(each.opts, key=len))
             default = "" if flag or each.default in (None, "") else f"`{each.default}`"
-        rows.append(f"| {named} | {default} | {_cell(each.help or '')} |")
+        rows[name] = f"| {named} | {default} | {_cell(each.help or '')} |"
+    return rows
+
+
+def _table(rows: Iterable[str]) -> str:
     return "\n".join(["| | default | |\n|---|---|---|", *rows]) + "\n"
 
 
@@ -309,35 +326,47 @@ def _strategies() -> str:
         " clusters and distances from Spearman's correlations, relevance and redundancy from mutual"
         " information.\n",
     ]
+    told: dict[str, str] = {}
     for entry in entries:
-        parts += _strategy(entry, formulas.get(entry.name))
+        parts += _strategy(entry, formulas.get(entry.name), told)
     return "\n".join(parts).rstrip() + "\n"
 
 
-def _strategy(entry: StrategyEntry, formula: str | None) -> Iterator[str]:
+def _strategy(entry: StrategyEntry, formula: str | None, told: dict[str, str]) -> Iterator[str]:
+    """Yield the section of a strategy; `told` has the strategy that each long text stands at."""
     made_by = registry()[entry.name]
     yield f"## {entry.name}\n"
-    yield f"{entry.line}.\n"
     if formula:
         yield f"```text\n{formula.rstrip()}\n```\n"
     if entry.parameters:
         yield "| parameter | default | description |\n|---|---|---|"
-        yield (
-            "\n".join(
-                f"| `{each.name}` | `{_yaml(each.default)}` | {_cell(_plain(each.text))} |"
-                for each in entry.parameters
-            )
-            + "\n"
-        )
+        # Parameters that stand together in the docstring have one description.
+        rows = [
+            _parameters(list(together), _once(_cell(_plain(text)), entry.name, told).rstrip("."))
+            for text, together in groupby(entry.parameters, key=lambda each: each.text)
+        ]
+        yield "\n".join(rows) + "\n"
     else:
         yield "It has no parameters.\n"
     of_class = parse(made_by.__doc__ or "", DocstringStyle.NUMPYDOC)
     for text in (of_class.long_description, _body(inspect.getmodule(made_by).__doc__)):
         if text:
-            yield f"{_plain(text)}\n"
+            yield f"{_once(_plain(text), entry.name, told)}\n"
     cited = re.search(r"References\n-+\n(.*)", inspect.cleandoc(made_by.__doc__ or ""), re.DOTALL)
     if cited:
         yield f"Source: {_plain(cited[1].strip())}\n"
+
+
+def _parameters(together: Sequence[Parameter], text: str) -> str:
+    names = ", ".join(f"`{each.name}`" for each in together)
+    defaults = ", ".join(f"`{_yaml(each.default)}`" for each in together)
+    return f"| {names} | {defaults} | {text} |"
+
+
+def _once(text: str, name: str, told: dict[str, str]) -> str:
+    """Refer to the strategy where a text of several lines stands already."""
+    first = told.setdefault(text, name)
+    return text if first == name or len(text) < 100 else f"As for [`{first}`](#{first})."
 
 
 # ---------------------------------------------------------------- findings
