@@ -218,18 +218,10 @@ def _command_line() -> str:
         "Exit status: 0 success, 1 a search that failed, 2 bad input or a store that cannot be"
         " reached, 130 Ctrl-C. Progress and messages go to standard error, results"
         " to standard output.\n",
-        "| command | description |\n|---|---|",
     ]
     commands = list(_commands(root, ""))
     times = Counter(row for _, command in commands for row in _options(command).values())
     shared = {row for row, times in times.items() if times > 2}
-    parts.append(
-        "\n".join(
-            f"| [`swarm {name}`](#swarm-{name.replace(' ', '-')}) | {_first(command)} |"
-            for name, command in commands
-        )
-        + "\n"
-    )
     parts += ["Of several commands:\n", _table(row for row in times if row in shared)]
     for name, command in commands:
         options = _options(command)
@@ -247,10 +239,6 @@ def _commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:
             yield from _commands(command, f"{above}{name} ")
         else:
             yield f"{above}{name}", command
-
-
-def _first(command: Any) -> str:
-    return _cell(inspect.cleandoc(command.help or "").split("\n\n")[0])
 
 
 def _told(command: Any) -> str:
@@ -351,7 +339,7 @@ def _strategy(entry: StrategyEntry, formula: str | None, told: dict[str, str]) -
     of_class = parse(made_by.__doc__ or "", DocstringStyle.NUMPYDOC)
     for text in (of_class.long_description, _body(inspect.getmodule(made_by).__doc__)):
         if text:
-            yield f"{_once(_plain(text), entry.name, told)}\n"
+            yield f"{_once(_plain(text), entry.name, told, 'Text and sources as')}\n"
     cited = re.search(r"References\n-+\n(.*)", inspect.cleandoc(made_by.__doc__ or ""), re.DOTALL)
     if cited:
         yield f"Source: {_plain(cited[1].strip())}\n"
@@ -363,20 +351,16 @@ def _parameters(together: Sequence[Parameter], text: str) -> str:
     return f"| {names} | {defaults} | {text} |"
 
 
-def _once(text: str, name: str, told: dict[str, str]) -> str:
+def _once(text: str, name: str, told: dict[str, str], alike: str = "As") -> str:
     """Refer to the strategy where a text of several lines stands already."""
     first = told.setdefault(text, name)
-    return text if first == name or len(text) < 100 else f"As for [`{first}`](#{first})."
+    return text if first == name or len(text) < 100 else f"{alike} for [`{first}`](#{first})."
 
 
 # ---------------------------------------------------------------- findings
 
 
 def _findings() -> str:
-    rows = [
-        f"| [{kind.code}](#{kind.code.lower()}) | {kind.severity} | {kind.title} |"
-        for kind in KINDS.values()
-    ]
     parts = [
         "# Findings\n",
         "A finding is a numbered reason to doubt the data, the configuration or the result. Codes"
@@ -395,7 +379,6 @@ def _findings() -> str:
         "In a configuration columns are dropped by `data.drop`, declared by `data.categorical` and"
         " `data.dates`, and groups of rows by `data.group`; in Python by what pandas has, and by"
         " `groups` of `fit`.\n",
-        "| code | severity | title |\n|---|---|---|\n" + "\n".join(rows) + "\n",
     ]
     for kind in KINDS.values():
         parts += [

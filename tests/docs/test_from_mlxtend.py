@@ -36,5 +36,5 @@ def test_both_find_the_same(title: str, monkeypatch: pytest.MonkeyPatch) -> None
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in (*blocks(PARTS[0][0]), *code):
+        for block in (*blocks(PARTS[1][0]), *code):
             exec(compile(block, f"{PAGE.name}: {title}", "exec"), names)
