@@ -33,16 +33,16 @@ def page() -> str:
         machine=_machine(tables),
         ratios="\n".join([*rows, *(_row(list(cells)) for cells in _ratios(tables))]),
         waiting="\n".join([*waited, *map(_row, waiting["rows"])]),
-        waiting_machine=_machine({"waiting": waiting}),
         stepwise="\n".join(_stepwise(stepwise)),
         swarms="\n".join(_swarms(swarms)),
-        peers_machine=_machine({"stepwise": stepwise, "swarms": swarms}),
         training=training,
         least=f"{min(work):.1f}",
         most=f"{max(work):.1f}",
         share_of_proxy=f"{float(cheap[2]) / float(whole[2]):.0%}",
         whole_cost=whole[3],
         cheap_cost=cheap[3],
+        waiting_machine=_processor({"waiting": waiting}),
+        peers_machine=_processor({"stepwise": stepwise, "swarms": swarms}),
         proxy_machine=proxy["machine"]["processor"],
     )
 
@@ -55,6 +55,10 @@ def _machine(tables: dict[str, dict]) -> str:
         raise SystemExit("the results are of several machines; repeat all of them with make bench")
     described = ", ".join(f"{key} {value}" for key, value in machines[0].items())
     return f"{described}; {' to '.join(dict.fromkeys((days[0], days[-1])))}"
+
+
+def _processor(tables: dict[str, dict]) -> str:
+    return _machine(tables).partition(", ")[0].removeprefix("processor ")
 
 
 def _ratios(tables: dict[str, dict]) -> Iterator[tuple[str, str, str, str]]:

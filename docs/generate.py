@@ -174,7 +174,7 @@ def _allowed(entry: Schema, root: Schema) -> str:
         case "object":
             return "mapping"
         case "integer" | "number" as kind:
-            return ("whole number" if kind == "integer" else "number") + _bounds(entry)
+            return ("integer" if kind == "integer" else "number") + _bounds(entry)
         case "boolean":
             return "true or false"
         case "string":
@@ -185,15 +185,10 @@ def _allowed(entry: Schema, root: Schema) -> str:
 
 
 def _bounds(entry: Schema) -> str:
-    words = {
-        "minimum": "at least",
-        "exclusiveMinimum": "above",
-        "maximum": "at most",
-        "exclusiveMaximum": "below",
-    }
+    signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     # The largest seed is of no interest.
-    said = [f"{word} {entry[key]:g}" for key, word in words.items() if entry.get(key, 1e9) < 1e9]
-    return f", {', '.join(said)}" if said else ""
+    said = [f" {sign} {entry[key]:g}" for key, sign in signs.items() if entry.get(key, 1e9) < 1e9]
+    return ",".join(said)
 
 
 def _yaml(value: object) -> str:
@@ -225,7 +220,7 @@ def _command_line() -> str:
     parts += ["Of several commands:\n", _table(row for row in times if row in shared)]
     for name, command in commands:
         options = _options(command)
-        parts += [f"## swarm {name}\n", _usage(name, command), _told(command)]
+        parts += [f"## swarm {name}\n", _told(command)]
         if own := [row for row in options.values() if row not in shared]:
             parts.append(_table(own))
         if above := [option for option, row in options.items() if row in shared]:
@@ -243,11 +238,6 @@ def _commands(group: Any, above: str) -> Iterator[tuple[str, Any]]:
 
 def _told(command: Any) -> str:
     return inspect.cleandoc(command.help or "").split("\f")[0] + "\n"
-
-
-def _usage(name: str, command: Any) -> str:
-    given = [_argument(each) for each in command.params if each.param_type_name == "argument"]
-    return "```text\n" + " ".join(["swarm", name, *given, "[OPTIONS]"]) + "\n```\n"
 
 
 def _argument(argument: Any) -> str:
@@ -296,10 +286,8 @@ def _strategies() -> str:
     entries = [entry for entry in catalogue() if entry.package is None]
     parts = [
         "# Strategies\n",
-        "Start with `multiswarm`, the default. This page has every registered strategy with its"
-        " rule, its parameters and its source. A mask is a row of"
-        " bits over the *units*: features, or groups of features that go together. The sources"
-        " are listed in [sources](sources.md), and [choose](choose.md) compares the strategies.\n",
+        "Every registered strategy; [choose](choose.md) compares them. A mask is a row of bits over"
+        " the *units*: features, or groups of features. [Sources](sources.md) lists the papers.\n",
         "In a configuration: `strategy: {name: NAME, params: {...}}`; in Python"
         ' `SubsetSelector(model, strategy="NAME", strategy_params={...})`; in the terminal'
         " `swarm strategies NAME`.\n",
