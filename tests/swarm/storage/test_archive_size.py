@@ -1,4 +1,4 @@
-"""Claims on runs that share an archive: what they read depends on them, not on its size."""
+"""What a search reads of a shared archive depends on the search, not on the size of the archive."""
 
 from __future__ import annotations
 
@@ -6,18 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-import pandas as pd
 import pytest
 import sqlalchemy as sa
 
 from benchmarks.filled_archive import fill
-from flows.select import select
 from swarm.search.runner import run
 from swarm.storage import archive as storage
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
-from tests.small_run import BAYES, Bench, prepared_by_hand
 from tests.swarm.search.test_runner import plan, problem
 
 
@@ -51,68 +47,34 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Reads]:
             sa.event.remove(sa.Engine, "before_cursor_execute", executed)
 
 
-def wide_table() -> pd.DataFrame:
-    """So many columns that two random subsets are never the same."""
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(120, 40)), columns=[f"x{i}" for i in range(40)])
-    frame["y"] = (frame["x0"] + frame["x1"] + rng.normal(size=120) > 0).astype(int)
-    return frame
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("prefect_server", "plain")
-def test_a_run_and_its_resume_read_no_more_of_an_archive_that_holds_much(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("interrupt_after", [4, 10**6])
+def test_a_search_and_its_repeat_read_no_row_of_others_and_scan_no_table(
+    interrupt_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither rows of others nor a scan of the table, from the opening to the report."""
+    """Costs of others, whatever they are, are not the result; not after Ctrl-C either."""
     counts, answers = [], []
-    for name, others in (("alone", 0), ("shared", 2000)):
-        place = bench.other(name)
-        wide_table().to_csv(place.folder / "table.csv", index=False)
-        config = place.config(data={"drop": []}, model=BAYES)
-        posed = prepared_by_hand(config)[2]
-        archive = Archive(place.archive)
-        fill(archive, posed, others)
-        archive.close()
-        with reads(monkeypatch) as run:
-            run_id = select(config, verbosity=0).run_id
-        with reads(monkeypatch) as resumed:
-            select(config, run_id=run_id, verbosity=0)
-        counts.append((run.rows, resumed.rows))
-        answers.append(place.answer(run_id))
-        engine = sa.create_engine(place.archive)
-        with engine.connect() as connection:
-            for statement in run.statements | resumed.statements:
-                values = [0] * statement.count("?")
-                rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", tuple(values))
-                steps = [row[-1] for row in rows]
-                assert not [step for step in steps if step.startswith("SCAN")], statement
-        engine.dispose()
-    assert counts[0] == counts[1]
-    assert answers[0] == answers[1]
-    assert counts[0][0] > 0
-
-
-def test_ctrl_c_in_the_first_epoch_reads_its_own_subsets_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Costs of others, whatever they are, are not the result."""
-    searched, answers = [], []
     for others in (0, 2000):
         archive, posed, fitted = Archive(), problem(n_columns=40), 0
+        fill(archive, posed, others, cost=0.0)
 
         def interrupt(mask: Any, record: Record) -> None:
             nonlocal fitted
             fitted += 1
-            if fitted == 4:
+            if fitted == interrupt_after:
                 raise KeyboardInterrupt
 
-        fill(archive, posed, others, cost=0.0)
         asked = plan(posed, evaluation={"exact": False, "pruning": False})
-        with reads(monkeypatch) as read:
+        with reads(monkeypatch) as first:
             result = run(asked, archive, on_fit=interrupt, salvage=True)
-        assert result.interrupted
-        searched.append(read.rows)
-        answers.append((result.best_mask.tobytes(), result.cost))
-    assert searched[0] == searched[1] > 0
+        with reads(monkeypatch) as again:
+            run(asked, archive)
+        counts.append((first.rows, again.rows))
+        answers.append((result.best_mask.tobytes(), result.cost, result.interrupted))
+        with archive._engine.connect() as connection:
+            for statement in first.statements | again.statements:
+                values = tuple([0] * statement.count("?"))
+                rows = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
+                assert not [row[-1] for row in rows if row[-1].startswith("SCAN")], statement
+    assert counts[0] == counts[1]
+    assert counts[0][1] > 0
     assert answers[0] == answers[1]

@@ -5,16 +5,13 @@ The archive's own contract runs on it in ``test_archive.py``.
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
@@ -99,33 +96,11 @@ def on_files(
     return answer
 
 
-def everything(bench: Bench, databases: list[str], prefect: str) -> Iterator[tuple[str, str]]:
-    """Each place a secret could have come to, with what stands there."""
-    for file in bench.folder.rglob("*"):
-        if file.is_file():
-            yield str(file), file.read_bytes().decode("latin-1")
-    for url in databases:
-        engine = sa.create_engine(url)
-        with engine.connect() as connection:
-            for name in sa.inspect(connection).get_table_names():
-                rows = connection.execute(sa.text(f'SELECT * FROM "{name}"')).all()
-                yield name, repr(rows)
-        engine.dispose()
-    for kind in ("flow_runs", "task_runs", "artifacts", "logs"):
-        asked = urllib.request.Request(
-            f"{prefect}/{kind}/filter", b"{}", {"Content-Type": "application/json"}
-        )
-        with urllib.request.urlopen(asked, timeout=60) as answer:
-            yield kind, json.dumps(json.load(answer))
-
-
 @pytest.mark.slow
-def test_a_run_killed_on_postgresql_ends_as_on_files_and_shows_no_password(
+def test_a_run_killed_on_postgresql_ends_as_on_files(
     warm: WarmSwarm,
     on_server: ServerBench,
     on_files: Callable[[int], dict[str, bytes]],
-    postgres: Postgres,
-    prefect_server: str,
 ) -> None:
     killed = warm.start("select", on_server.file(seed=0), "-v")
     killed.wait_for("epoch 2/")
@@ -143,12 +118,6 @@ def test_a_run_killed_on_postgresql_ends_as_on_files_and_shows_no_password(
     assert run.data.tags["data"].startswith("sql:postgresql://swarm:***@")
     config = on_server.tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
     assert f"url: {on_server.archive}" in config
-    said = killed.said() + command.said() + command.out.read_text()
-    archive = on_server.archive.replace(f"${{{PASSWORD}}}", quote(postgres.password, safe=""))
-    places = [("said", said), *everything(on_server, [on_server.uri, archive], prefect_server)]
-    assert {"said", "params", "archive_evaluations", "flow_runs"} <= {name for name, _ in places}
-    for secret in (postgres.password, quote(postgres.password), quote(postgres.password, safe="")):
-        assert [name for name, text in places if secret in text] == []
 
 
 def without_driver(url: str) -> str:
