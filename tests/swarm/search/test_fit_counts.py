@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -46,15 +45,3 @@ def test_every_model_on_a_fold_is_counted_once(
     options = {"budget": 4, **options}
     selector = SubsetSelector(DecisionTreeClassifier(max_depth=3), **options).fit(table, y)
     assert selector.n_fits_ == trained > 0
-
-
-def test_cached_models_count(tmp_path: Path) -> None:
-    X, y = make_classification(100, 8, random_state=0)
-    table = pd.DataFrame(X).add_prefix("x")
-    counts = []
-    for _ in range(2):
-        selector = SubsetSelector(
-            DecisionTreeClassifier(max_depth=3), budget=2, archive=tmp_path / "a.db", confirm=True
-        )
-        counts.append(selector.fit(table, y).n_fits_)
-    assert counts[0] == counts[1] > len(selector.results_)

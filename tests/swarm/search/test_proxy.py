@@ -43,14 +43,6 @@ def test_a_part_has_its_share_of_every_class(share: float) -> None:
         assert (part.target == label).sum() == pytest.approx(expected, abs=1)
 
 
-def test_a_part_has_its_share_of_every_label() -> None:
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    labels = np.column_stack([y, X["mean radius"] > 14])
-    whole = problem(DecisionTreeClassifier(), (X, labels.astype(int)))
-    part = on_part_of_rows(whole, 0.3)
-    assert part.target.sum(axis=0) == pytest.approx(0.3 * whole.target.sum(axis=0), abs=4)
-
-
 @pytest.mark.parametrize("share", [-0.5, 0, 1, 0.001])
 def test_a_share_that_leaves_no_rows_or_all_is_refused(share: float) -> None:
     whole = problem(GaussianNB(), load_breast_cancer(return_X_y=True, as_frame=True))

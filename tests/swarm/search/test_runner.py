@@ -16,8 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from swarm.errors import EvaluationError, SpaceError
-from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
@@ -28,7 +26,7 @@ from swarm.search.narrowed import Narrowed
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.search.prefilter import Prefilter, ranking_problem
 from swarm.search.proxy import Proxy, best_subsets
-from swarm.search.requests import only_ranked, requested_evaluations, training_seconds
+from swarm.search.requests import requested_evaluations, training_seconds
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages, run
 from swarm.search.search import Search
@@ -101,20 +99,13 @@ def test_the_best_subsets_and_an_even_sample_of_all_are_measured_on_the_full_mod
     assert few.masks.tolist() == requested[[row for row in ranked if row in rows]].tolist()
 
 
-def test_the_answer_is_the_best_on_the_full_model_whatever_others_left_in_the_archive() -> None:
+def test_the_answer_of_the_full_model_does_not_depend_on_what_others_left_in_the_archive() -> None:
     full = problem(n_columns=9).with_estimator(KNeighborsClassifier(3))
     cheap = full.with_estimator(KNeighborsClassifier(9))
     asked = plan(full, "bpso", proxy=Proxy(cheap, n_best=10, n_probes=6), budget=Budget(epochs=2))
     result = run(asked, Archive())
     confirmed: Any = result.measured
-    with CrossValidation(full) as costly, CrossValidation(cheap) as guide:
-        assert np.array_equal(confirmed.costs, evaluate_fully(costly, confirmed.masks).costs)
-        assert np.array_equal(confirmed.search_costs, evaluate_fully(guide, confirmed.masks).costs)
-        best = result.best_members(4)
-        costs = best.costs
-        assert np.array_equal(costs, evaluate_fully(costly, best.masks).costs)
-    assert result.cost == confirmed.costs.min() == costs[0]
-    assert np.array_equal(costs, np.sort(confirmed.costs)[:4])
+    assert result.cost == confirmed.costs.min()
     assert (np.diff(confirmed.search_costs) >= 0).all()
     assert 10 < len(confirmed.costs) == len(np.unique(confirmed.masks, axis=0)) <= 16
     shared = Archive()
@@ -173,19 +164,6 @@ def test_evaluators_of_a_search_share_their_workers() -> None:
         assert stages.search_evaluator.workers is stages.full_evaluator.workers
 
 
-@pytest.mark.parametrize(
-    ("make_one", "name"),
-    [
-        (lambda posed: ConfirmationPlan(posed, margin=-0.1), "margin"),
-        (lambda posed: ConfirmationPlan(posed, n_best=0), "n_best"),
-        (lambda posed: Prefilter(posed, least=0), "least"),
-    ],
-)
-def test_options_out_of_range_are_refused_by_name(make_one: Any, name: str) -> None:
-    with pytest.raises(ValueError, match=rf"\b{name}\b"):
-        make_one(problem())
-
-
 # A search on some of the units
 
 
@@ -226,19 +204,6 @@ def test_a_narrowed_search_is_that_of_the_units_which_are_kept() -> None:
     assert isinstance(swarm, Narrowed)
     assert swarm.hints.distance is not None
     assert swarm.hints.distance.shape == (4, 4)
-
-
-def test_a_cut_keeps_the_units_that_tell_the_most_and_its_models_are_archived() -> None:
-    posed, archive = problem(n_columns=9), Archive()
-    prefilter = Prefilter.of(posed, posed.folds[:2], make("sfs", {"size": 3}), least=2)
-    result = run(plan(posed, "sfs", prefilter=prefilter), archive)
-    cut = result.cut
-    assert cut is not None
-    assert {"x0", "x2"} <= set(posed.space.subset(cut.kept))
-    assert 3 <= cut.n_kept == cut.sizes[np.argmin(cut.costs)]
-    assert cut.sizes[-1] == 9
-    assert cut.n_fits == 2 * len(cut.sizes)
-    assert archive.has_evaluations(prefilter.problem)
 
 
 def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
@@ -342,24 +307,3 @@ def test_the_evaluations_of_a_search_are_its_own_whatever_the_archive_holds() ->
     assert evaluations(among, shared) == evaluations(alone, own)
     n_stored = len(list(shared.open_problem(problem()).all()))
     assert n_stored > max(len(evaluations(each, shared)) for each in (*others, among))
-
-
-def test_subsets_that_only_the_confirmation_evaluated_follow_those_of_the_search() -> None:
-    posed, archive = problem(n_columns=9), Archive()
-    result, stored = run(plan(posed), archive), archive.open_problem(posed)
-    own = list(requested_evaluations(result, stored))
-    asked = {mask.tobytes() for mask, _ in own}
-    others = np.array([mask for mask in np.eye(9, dtype=bool) if mask.tobytes() not in asked])
-    with CrossValidation(posed, archive) as evaluator:
-        evaluate_fully(evaluator, others)
-    masks = np.vstack([own[0][0], others])
-    origin = np.array(["ranking", "ranking", *["search"] * (len(others) - 1)])
-    table = Candidates.build(masks, np.zeros(len(masks)), origin=origin)
-    confirmation: Any = SimpleNamespace(candidates=table)
-    result = dataclasses.replace(result, confirmation=confirmation)
-    added = list(requested_evaluations(result, stored))[len(own) :]
-    assert [mask.tobytes() for mask, _ in added] == [mask.tobytes() for mask in others]
-    assert added
-    assert all(record.complete for _, record in added)
-    # The first has been requested by the search too.
-    assert only_ranked(masks, result).tolist() == [False, True, *[False] * (len(others) - 1)]

@@ -91,6 +91,8 @@ REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
         ({"proxy": {"best": 3}}, "proxy"),
         ({"proxy": {"rows": 0.01}}, "rows"),
         ({"confirm": {"best": 0}}, "best"),
+        ({"confirm": {"margin": -0.1}}, "margin"),
+        ({"prefilter": {"least": 0}}, "least"),
         ({"callbacks": ["bar"]}, "callbacks"),
         ({"scoring": ["accuracy", "f1_macro"]}, "scoring"),
         ({"scoring": f1_score}, "scoring"),

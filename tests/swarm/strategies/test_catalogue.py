@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 from typer.testing import CliRunner
 
@@ -54,27 +55,17 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return installed
 
 
-class TestAnObject:
-    def test_it_gives_the_same_answer_as_its_name(self) -> None:
-        by_name, by_object, changed = (
-            swarm.SubsetSelector(
-                GaussianNB(), strategy=strategy, strategy_params=parameters, budget=1
-            ).fit(*WINE)
-            for strategy, parameters in (
-                ("bpso", {"n_particles": 6}),
-                (BinaryPso(n_particles=6), None),
-                (BinaryPso(), {"n_particles": 6}),
-            )
-        )
-        assert by_name.results_.equals(by_object.results_)
-        assert by_name.results_.equals(changed.results_)
-
-    def test_a_size_reaches_it_and_is_refused_twice(self) -> None:
-        selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
-        assert len(selector.fit(*WINE).subset_) == 2
-        selector.set_params(strategy=ForwardSelection(size=3))
-        with pytest.raises(ConfigError, match="size"):
-            selector.fit(*WINE)
+def test_parameters_and_a_size_reach_an_object_and_a_size_is_refused_twice() -> None:
+    selector = swarm.SubsetSelector(GaussianNB(), strategy=BinaryPso(), budget=1)
+    by_name = clone(selector).set_params(strategy="bpso")
+    for each in (selector, by_name):
+        each.set_params(strategy_params={"n_particles": 6}).fit(*WINE)
+    assert by_name.results_.equals(selector.results_)
+    selector = swarm.SubsetSelector(GaussianNB(), strategy=ForwardSelection(), size=2)
+    assert len(selector.fit(*WINE).subset_) == 2
+    selector.set_params(strategy=ForwardSelection(size=3))
+    with pytest.raises(ConfigError, match="size"):
+        selector.fit(*WINE)
 
 
 class TestAnEntryPoint:

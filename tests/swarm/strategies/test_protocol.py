@@ -8,7 +8,6 @@ trajectory that is meant, with::
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -125,20 +124,6 @@ def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -
     steps = drive(make("random"), planted(space), epochs=200)
     sizes = np.concatenate([step.proposal.masks.sum(axis=1) for step in steps])
     assert np.allclose(np.bincount(sizes)[2:] / len(sizes), 0.25, atol=0.03)
-
-
-@pytest.mark.parametrize("name", sorted(STRATEGIES))
-@pytest.mark.parametrize("exact_shrink", [True, False])
-def test_an_exact_size_is_kept_in_every_proposal_and_result(name: str, exact_shrink: bool) -> None:
-    strategy = make(name)
-    space = plain_space(9, min_size=4, max_size=4)
-    evaluator = dataclasses.replace(planted(space), exact_shrink=exact_shrink)
-    steps = drive(strategy, evaluator, epochs=20)
-    if not strategy.crosses_size_bounds:
-        assert all((step.proposal.masks.sum(axis=1) == 4).all() for step in steps)
-    members = steps[-1].after.members
-    assert np.isfinite(members.costs).any()
-    assert (members.masks[np.isfinite(members.costs)].sum(axis=1) == 4).all()
 
 
 def test_every_golden_result_belongs_to_a_strategy() -> None:

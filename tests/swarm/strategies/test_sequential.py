@@ -111,18 +111,6 @@ class TestFloating:
 
 
 class TestSize:
-    def test_there_is_no_answer_before_its_size_is_reached(self) -> None:
-        strategy: Any = make("sbs", {"size": 2})
-        evaluator = planted(plain_space(4))
-        state = strategy.start(evaluator.space, None, np.random.default_rng(0))
-        answers = []
-        while not strategy.finished(state):
-            state, proposal = strategy.propose(state, np.random.default_rng(0))
-            done = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
-            state = strategy.observe(state, proposal, done)
-            answers.append(state.members.answer)
-        assert answers == [None, None, 0]
-
     @pytest.mark.parametrize("size", [7, (2, 7), 1, 2, (6, 6)])
     def test_a_size_that_contradicts_the_space_is_refused_at_the_start(self, size: Any) -> None:
         space = plain_space(8, fixed=["x0", "x1"], forbidden=["x6", "x7"], min_size=3, max_size=5)
