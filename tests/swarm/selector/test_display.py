@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_wine
-from sklearn.metrics import make_scorer, mean_squared_error, recall_score
 from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -22,7 +21,6 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.report import ReportData
-from swarm.validation import judge
 from tests.selecting import BRIEF, WINE
 from tests.swarm.report.test_report import Page
 
@@ -189,33 +187,6 @@ def test_models_are_not_judged_without_what_fit_passed_to_them() -> None:
         fitted.judge(*ROWS, test=UNSEEN, extra=extra)
 
 
-@pytest.mark.parametrize(
-    ("scorer", "name", "value"),
-    [
-        (make_scorer(recall_score), "recall_score", recall_score),
-        (
-            make_scorer(mean_squared_error, greater_is_better=False),
-            "negative_mean_squared_error",
-            lambda truth, guess: -mean_squared_error(truth, guess),
-        ),
-    ],
-)
-def test_a_scorer_of_the_user_judges_unseen_rows(
-    scorer: Any, name: str, value: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # scikit-learn scores a thousand resamples one by one, in milliseconds each.
-    monkeypatch.setattr("swarm.selector.report.judge", partial(judge, n_resamples=40))
-    fitted = SubsetSelector(GaussianNB(), scoring=scorer, **BRIEF).fit(*CANCER)
-    evidence = fitted.judge(*CANCER, test=CANCER_UNSEEN).evidence[0]
-    columns = sorted(fitted.subset_)
-    model = GaussianNB().fit(CANCER[0][columns], CANCER[1])
-    assert evidence.metric == name
-    assert evidence.chosen == pytest.approx(
-        value(CANCER_UNSEEN[1], model.predict(CANCER_UNSEEN[0][columns]))
-    )
-    assert evidence.low <= evidence.chosen - evidence.everything <= evidence.high
-
-
 def test_a_scorer_that_may_read_the_rows_is_named_where_another_metric_judges() -> None:
     def by_radius(model: Any, rows: Any, target: Any) -> float:
         return float(-np.abs(model.predict(rows) - target).mean())
@@ -277,12 +248,6 @@ def test_test_rows_of_one_class_are_judged() -> None:
     evidence = fitted.judge(*ROWS, test=(X[TEST][:15], Y[TEST][:15])).evidence[0]
     model = GaussianNB().fit(ROWS[0][fitted.subset_], ROWS[1])
     assert evidence.chosen == pytest.approx(model.score(X[TEST][:15][fitted.subset_], Y[TEST][:15]))
-
-
-def test_columns_that_are_forbidden_are_never_counted() -> None:
-    fitted = SubsetSelector(GaussianNB(), forbidden=list(X)[3:], **BRIEF).fit(*ROWS)
-    for pick in ("best", "parsimonious"):
-        assert fitted.repick(pick).judge(*ROWS, test=UNSEEN).n_available == 3
 
 
 class ByPosition(ClassifierMixin, BaseEstimator):

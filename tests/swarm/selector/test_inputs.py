@@ -14,7 +14,6 @@ import sklearn
 from lightgbm import LGBMClassifier
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.datasets import (
     make_classification,
@@ -23,7 +22,6 @@ from sklearn.datasets import (
 from sklearn.decomposition import PCA
 from sklearn.ensemble import HistGradientBoostingClassifier, VotingClassifier
 from sklearn.exceptions import UnsetMetadataPassedError
-from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import (
     GridSearchCV,
@@ -31,7 +29,6 @@ from sklearn.model_selection import (
     KFold,
     cross_val_score,
 )
-from sklearn.multioutput import MultiOutputRegressor
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -184,16 +181,6 @@ def test_rows_that_cannot_be_divided_are_refused_in_a_sentence(
         SubsetSelector(GaussianNB(), **{**BRIEF, **options}).fit(*WINE, **params)
 
 
-def test_positions_of_rows_may_be_whole_floats() -> None:
-    rows = np.arange(len(WINE[1]))
-    folds = [(rows[rows % 2 == 0], rows[rows % 2 == 1])]
-    floats = [(train.astype(float), test.astype(float)) for train, test in folds]
-    whole, floating = (
-        SubsetSelector(GaussianNB(), **{**BRIEF, "cv": cv}).fit(*WINE) for cv in (folds, floats)
-    )
-    assert whole.cost_ == floating.cost_
-
-
 def test_bytes_are_no_labels() -> None:
     with pytest.raises(DataError, match="bytes"):
         SubsetSelector(GaussianNB(), **BRIEF).fit(WINE[0], np.where(WINE[1] == 0, b"y", b"n"))
@@ -340,7 +327,6 @@ class TestCategories:
             SubsetSelector(Enabling(), strategy="full").fit(*mixed)
 
 
-TWICE = WINE[0].set_axis(["ash", "ash", *WINE[0].columns[2:]], axis=1)
 LABELS = make_multilabel_classification(60, 5, n_classes=3, random_state=0)
 SCALED = make_pipeline(StandardScaler(), GaussianNB())
 SINGLE = ColumnTransformer([("scale", StandardScaler(), "alcohol")])
@@ -351,14 +337,12 @@ NO_TARGET = (WINE[0], None)
 @pytest.mark.parametrize(
     ("model", "data", "options", "error", "words"),
     [
-        (GaussianNB(), (TWICE, WINE[1]), {}, DataError, "column 'ash'"),
         (GaussianNB(), (WINE[0], WINE[0]["ash"]), {}, DataError, "use a regressor"),
         (SCALED, LABELS, {}, DataError, "GaussianNB predicts one"),
         (make_pipeline(SINGLE, GaussianNB()), WINE, {}, ConfigError, "'hue'"),
         (make_pipeline(ONE_SERIES, GaussianNB()), WINE, {}, ConfigError, "cannot be fitted.*2-dim"),
         (make_pipeline(StandardScaler(), PCA(1)), WINE, {}, ConfigError, "'predict'"),
         (GaussianNB(), NO_TARGET, {}, DataError, "requires y"),
-        (KMeans(2), NO_TARGET, {}, ConfigError, "KMeans"),
     ],
 )
 def test_a_model_that_does_not_fit_the_data_is_refused_before_it_is_trained(
@@ -370,19 +354,6 @@ def test_a_model_that_does_not_fit_the_data_is_refused_before_it_is_trained(
 
 
 SFS: dict[str, Any] = {"strategy": "sfs", "size": 2}
-
-
-def test_several_outputs_of_numbers_are_those_of_scikit_learn() -> None:
-    model = MultiOutputRegressor(Ridge())
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(80, 6))
-    Y = X[:, [1, 4]] * 3 + rng.normal(size=(80, 2))
-    expected = SequentialFeatureSelector(model, n_features_to_select=2, cv=KFold(4)).fit(X, Y)
-    selector = SubsetSelector(model, cv=KFold(4), **SFS).fit(X, pd.DataFrame(Y))
-    assert np.array_equal(selector.get_support(), expected.get_support())
-    scores = cross_val_score(model, selector.transform(X), Y, cv=KFold(4))
-    assert selector.cost_ == pytest.approx(1 - scores.mean())
-    assert SubsetSelector(model, budget=2).fit(X, Y).cost_ < 0.5
 
 
 @pytest.mark.parametrize("target", [np.rint(ROWS * 9), ROWS > 0], ids=["whole", "labels"])

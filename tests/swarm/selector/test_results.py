@@ -56,20 +56,6 @@ def test_each_subset_has_one_row_which_is_its_cross_validation(fitted: SubsetSel
         assert row["cost"] - row["ci_low"] == pytest.approx(row["se"] * t.ppf(0.975, 3))
 
 
-def test_folds_that_were_not_needed_are_not_told_even_if_an_archive_knows_them(
-    tmp_path: Any,
-) -> None:
-    url = f"sqlite:///{tmp_path / 'archive.db'}"
-    pruned = SubsetSelector(TREES, cv=FOLDS, budget=4, strategy_params=FEW)
-    whole = clone(pruned).set_params(pruning=False, archive=url).fit(*WINE)
-    assert whole.results_["cost"].notna().all()
-    alone, helped = clone(pruned).fit(*WINE), clone(pruned).set_params(archive=url).fit(*WINE)
-    assert alone.results_["cost"].isna().any()
-    assert helped.result_.work["fits"].sum() == 0
-    pd.testing.assert_frame_equal(alone.results_, helped.results_, check_exact=True)
-    assert whole.subset_ == alone.subset_
-
-
 def test_repick_changes_the_answer_and_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     selector = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS).fit(*WINE)
     asked = clone(selector).set_params(pick="parsimonious").fit(*WINE)

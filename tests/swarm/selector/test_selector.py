@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import doctest
 
-import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold, cross_val_score
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -33,20 +31,6 @@ def test_fitting_changes_no_parameter_and_repeats() -> None:
     pd.testing.assert_frame_equal(first, copied.fit(*WINE).history_, check_exact=True)
     other = clone(selector).set_params(random_state=1).fit(*WINE)
     assert not other.history_.equals(first)
-
-
-def test_groups_weights_and_callbacks_are_passed_on() -> None:
-    seen: list[int] = []
-    ids = np.arange(len(y)) % 9
-    options = {**BRIEF, "cv": GroupKFold(3), "callbacks": [lambda r, s: seen.append(r.epoch)]}
-    weight = np.random.default_rng(0).uniform(0.1, 3, len(y))
-    selector = SubsetSelector(GaussianNB(), **options).fit(X, y, groups=ids)
-    assert seen == [1, 2]
-    folds = list(GroupKFold(3).split(X, y, ids))
-    scores = cross_val_score(GaussianNB(), X[selector.subset_], y, cv=folds)
-    assert selector.cost_ == pytest.approx(1 - scores.mean())
-    weighted = clone(selector).fit(X, y, sample_weight=weight, groups=ids)
-    assert not np.array_equal(weighted.results_["cost"], selector.results_["cost"])
 
 
 def test_the_example_of_the_docstring_runs() -> None:

@@ -38,7 +38,6 @@ from swarm.validation.contenders import (
     make_contenders,
     train_and_predict,
 )
-from swarm.validation.judgement import _table
 from swarm.validation.records import judgement_record
 from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import outcome_in
@@ -70,44 +69,6 @@ def test_the_task_follows_from_the_estimator_and_the_target() -> None:
 
 
 # ---------------------------------------------------------------- contenders
-
-
-@pytest.mark.parametrize("metric", ["accuracy", "hamming_loss"])
-def test_a_difference_favours_whom_its_interval_says(metric: str) -> None:
-    """The ensemble is right everywhere; the others are wrong in none, few or all of the rows."""
-    y = np.random.default_rng(0).integers(0, 2, (40, 2))
-    y = y if metric == "hamming_loss" else y[:, 0]
-    truth = EvaluationTarget.of(GaussianNB(), y, y, None)
-    names = [*CONTENDERS, "random_subsets"]
-    contenders = [Contender(name, (["a"], ["a", "b"]), "hard") for name in names]
-    contenders[-1] = Contender("random_subsets", (["a", "b", "c"], ["d", "e"]), "hard")
-    few = y.copy()
-    few[0] = 1 - few[0]
-    wrong = [y, y, 1 - y, few, y, y]
-
-    def told(predicted: Any, n_resamples: int = 200, groups: Any = None) -> pd.DataFrame:
-        answers = [Answers(one) for one in predicted]
-        bootstrap = Bootstrap(40, groups, n_resamples)
-        measured = measure_metrics(answers, truth, [metric], bootstrap)
-        return _table(contenders, measured, bootstrap)
-
-    def outcomes(table: pd.DataFrame) -> list[str]:
-        ends = table[["difference_low", "difference_high"]].to_numpy()[1:]
-        return [outcome_in(metric, *gap) for gap in ends]
-
-    table, unclear = told(wrong), "no clear difference"
-    assert outcomes(table) == [unclear, "better", unclear, unclear]
-    assert table["contender"].tolist() == list(CONTENDERS)
-    sign = -1 if metric == "hamming_loss" else 1
-    assert (sign * table["difference"]).tolist()[1:] == pytest.approx([0, 1, 1 / 40, 0])
-    assert table.loc[0, ["difference", "difference_low", "difference_high"]].isna().all()
-    # The mean of two and five features, rounded; the draws have two members each.
-    assert table.set_index("contender").loc["random_subsets", "n_features"] == round(3.5)
-    assert (table["n_models"] == 2).all()
-    swapped = [1 - y, y, y, y, y, y]
-    assert outcomes(told(swapped)) == ["worse"] * 4
-    pairs = np.arange(40) < 20
-    assert told(swapped, 20, pairs)["low"].notna().all()
 
 
 def test_a_scorer_of_the_user_is_called_once_for_answers_that_it_cannot_tell_apart() -> None:
@@ -314,6 +275,7 @@ def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None
     for row in judged.table.query("contender != 'ensemble'").to_dict("records"):
         expected = value["ensemble", row["metric"]] - value[row["contender"], row["metric"]]
         assert row["difference"] == pytest.approx(expected, abs=1e-12)
+        assert row["difference_low"] <= row["difference"] <= row["difference_high"]
     # An ensemble of one is the best subset: paired, their difference has no width at all.
     same = judged.table.query("contender == 'best_subset'")
     assert (same[["difference", "difference_low", "difference_high"]] == 0.0).all(axis=None)
@@ -334,8 +296,9 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(
     assert not other.predictions.equals(one.predictions)
 
 
-@pytest.mark.parametrize("task", ["binary", "multiclass", "regression"])
-@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("task", "weighted"), [("binary", True), ("multiclass", False), ("regression", True)]
+)
 def test_sparse_rows_judge_like_their_table(
     task: str, weighted: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

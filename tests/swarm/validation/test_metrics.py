@@ -62,6 +62,7 @@ def halves(task: str, n: int) -> tuple[Any, Any]:
 MODELS: dict[str, Any] = {
     "binary": LGBMClassifier(**LIGHT),
     "text": LogisticRegression(),
+    "decisions": LinearSVC(random_state=0),
     "multiclass": KNeighborsClassifier(5),
     "multilabel": KNeighborsClassifier(5),
     "regression": Ridge(),
@@ -82,6 +83,7 @@ def weights(of_rows: np.ndarray | None) -> dict[str, np.ndarray]:
         ),
         ("binary", ["f1", "balanced_accuracy"], False),
         ("text", ["roc_auc", "neg_log_loss", "f1_micro"], False),
+        ("decisions", ["roc_auc"], False),
         ("multiclass", ["roc_auc_ovr", "neg_log_loss", "top_k_accuracy", "f1_macro"], True),
         (
             "multilabel",
@@ -180,16 +182,6 @@ def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote
     row = judged.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]
     assert row["value"] == pytest.approx(expected)
     assert judged.costs["ensemble"] == pytest.approx(1 - expected)
-
-
-def test_a_model_with_decision_values_only_is_ranked_by_them() -> None:
-    X, y = rows("binary")
-    ensemble = SubsetEnsemble(LinearSVC(random_state=0), [list("abcd")]).fit(X, y)
-    truth = EvaluationTarget.of(LinearSVC(), y, y, None)
-    bootstrap = Bootstrap(len(y), None, 5)
-    found = measure_metrics([answers_of(ensemble, X)], truth, ["roc_auc"], bootstrap)
-    ((value, _),) = found["roc_auc"]
-    assert value == pytest.approx(get_scorer("roc_auc")(ensemble.models_[0], X[list("abcd")], y))
 
 
 @pytest.mark.parametrize(
