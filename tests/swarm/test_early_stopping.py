@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import lightgbm
@@ -24,11 +23,11 @@ from conf.sections import ModelSection
 from swarm.early_stopping import EarlyStoppingLGBMClassifier, held_out
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
-from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.fingerprint import recipe
 from swarm.problem.problem import Problem
 from tasks.models.files import is_storable, write_ensemble
-from tasks.models.served_model import ServedEnsemble
+from tests.fakes import evaluated
+from tests.stored import served
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
 X, y = X.iloc[:200, :5].sort_index(axis=1), y.iloc[:200]
@@ -45,19 +44,10 @@ def stopping(**keys: Any) -> Any:
     return built(**{"params": SMALL, "early_stopping": STOP, **keys})
 
 
-def served(ensemble: SubsetEnsemble, rows: pd.DataFrame, folder: Path) -> list[Any]:
-    """Predictions of an ensemble once it is stored and read."""
-    write_ensemble(ensemble, rows.head(5), folder)
-    read = ServedEnsemble()
-    read.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
-    return list(read.predict(None, rows))
-
-
 def test_costs_are_those_of_lightgbm_with_the_same_rows_held_out() -> None:
     weight = np.linspace(0.5, 2.0, len(y))
     problem = Problem.build(X, y, stopping(), scoring="neg_log_loss", folds=3, weight=weight)
-    with CrossValidation(problem) as evaluator:
-        found = evaluator.evaluate(np.ones((1, 5), dtype=bool), np.array([np.inf]), np.arange(3))
+    found = evaluated(problem, np.ones((1, 5), dtype=bool))
     for fold, (train, test) in enumerate(problem.folds):
         labels = y.to_numpy()[train]
         inner = held_out(labels, 0.2, 0, classes=True)
@@ -101,7 +91,7 @@ def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path
     assert is_storable(model)
     ensemble = SubsetEnsemble(model, [list(X.columns), list(X.columns[:2])]).fit(X, y)
     assert all(1 <= member.best_iteration_ < 60 for member in ensemble.models_)
-    assert served(ensemble, X, tmp_path) == list(ensemble.predict(X))
+    assert list(served(ensemble, X, tmp_path)) == list(ensemble.predict(X))
     assert write_ensemble(ensemble, X.head(5), tmp_path) == ["lightgbm"]
 
 
@@ -160,8 +150,7 @@ def test_costs_are_those_of_the_same_pipeline_built_by_hand(table: Table) -> Non
     names = list(problem.features.columns)
     subsets = [names, ["kind"], names[:2], ["kind", names[1]]]
     masks = np.array([problem.space.mask(subset) for subset in subsets])
-    with CrossValidation(problem) as evaluator:
-        found = evaluator.evaluate(masks, np.full(4, np.inf), np.arange(3))
+    found = evaluated(problem, masks)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
     for subset, cost in zip(subsets, found.costs, strict=True):
         columns = [name for name in names if name in subset]
@@ -180,4 +169,4 @@ def test_an_ensemble_with_steps_is_stored_without_pickle(table: Table, tmp_path:
     model = stepped(IMPUTE, ENCODE)
     assert is_storable(model)
     ensemble = SubsetEnsemble(model, [list(X.columns), ["kind"]]).fit(X, y)
-    assert served(ensemble, X, tmp_path) == list(ensemble.predict(X))
+    assert list(served(ensemble, X, tmp_path)) == list(ensemble.predict(X))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import doctest
-from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -28,9 +26,8 @@ from swarm import SubsetSelector
 from swarm.ensemble import SubsetEnsemble, with_one_thread
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
-from tasks.models.files import write_ensemble
-from tasks.models.served_model import ServedEnsemble
 from tasks.sources.dtypes import with_model_dtypes
+from tests.stored import served
 
 
 class Echo(ClassifierMixin, BaseEstimator):
@@ -215,10 +212,12 @@ def test_weights_and_rows_reach_the_members(numbers: Any) -> None:
     rng = np.random.default_rng(1)
     weight = rng.random(120)
     rows = [np.arange(0, 90), np.arange(30, 120)]
-    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
-    ensemble = SubsetEnsemble(tree, [["a"], ["b"]]).fit(X, y, weight, rows)
-    alone = clone(tree).fit(X[["b"]].iloc[30:], y.iloc[30:], sample_weight=weight[30:])
-    assert (ensemble.models_[1].tree_.threshold == alone.tree_.threshold).all()
+    model = make_pipeline(StandardScaler(), LogisticRegression())
+    ensemble = SubsetEnsemble(model, [["a"], ["b"]]).fit(X, y, weight, rows)
+    given = {"logisticregression__sample_weight": weight[30:]}
+    alone = clone(model).fit(X[["b"]].iloc[30:], y.iloc[30:], **given)
+    found = ensemble.models_[1].predict_proba(X[["b"]])
+    assert np.array_equal(found, alone.predict_proba(X[["b"]]))
 
 
 def test_a_member_that_never_met_a_class_gives_it_no_probability(numbers: Any) -> None:
@@ -230,43 +229,35 @@ def test_a_member_that_never_met_a_class_gives_it_no_probability(numbers: Any) -
 
 
 @pytest.mark.parametrize(
-    ("estimator", "subsets", "vote", "y", "message"),
+    ("model", "subsets", "vote", "given", "message"),
     [
-        (Echo(), [["a"], ["alpa"]], "hard", "ab", "no column 'alpa'; did you mean 'alpha'"),
-        (Echo(), [["a"], []], "hard", "ab", "subset is empty"),
-        (Echo(), [], "hard", "ab", "or there is none"),
-        (Echo(), [["alpha", "a", "a"]], "hard", "ab", "names a column twice"),
-        (Echo(), [["a"]], "any", "abc", "needs exactly 2 classes, but y has 3"),
-        (LinearSVC(), [["a"]], "soft", "ab", "LinearSVC has no predict_proba"),
-        (Echo(), [["a"]], "sofd", "ab", "did you mean 'soft'"),
+        (KNN, [["a"], ["alpa"]], "hard", {}, "no column 'alpa'; did you mean 'alpha'"),
+        (KNN, [["a"], []], "hard", {}, "subset is empty"),
+        (KNN, [], "hard", {}, "or there is none"),
+        (KNN, [["alpha", "a", "a"]], "hard", {}, "names a column twice"),
+        (KNN, [["a"]], "any", {"y": list("abcabc")}, "needs exactly 2 classes, but y has 3"),
+        (LinearSVC(), [["a"]], "soft", {}, "LinearSVC has no predict_proba"),
+        (KNN, [["a"]], "sofd", {}, "did you mean 'soft'"),
+        (KNN, [["a"]], "auto", {"X": np.zeros((6, 2))}, "no column 'a'"),
+        (KNN, [["a"]], "auto", {"y": [0, 1] * 2 + [1]}, "6 rows .* 5"),
+        (KNN, [["a"]], "mean", {}, "'mean' .*hard, soft or any"),
+        *(
+            (LinearRegression(), [["a"]], vote, {"y": np.arange(6) / 7}, f"'{vote}' .*use mean")
+            for vote in VOTES
+        ),
     ],
 )
-def test_what_cannot_vote_is_refused_in_one_sentence(
-    estimator: Any, subsets: Any, vote: str, y: str, message: str
+def test_what_cannot_vote_is_refused(
+    model: Any, subsets: Any, vote: str, given: dict[str, Any], message: str
 ) -> None:
     X = pd.DataFrame({"a": range(6), "alpha": range(6)})
-    with pytest.raises(InputError, match=message):
-        SubsetEnsemble(estimator, subsets, vote).fit(X, list(y * 6)[:6])
+    with pytest.raises((InputError, DataError), match=message):
+        SubsetEnsemble(model, subsets, vote).fit(**{"X": X, "y": list("ababab"), **given})
 
 
-@pytest.mark.parametrize(
-    ("error", "vote", "given", "message"),
-    [
-        (DataError, "auto", {"X": np.zeros((120, 6))}, "no column 'a'"),
-        (DataError, "auto", {"y": [0, 1] * 59 + [1]}, "120 rows .* 119"),
-        (InputError, "any", {}, "pos_label 'yes' .*False, True"),
-        (InputError, "mean", {}, "'mean' .*hard, soft or any"),
-        *((InputError, vote, {"y": np.arange(120) / 7}, f"'{vote}' .*use mean") for vote in VOTES),
-    ],
-)
-def test_rows_labels_and_classes_that_do_not_fit_are_refused(
-    numbers: Any, error: Any, vote: str, given: dict[str, Any], message: str
-) -> None:
-    X, y = numbers
-    model = LinearRegression() if "use mean" in message else KNN
-    ensemble = SubsetEnsemble(model, [["a"], ["b"]], vote, "yes" if "yes" in message else None)
-    with pytest.raises(error, match=message):
-        ensemble.fit(**{"X": X, "y": y, **given})
+def test_a_positive_class_that_is_none_of_the_classes_is_refused(numbers: Any) -> None:
+    with pytest.raises(InputError, match=r"pos_label 'yes' .*False, True"):
+        SubsetEnsemble(KNN, [["a"], ["b"]], "any", "yes").fit(*numbers)
 
 
 def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
@@ -289,16 +280,6 @@ def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     assert [share.shape for share in ensemble.predict_proba(X)] == [(120, 2), (120, 2)]
     joined = SubsetEnsemble(KNN, subsets, "any").fit(X, y)
     assert (joined.predict(X) == votes.any(axis=0)).all()
-
-
-def test_weights_reach_the_last_step_of_a_pipeline() -> None:
-    rng = np.random.default_rng(0)
-    X = pd.DataFrame(rng.normal(size=(80, 3)), columns=list("abc"))
-    y, weight = (X["a"] + rng.normal(size=80) > 0).astype(int), rng.random(80)
-    model = make_pipeline(StandardScaler(), LogisticRegression())
-    ensemble = SubsetEnsemble(model, [["a", "b"]]).fit(X, y, sample_weight=weight)
-    alone = clone(model).fit(X[["a", "b"]], y, logisticregression__sample_weight=weight)
-    assert np.array_equal(ensemble.predict_proba(X), alone.predict_proba(X[["a", "b"]]))
 
 
 def test_a_table_with_two_columns_of_a_name_is_refused() -> None:
@@ -346,14 +327,6 @@ def odd_table() -> tuple[pd.DataFrame, pd.Series]:
     return X.assign(**{"b,c": pd.Categorical(rng.choice(["u", "v"], 120))}), y
 
 
-def served_from(folder: Path, ensemble: SubsetEnsemble, rows: pd.DataFrame) -> Any:
-    """Write an ensemble and return the probabilities of its served model as a function of rows."""
-    write_ensemble(ensemble, rows.head(5), folder)
-    served = ServedEnsemble()
-    served.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
-    return partial(served.predict, None, params={"probabilities": True})
-
-
 @pytest.mark.parametrize("nested", [False, True])
 def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     nested: bool, tmp_path: Path
@@ -370,8 +343,8 @@ def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     like.fit(X.rename(columns=renamed), y)
     expected = like.predict_proba(X.rename(columns=renamed))
     assert np.array_equal(ensemble.predict_proba(X), expected)
-    served = served_from(tmp_path, ensemble, X)
-    np.testing.assert_allclose(served(X).to_numpy(), expected, rtol=1e-12)
+    found = served(ensemble, X, tmp_path, probabilities=True)
+    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["interval", "timestamp", "period"])
@@ -387,9 +360,10 @@ def test_categories_that_json_lacks_are_served_as_they_were_trained(
     trained = with_model_dtypes(X)
     model = LGBMClassifier(n_estimators=5, verbosity=-1)
     ensemble = SubsetEnsemble(model, [["a", "bin"]]).fit(trained, y)
-    served = served_from(tmp_path, ensemble, trained)
+    expected = ensemble.predict_proba(trained)
     for rows in (X, trained, X.astype({"bin": object})):
-        np.testing.assert_allclose(served(rows), ensemble.predict_proba(trained), rtol=1e-12)
+        found = served(ensemble, rows, tmp_path, like=trained, probabilities=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 def test_a_selector_answers_in_the_names_of_the_table_whatever_lightgbm_refuses() -> None:

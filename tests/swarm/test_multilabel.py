@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from swarm import MLkNN, SubsetEnsemble
-from tasks.models.files import write_ensemble
-from tasks.models.served_model import ServedEnsemble
+from tests.stored import served
 
 Rows = list[list[int]]
 
@@ -126,7 +124,4 @@ def test_an_ensemble_of_it_is_served_from_its_files(tmp_path: Path) -> None:
     X, Y = drawn(1, 60, 50)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     ensemble = SubsetEnsemble(MLkNN(4), [["a"], ["a", "c"], ["b", "c"]]).fit(table, Y)
-    assert "swarmselect" in write_ensemble(ensemble, table, tmp_path)
-    served = ServedEnsemble()
-    served.load_context(SimpleNamespace(artifacts={"ensemble": str(tmp_path)}))
-    assert np.array_equal(served.predict(None, table), ensemble.predict(table))
+    assert np.array_equal(served(ensemble, table, tmp_path), ensemble.predict(table))

@@ -1,0 +1,21 @@
+"""An ensemble as a consumer of its files has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from swarm.ensemble import SubsetEnsemble
+from tasks.models.files import write_ensemble
+from tasks.models.served_model import ServedEnsemble
+
+
+def served(
+    ensemble: SubsetEnsemble, rows: Any, folder: Path, like: Any = None, **params: Any
+) -> Any:
+    """Write an ensemble, read it, and return what it predicts; `like` are rows of training."""
+    write_ensemble(ensemble, (rows if like is None else like).head(5), folder)
+    read = ServedEnsemble()
+    read.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
+    return read.predict(None, rows, params=params or None)
