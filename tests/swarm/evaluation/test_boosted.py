@@ -230,10 +230,3 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     problem = problem_of()
     assert fitted(problem, ALL).fold_costs.tolist() == expected
     assert boosted_path(problem) is None
-
-
-def test_a_table_is_small_by_the_bytes_of_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = pd.DataFrame(np.zeros((10, 3)))
-    for limit, is_small in ((240, True), (239, False)):
-        monkeypatch.setattr(boosted, "_MOST_DATASET_BYTES", limit)
-        assert boosted._is_small(table) == is_small

@@ -11,21 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from lightgbm import LGBMClassifier
 from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from swarm.errors import ConfigError, TransientError
-from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.probe import probe
 from swarm.evaluation.transient import is_out_of_memory
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.storage.archive import Archive
+from tests.fakes import evaluated
 
 UNEVEN = [
     (np.arange(20, 60), np.arange(20)),
@@ -108,9 +105,7 @@ def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Pat
     archive = Archive()
     probe(problem, archive)
     assert not archive.has_evaluations(problem)
-    with CrossValidation(problem, archive) as evaluator:
-        masks = np.ones((1, 4), dtype=bool)
-        evaluator.evaluate(masks, np.array([np.inf]), np.arange(3))
+    evaluated(problem, np.ones((1, 4), dtype=bool), archive)
     assert archive.has_evaluations(problem)
     assert not archive.has_evaluations(posed(Noting(str(notes)), scoring="roc_auc"))
     notes.unlink()
@@ -121,25 +116,9 @@ def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Pat
 def test_fits_that_failed_do_not_vouch_for_a_model(notes: Path) -> None:
     problem = posed(Noting(str(notes), least=5000))
     archive = Archive()
-    with CrossValidation(problem, archive) as evaluator:
-        masks = np.ones((1, 4), dtype=bool)
-        assert evaluator.evaluate(masks, np.array([np.inf]), np.arange(3)).failed.all()
+    assert evaluated(problem, np.ones((1, 4), dtype=bool), archive).failed.all()
     with pytest.raises(ConfigError, match="too few"):
         probe(problem, archive)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [
-        LGBMClassifier(n_estimators=500, verbosity=-1),
-        make_pipeline(StandardScaler(), LogisticRegression(max_iter=500)),
-    ],
-)
-def test_usual_models_pass_and_stay_as_they_are(model: Any) -> None:
-    problem = posed(model)
-    before = problem.fingerprint()
-    probe(problem)
-    assert problem.fingerprint() == before
 
 
 def test_a_fit_that_hangs_is_left_to_the_search() -> None:

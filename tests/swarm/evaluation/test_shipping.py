@@ -77,16 +77,6 @@ def test_a_worker_has_no_copy_of_the_data_of_its_own(problem: Problem, tmp_path:
     assert anonymous() - before < values(problem).nbytes / 8
 
 
-def test_a_problem_without_large_arrays_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shipping, "_kept", {})
-    words = pd.DataFrame({"a": ["x", "y"] * 10, "b": [1, 2] * 10}).astype({"a": "category"})
-    small = Problem.build(words[["b"]], np.array([0, 1] * 10), GaussianNB(), folds=2)
-    write_problem(small, tmp_path)
-    assert read_problem(str(tmp_path)).fingerprint() == small.fingerprint()
-
-
 _KILLED = """
 import os, signal
 import numpy as np, pandas as pd

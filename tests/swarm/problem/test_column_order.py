@@ -13,23 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import Ridge
 from sklearn.naive_bayes import GaussianNB
 
-from swarm import MLkNN, SubsetSelector
+from swarm import SubsetSelector
 from swarm.problem.space import canonical_order
 
 NAMES = ["width", "x10", "x9", "Age", "x2", "age", "zone", "b 3"]
 
 
-def numbers(task: str = "binary") -> tuple[pd.DataFrame, Any]:
+def numbers() -> tuple[pd.DataFrame, Any]:
     rng = np.random.default_rng(5)
     X = pd.DataFrame(rng.normal(size=(90, len(NAMES))).round(1), columns=NAMES)
     signal = X["x9"] + X["age"] - X["zone"] + rng.normal(size=90)
-    if task == "regression":
-        return X, signal.to_numpy()
-    if task == "multilabel":
-        return X, np.column_stack([signal > 0, X["x2"] > 0, X["Age"] > 0.5]).astype(int)
     return X, (signal > 0).to_numpy().astype(int)
 
 
@@ -86,17 +81,6 @@ def test_a_strategy_gives_the_same_answer_and_the_archive_keeps_the_orders_apart
     archived = n_archived(tmp_path / "archive.db")
     assert_same_answer(selector(**options).fit(permuted(X), y), first)
     assert n_archived(tmp_path / "archive.db") == 2 * archived > 0
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [Ridge(), MLkNN(3)],
-    ids=lambda model: type(model).__name__,
-)
-def test_models_that_ignore_the_order_give_the_same_answer(estimator: Any) -> None:
-    X, y = numbers("regression" if isinstance(estimator, Ridge) else "multilabel")
-    first = selector(estimator=estimator).fit(X, y)
-    assert_same_answer(selector(estimator=estimator).fit(permuted(X), y), first)
 
 
 def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:

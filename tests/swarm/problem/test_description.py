@@ -29,10 +29,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from swarm.evaluation.crossval import CrossValidation
 from swarm.multilabel import MLkNN
 from swarm.problem.description import Unnamed, describe
 from swarm.storage.archive import Archive
+from tests.fakes import evaluated
 from tests.swarm.storage.test_archive import N_UNITS, problem_of, run_python
 
 OWN = """
@@ -228,9 +228,7 @@ def test_a_fitted_state_counts_where_no_fit_replaces_it() -> None:
 def fits_of(scorer: Any, *archives: Archive) -> list[int]:
     problem, fits = problem_of(scoring=scorer), []
     for archive in archives:
-        with CrossValidation(problem, archive) as evaluator:
-            mask, limit = np.ones((1, N_UNITS), dtype=bool), np.array([np.inf])
-            fits.append(evaluator.evaluate(mask, limit, np.arange(problem.n_folds)).work.fits)
+        fits.append(evaluated(problem, np.ones((1, N_UNITS), dtype=bool), archive).work.fits)
         assert archive.has_evaluations(problem)
     return fits
 

@@ -100,10 +100,3 @@ def test_they_are_part_of_the_problem(data: Any) -> None:
     assert Problem.build(X, y, TREES, fit_params={}).fingerprint() == plain
     with pytest.raises(ConfigError, match=r"GaussianNB.*'note'"):
         Problem.build(X, y, GaussianNB(), fit_params={"note": 1})
-
-
-def test_categories_that_are_no_columns_are_refused(data: Any) -> None:
-    X, y = data
-    for value, told in ((["kind", "king"], "'king'"), ([0, 3], "position 3")):
-        with pytest.raises(ConfigError, match=f"'categorical_feature' .*{told}"):
-            Problem.build(X, y, TREES, fit_params={"categorical_feature": value})

@@ -21,27 +21,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from swarm.errors import ConfigError
-from swarm.evaluation.crossval import CrossValidation
-from swarm.evaluation.types import Evaluations
 from swarm.problem.models import make_deterministic, shrinks_exactly
 from swarm.problem.problem import Problem
 from swarm.strategies.operators.memory import shrink
+from tests.fakes import evaluated, some_masks
 
 Bool = NDArray[np.bool_]
 Table = tuple[pd.DataFrame, "pd.Series[int]"]
 SMALL = {"n_estimators": 6, "num_leaves": 5, "importance_type": "gain"}
-
-
-def some_masks(n: int, n_units: int, seed: int = 0) -> Bool:
-    rng = np.random.default_rng(seed)
-    masks = rng.random((n, n_units)) < rng.uniform(0.2, 0.9, size=(n, 1))
-    masks[np.arange(n), rng.integers(0, n_units, n)] = True
-    return masks
-
-
-def evaluate(problem: Problem, masks: Bool) -> Evaluations:
-    with CrossValidation(problem) as evaluator:
-        return evaluator.evaluate(masks, np.full(len(masks), np.inf), np.arange(problem.n_folds))
 
 
 def cancer() -> Table:
@@ -112,11 +99,11 @@ def test_a_subset_without_its_unused_features_has_exactly_the_recorded_cost(
     problem = Problem.build(X, y, model, scoring="neg_log_loss", folds=3)
     assert problem.exact_shrink == (setting != "quantised")
     masks = np.unique(some_masks(6, X.shape[1]), axis=0)
-    recorded = evaluate(problem, masks)
+    recorded = evaluated(problem, masks)
     assert recorded.work.fits == len(masks) * 3
     smaller = shrink(masks, recorded.used, problem.space)
     assert (smaller != masks).any()
-    measured = evaluate(problem, smaller)
+    measured = evaluated(problem, smaller)
     if problem.exact_shrink:
         assert np.array_equal(recorded.costs, measured.costs)
         assert np.array_equal(recorded.fold_costs, measured.fold_costs)
@@ -176,7 +163,7 @@ def test_fold_importances_are_the_mean_over_the_fold_models_and_never_truncated(
     X, y = cancer()
     problem = Problem.build(X, y, LGBMClassifier(**SMALL), folds=3)
     mask = some_masks(1, X.shape[1])
-    answers = evaluate(problem, mask)
+    answers = evaluated(problem, mask)
     gains = [m.feature_importances_ for m in fold_models(problem, list(X.columns[mask[0]]))]
     assert answers.importances.dtype == np.float64
     assert np.array_equal(answers.importances[0, mask[0]], np.sum(gains, axis=0) / 3)
@@ -184,7 +171,7 @@ def test_fold_importances_are_the_mean_over_the_fold_models_and_never_truncated(
     # Sample weights so small that gains are below one.
     small = LGBMClassifier(**SMALL, min_child_weight=0, min_child_samples=5)
     problem = Problem.build(X, y, small, weight=np.full(len(y), 1e-3), folds=3)
-    tiny = evaluate(problem, mask)
+    tiny = evaluated(problem, mask)
     inside = tiny.importances[0, mask[0]]
     assert ((inside > 0) & (inside < 1)).any()
     assert (tiny.used[0, mask[0]] == (inside > 0)).all()
@@ -196,7 +183,7 @@ def test_coefficients_are_importances_by_their_size_averaged_over_classes() -> N
     scaled = (X - X.mean()) / X.std()
     problem = Problem.build(scaled.iloc[:, :6], y, LogisticRegression(), folds=3)
     everything = np.ones((1, 6), dtype=bool)
-    answers = evaluate(problem, everything)
+    answers = evaluated(problem, everything)
     sizes = [np.abs(m.coef_).mean(axis=0) for m in fold_models(problem, list(X.columns[:6]))]
     np.testing.assert_allclose(answers.importances[0], np.mean(sizes, axis=0), rtol=1e-9)
     assert not answers.exact_shrink
@@ -207,7 +194,7 @@ def test_permutation_importances_are_those_of_scikit_learn_on_the_test_rows() ->
     X = X.iloc[:, :5]
     model = KNeighborsClassifier()
     problem = Problem.build(X, y, model, importance="permutation", folds=3)
-    answers = evaluate(problem, np.ones((1, 5), dtype=bool))
+    answers = evaluated(problem, np.ones((1, 5), dtype=bool))
     options: dict[str, Any] = {"scoring": "accuracy", "n_repeats": 3, "random_state": 0}
     expected = []
     for train, test in problem.folds:

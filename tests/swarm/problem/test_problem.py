@@ -18,10 +18,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from swarm.errors import ConfigError, DataError, InputError, SpaceError
-from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.statistics import information
+from tests.fakes import evaluated
 
 
 class Spy(GaussianNB):
@@ -216,10 +216,11 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
         build(y=y, model=GaussianNB(), folds=sorted_folds, scoring="neg_log_loss")
 
 
-def test_folds_may_be_masks() -> None:
+def test_folds_may_be_masks_or_whole_floats() -> None:
     pairs = list(KFold(3).split(LABELS))
     masks = [[np.isin(np.arange(30), part) for part in pair] for pair in pairs]
-    assert build(folds=pairs).fingerprint() == build(folds=masks).fingerprint()
+    floats = [[part.astype(float) for part in pair] for pair in pairs]
+    assert len({build(folds=folds).fingerprint() for folds in (pairs, masks, floats)}) == 1
     with pytest.raises(DataError, match="fold 0 has row -1 but the rows are 0 to 29"):
         build(folds=[(np.arange(29), np.array([-1]))])
 
@@ -237,13 +238,11 @@ def test_mutual_information_is_estimated_only_where_it_is_read(
     monkeypatch.setattr(information, "neighbour_information", counted)
     problem = build(model=KNeighborsClassifier(3))
     assert problem.importance == "mutual_information"
-    masks, order = np.ones((1, 4), dtype=bool), np.arange(problem.n_folds)
-    with CrossValidation(problem, importances=False) as evaluator:
-        silent = evaluator.evaluate(masks, np.array([np.inf]), order)
+    masks = np.ones((1, 4), dtype=bool)
+    silent = evaluated(problem, masks, importances=False)
     assert not computed
     assert not silent.importances.any()
-    with CrossValidation(problem) as evaluator:
-        told = [evaluator.evaluate(masks, np.array([np.inf]), order) for _ in range(2)]
+    told = [evaluated(problem, masks) for _ in range(2)]
     assert len(computed) == 1
     assert told[0].costs == silent.costs
     assert np.array_equal(told[0].importances[0], real(table(), LABELS, "binary", 0))

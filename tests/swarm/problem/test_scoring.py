@@ -48,18 +48,6 @@ def test_the_default_scorer_follows_the_task_and_some_scorers_have_no_bound() ->
         assert not resolve_scoring(scoring, None, BINARY, "binary").bounded
 
 
-def test_recall_counts_the_class_that_is_called_positive() -> None:
-    labels = np.where(BINARY, "musk", "other")
-    always = DummyClassifier(strategy="constant", constant="musk").fit(BINARY[:, None], labels)
-    costs = [
-        resolve_scoring("recall", None, labels, "binary", pos_label=name).cost(
-            always, BINARY[:, None], labels
-        )
-        for name in ("musk", "other")
-    ]
-    assert costs == [0.0, 1.0]
-
-
 @pytest.mark.parametrize("classes", [["no", "yes"], [0, 2]])
 def test_averages_are_those_of_scikit_learn_without_a_class_1(classes: list[object]) -> None:
     X = np.random.default_rng(1).normal(size=(40, 2))
