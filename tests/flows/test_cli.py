@@ -195,13 +195,6 @@ def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     assert "'two words' has no version '4'" in pasted(how).sentence
 
 
-def test_an_unknown_run_or_a_server_that_is_away_is_one_sentence(swarm, bench):
-    for command in ("resume", "features"):
-        line = swarm(command, "0" * 32, "--tracking-uri", bench.uri).sentence
-        assert f"there is no run '{'0' * 32}'" in line
-    assert NOWHERE in swarm("resume", "0" * 32, "--tracking-uri", NOWHERE).sentence
-
-
 def test_a_prefect_server_that_is_away_ends_in_one_sentence(swarm, bench):
     from prefect.settings import PREFECT_API_URL, temporary_settings
 

@@ -13,15 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
-from sklearn.model_selection import StratifiedKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
 
 from conf.schema import SelectConfig
 from flows.cli import app
 from flows.run.configured import fetch_as_configured, prepare_as_configured, search_as_configured
-from swarm import SubsetSelector
 from swarm.errors import InputError
 from swarm.metrics import value_range
 from swarm.statistics.resampled import corrected_t
@@ -30,7 +26,6 @@ from tasks.nested import FoldResult, run_outer_fold
 from tasks.parts import outer_folds, outer_kind
 from tasks.study import Cell
 from tasks.table import Table
-from tests.selecting import BRIEF, WINE
 from tests.small_run import BAYES, Bench
 
 COSTS = {"ensemble": 0.2, "best_subset": 0.25, "all_features": 0.3}
@@ -289,19 +284,3 @@ def test_an_outer_fold_that_fails_ends_the_study(prefect_server, bench, monkeypa
         swarm("nested", bench.file(model=BAYES), "--folds", "3", "-q")
     assert tried == [1]
     assert bench.statuses() == ["FAILED", "FAILED"]
-
-
-def test_a_selector_in_a_pipeline_is_cross_validated_as_by_hand(tmp_path):
-    X, y = WINE
-    url = f"sqlite:///{tmp_path}/archive.db"
-    selector = SubsetSelector(GaussianNB(), **BRIEF, confirm={"repeats": 1}, archive=url)
-    nested, folds = make_pipeline(selector, GaussianNB()), StratifiedKFold(2)
-    found = cross_validate(nested, X, y, cv=folds, return_estimator=True)
-    for (train, test), score, fitted in zip(
-        folds.split(X, y), found["test_score"], found["estimator"], strict=True
-    ):
-        own = clone(selector).set_params(archive=None).fit(X.iloc[train], y.iloc[train])
-        assert fitted[0].subset_ == own.subset_
-        assert fitted[0].confirmation_.cost == own.confirmation_.cost
-        model = GaussianNB().fit(X.iloc[train][own.subset_], y.iloc[train])
-        assert score == model.score(X.iloc[test][own.subset_], y.iloc[test])

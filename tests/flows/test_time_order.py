@@ -14,10 +14,7 @@ from sklearn.base import clone
 from sklearn.model_selection import TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 
-from conf.load import load_as
 from conf.resolve import fold_kind, outer_gap
-from conf.schema import RefreshConfig
-from flows import refresh
 from flows.run.configured import fetch_as_configured, prepare_as_configured
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError
@@ -114,9 +111,7 @@ def test_a_gap_applies_to_the_split_and_to_outer_folds(bench: Bench) -> None:
         prepare_as_configured(wide, rows)
     with pytest.raises(ConfigError, match="--repeats"):
         outer_folds(rows, "time", 3, 2, 0, model)
-
-
-def test_outer_folds_have_the_gap_of_the_folds_where_the_split_has_no_times(bench: Bench) -> None:
+    # That of the folds where the split has no times.
     config = timed(bench, split={"kind": "random"}, folds={"kind": "time", "gap": 2})
     assert outer_gap(config) == 2
 
@@ -138,19 +133,3 @@ def test_splits_and_folds_that_ignore_time_are_findings(bench: Bench, swarm: Swa
     assert "SWM107" in codes(split=in_time, folds={"kind": "random"})
     assert "SWM107" in codes(folds=in_time)
     assert "SWM107" in codes(data={**data, "time": None, "dates": {"day": "%Y-%m-%d"}})
-
-
-def test_every_key_of_folds_and_splits_makes_another_refresh() -> None:
-    rows = fetch_as_configured(load_as(RefreshConfig, "refresh"))
-    in_time = ["data.time=mean area", "split.kind=time"]
-    digests = {
-        refresh._digest(load_as(RefreshConfig, "refresh", ["folds={kind: auto}", *changed]), rows)
-        for changed in (
-            ["data.group=mean area"],
-            ["data.time=mean area", "folds={kind: time}"],
-            in_time,
-            [*in_time, "folds.gap=1"],
-            [*in_time, "split.gap=1"],
-        )
-    }
-    assert len(digests) == 5

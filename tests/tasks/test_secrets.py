@@ -15,9 +15,8 @@ import sqlalchemy as sa
 from conf.load import from_yaml
 from flows import cli
 from flows.select import select
-from swarm.errors import ConfigError, InputError, StoreError
+from swarm.errors import ConfigError
 from swarm.redaction import holds_secret, redact, secrets_of
-from swarm.storage.archive import Archive
 from tasks.secrets import reason
 from tasks.tracking import open_tracking
 from tests.leaky import address, register
@@ -166,16 +165,6 @@ def test_an_address_without_a_secret_is_taken_and_a_user_alone_may_be_one() -> N
         assert not holds_secret(plain)
     assert redact("https://token@host/a") == "https://***@host/a"
     assert redact("sqlite:///mlruns/mlflow.db") == "sqlite:///mlruns/mlflow.db"
-
-
-def test_errors_of_a_store_do_not_quote_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
-    register()
-    for opened in (Archive, lambda url: open_tracking(url, "x")):
-        with pytest.raises((StoreError, InputError)) as caught:
-            opened(f"sqlite+leaky://ann:{quote(SECRET, safe='')}@h/down")
-        shown = "".join(traceback.format_exception(caught.value))
-        assert "login of ann with *** failed" in str(caught.value)
-        assert not planted_in(shown.encode()), shown
 
 
 def test_the_reason_of_a_database_is_what_happened_not_when() -> None:

@@ -21,19 +21,6 @@ def table(target: object, **roles: object) -> Table:
     return Table(name="t", source="t", features=features, target=answer, **columns)
 
 
-def test_grades_are_numbers_to_a_regressor_and_classes_to_others() -> None:
-    grades = pd.Series(np.arange(60) % 5)
-    tasks = [task_of(grades, model) for model in (Ridge(), GaussianNB(), None)]
-    assert tasks == ["regression", "multiclass", "multiclass"]
-    # Two of them can be ranked.
-    assert task_of(grades % 2, Ridge()) == "binary"
-
-
-def test_a_part_column_tells_the_rows() -> None:
-    rows = split(table([0, 1, 0], part=["test", "train", "test"]), "column")
-    assert (rows.train.tolist(), rows.test.tolist()) == ([1], [0, 2])
-
-
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
     made = table(
         np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10), time=np.arange(40) * 7 % 40
@@ -79,20 +66,26 @@ def test_a_split_that_cannot_be_made_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("target", "task"),
+    ("target", "model", "task"),
     [
-        ([0, 1, 1], "binary"),
-        (["a", "b", "c"], "multiclass"),
-        ([1.0, 2.0, 3.0], "multiclass"),
-        ([0.5, 2.0], "regression"),
-        (list(range(21)), "regression"),
-        (list(range(20)), "multiclass"),
-        ([str(i) for i in range(40)], "multiclass"),
+        ([0, 1, 1], None, "binary"),
+        (["a", "b", "c"], None, "multiclass"),
+        ([1.0, 2.0, 3.0], None, "multiclass"),
+        ([0.5, 2.0], None, "regression"),
+        (list(range(21)), None, "regression"),
+        (list(range(20)), None, "multiclass"),
+        ([str(i) for i in range(40)], None, "multiclass"),
+        # Grades are numbers to a regressor, but two of them can be ranked.
+        (list(range(5)), Ridge(), "regression"),
+        (list(range(5)), GaussianNB(), "multiclass"),
+        ([0, 1, 1], Ridge(), "binary"),
     ],
 )
-def test_the_task_follows_from_the_values(target: list[object], task: str) -> None:
-    assert task_of(pd.Series(target)) == task
-    assert task_of(np.array(target)) == task
+def test_the_task_follows_from_the_values_and_the_model(
+    target: list[object], model: object, task: str
+) -> None:
+    assert task_of(pd.Series(target), model) == task
+    assert task_of(np.array(target), model) == task
 
 
 def test_labels_are_multilabel_and_gaps_dates_and_mixtures_are_refused() -> None:

@@ -72,6 +72,7 @@ def ensembles() -> dict[str, SubsetEnsemble]:
     two = np.where(signal > 1, "sick", "healthy")
     three = np.array(["high", "low", "middle"])[pd.qcut(signal, 3, labels=False)]
     linear = make_pipeline(StandardScaler(), LogisticRegression())
+    boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
     labels = pd.DataFrame({"ill": signal > 1, "in danger": signal > 2}).astype(int)
     return {
         "binary_any": SubsetEnsemble(light(), SUBSETS, vote="any").fit(X, two),
@@ -81,6 +82,7 @@ def ensembles() -> dict[str, SubsetEnsemble]:
         "labels": SubsetEnsemble(KNeighborsClassifier(3), NUMBERS[:2]).fit(X, labels),
         "margins": SubsetEnsemble(LinearSVC(), NUMBERS[:2]).fit(X, three),
         "alone": SubsetEnsemble(linear, NUMBERS[:1]).fit(X, two),
+        "boosted": SubsetEnsemble(boosted, SUBSETS[:2]).fit(X, two),
     }
 
 
@@ -145,7 +147,7 @@ def test_a_fresh_process_predicts_what_the_ensemble_predicts(
 
 def test_the_served_model_returns_probabilities_on_request(logged: Any, load: Any) -> None:
     X = table()
-    for name in ("multi_hard", "binary_any", "linear", "margins", "alone"):
+    for name in ("multi_hard", "binary_any", "linear", "margins", "alone", "boosted"):
         fitted, info = logged[name]
         model = load(info.uri)
         assert model.metadata.get_params_schema().to_dict()[0]["name"] == "probabilities"
@@ -201,22 +203,6 @@ def test_rows_may_come_otherwise_than_in_training(logged: Any, load: Any) -> Non
                 model.predict(wrong)
 
 
-@pytest.mark.parametrize("gaps", [False, True])
-def test_truth_values_that_are_categories_are_known_again_in_any_form(gaps: bool) -> None:
-    training = pd.Series([True, False, None if gaps else True, False] * 9)
-    training = training.astype("boolean" if gaps else bool).astype("category")
-    column = json.loads(json.dumps(_column(training.rename("smoker"))))
-    for values in (
-        [True, None, False],
-        ["True", None, "False"],
-        pd.array([True, None, False], dtype="boolean"),
-        [1.0, np.nan, 0.0],
-    ):
-        cast = _cast(pd.Series(values), column)
-        assert cast.dtype == training.dtype
-        assert [None if pd.isna(value) else bool(value) for value in cast] == [True, None, False]
-
-
 def test_durations_may_come_as_they_are_or_as_seconds(
     tracking: Tracking, run_id: str, load: Any
 ) -> None:
@@ -227,33 +213,20 @@ def test_durations_may_come_as_they_are_or_as_seconds(
     assert np.array_equal(model.unwrap_python_model().predict(None, waits), fitted.predict(X))
 
 
-def test_the_model_has_signature_example_and_pinned_requirements(logged: Any, load: Any) -> None:
-    metadata = load(logged["linear"][1].uri).metadata
+def test_the_model_has_signature_example_and_pinned_requirements(
+    logged: Any, load: Any, tracking: Tracking
+) -> None:
+    _, info = logged["linear"]
+    files = {file.path for file in tracking.client.list_logged_model_artifacts(info.model_id)}
+    assert "MLmodel" in files
+    # What checking the model leaves is not stored.
+    assert "__pycache__" not in files
+    metadata = load(info.uri).metadata
     assert metadata.get_input_schema().input_names() == list(table().columns)
     assert metadata.saved_input_example_info is not None
     folder = Path(metadata.artifact_path.removeprefix("file://"))
     pins = [line.split("==") for line in (folder / "requirements.txt").read_text().split()]
     assert {name for name, _ in pins} == {"mlflow", "numpy", "pandas", "skops", "scikit-learn"}
-
-
-def test_what_checking_the_model_leaves_is_not_stored(tracking: Tracking, run_id: str) -> None:
-    fitted = SubsetEnsemble(light(), NUMBERS[:1]).fit(table(), table()["flag"])
-    stored = log_ensemble(tracking, run_id, fitted, table(), "clean")
-    files = tracking.client.list_logged_model_artifacts(stored.model_id)
-    assert "MLmodel" in (names := {file.path for file in files})
-    assert "__pycache__" not in names
-
-
-def test_a_boosted_model_of_scikit_learn_with_categories_is_stored(
-    tracking: Tracking, run_id: str, load: Any
-) -> None:
-    X = table()
-    target = np.where(X["length"] + (X["place"] == "west") > 0.5, "sick", "healthy")
-    boosted = HistGradientBoostingClassifier(max_iter=5, categorical_features="from_dtype")
-    fitted = SubsetEnsemble(boosted, [["length", "place"], ["length", "count"]]).fit(X, target)
-    info = log_ensemble(tracking, run_id, fitted, X.head(60), None)
-    served = load(info.uri).predict(X)
-    assert np.asarray(served).tolist() == fitted.predict(X).tolist()
 
 
 def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
@@ -270,9 +243,23 @@ def _double(frame: pd.DataFrame) -> pd.DataFrame:
     return frame * 2
 
 
+TRUTH = pd.Categorical([True, False, True])
+GAPS = pd.Series([True, False, None], dtype="boolean").astype("category").array
+
+
 @pytest.mark.parametrize(
     ("levels", "values", "expected"),
     [
+        *(
+            (levels, values, [True, None, False])
+            for levels in (TRUTH, GAPS)
+            for values in (
+                [True, None, False],
+                ["True", None, "False"],
+                pd.array([True, None, False], dtype="boolean"),
+                [1.0, np.nan, 0.0],
+            )
+        ),
         # One new code with a letter makes all of a column text.
         (pd.Categorical([1, 2]), ["1", "2", "A7", None], [1, 2, None, None]),
         # A gap makes whole numbers floats.
@@ -284,6 +271,7 @@ def _double(frame: pd.DataFrame) -> pd.DataFrame:
 def test_a_category_is_known_again_whatever_type_its_column_has(
     levels: pd.Categorical, values: list[Any], expected: list[Any]
 ) -> None:
-    column = _column(pd.Series(levels, name="code"))
-    cast = _cast(pd.Series(values), column)
+    training = pd.Series(levels, name="code")
+    cast = _cast(pd.Series(values), json.loads(json.dumps(_column(training))))
+    assert cast.dtype == training.dtype
     assert [None if pd.isna(value) else value for value in cast] == expected

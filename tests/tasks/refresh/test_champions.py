@@ -179,15 +179,6 @@ def test_a_rollback_completes_a_promotion_that_was_never_published(registry: Reg
         registry.roll_back("1")
 
 
-def test_a_version_is_promoted_by_hand_where_there_is_no_champion(registry: Registry) -> None:
-    with pytest.raises(InputError, match=registry.name):
-        registry.roll_back()
-    before, now = registry.roll_back("2")
-    assert (before, now.version, now.over, now.instead_of) == (None, "2", None, None)
-    assert now.why == "promoted by hand"
-    assert registry.aliases == {ALIAS: "2"}
-
-
 def test_what_cannot_be_published_is_not_rolled_back(registry: Registry, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     registry.promote("1", None, tmp_path / "file" / "features.json")
