@@ -3,86 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import mlflow
 import pytest
-import skops.io
-from lightgbm import LGBMClassifier
-from mlflow.artifacts import download_artifacts
-from sklearn.datasets import load_wine
-from sklearn.tree import DecisionTreeClassifier
 
 from conf.check import check
 from conf.load import from_yaml
 from conf.yaml_text import parse
 from flows.cli.servers import down, up
-from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
-from tasks.models.registry import default_store, log_ensemble
 from tasks.step import step
-from tasks.tracking import open_tracking
 from tests.servers import free_port
 from tests.small_run import Bench
 
 
 def test_no_step_keeps_its_result_as_a_pickle_of_prefects() -> None:
     assert step("any")(lambda: 1).task.persist_result is False
-
-
-MODELS = {
-    ".txt": LGBMClassifier(n_estimators=3, verbose=-1, n_jobs=1),
-    ".skops": DecisionTreeClassifier(max_depth=3),
-}
-X, Y = load_wine(return_X_y=True, as_frame=True)
-
-
-@pytest.fixture(scope="module")
-def folders(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The folders of registered models, by the extension of their members."""
-    tracking = open_tracking(tracking_uri, "models", tmp_path_factory.mktemp("models"))
-    run_id = tracking.start_run("models", {})
-    found = {}
-    for extension, model in MODELS.items():
-        fitted = SubsetEnsemble(model, [list(X)[:3], list(X)[2:5]]).fit(X, Y)
-        uri = log_ensemble(tracking, run_id, fitted, X, f"security{extension[1:]}").uri
-        to = str(tmp_path_factory.mktemp("folder"))
-        with default_store(tracking_uri):
-            found[extension] = Path(download_artifacts(uri, dst_path=to))
-    return found
-
-
-@pytest.mark.parametrize("extension", MODELS)
-def test_a_registered_model_loads_without_unpickling(
-    extension: str, folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
-        monkeypatch.setattr(name, pytest.fail)
-    assert len(mlflow.pyfunc.load_model(str(folders[extension])).predict(X)) == len(X)
-    members = (folders[extension] / "artifacts").rglob("member_*")
-    assert {file.suffix for file in members} == {extension}
-
-
-class Foreign:
-    """A type that no model of a run holds."""
-
-    def __reduce__(self) -> Any:
-        return os.system, ("true",)
-
-
-def test_a_tampered_skops_file_is_refused(folders: dict[str, Path], tmp_path: Path) -> None:
-    folder = shutil.copytree(folders[".skops"], tmp_path / "copy")
-    member = next(folder.rglob("member_000.skops"))
-    whole = skops.io.load(member, trusted=skops.io.get_untrusted_types(file=member))
-    whole.extra_ = Foreign()
-    skops.io.dump(whole, member)
-    with pytest.raises(Exception, match="Foreign"):
-        mlflow.pyfunc.load_model(str(folder))
 
 
 # ------------------------------------------------------------------ names that are imported

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import skops.io
 from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
@@ -221,12 +223,47 @@ def test_the_model_has_signature_example_and_pinned_requirements(
     assert "MLmodel" in files
     # What checking the model leaves is not stored.
     assert "__pycache__" not in files
-    metadata = load(info.uri).metadata
+    model = load(info.uri)
+    metadata = model.metadata
     assert metadata.get_input_schema().input_names() == list(table().columns)
     assert metadata.saved_input_example_info is not None
-    folder = Path(metadata.artifact_path.removeprefix("file://"))
-    pins = [line.split("==") for line in (folder / "requirements.txt").read_text().split()]
+    pins = [
+        line.split("==") for line in (folder_of(model) / "requirements.txt").read_text().split()
+    ]
     assert {name for name, _ in pins} == {"mlflow", "numpy", "pandas", "skops", "scikit-learn"}
+
+
+@pytest.mark.parametrize(("name", "extension"), [("binary_any", ".txt"), ("linear", ".skops")])
+def test_a_registered_model_loads_without_unpickling(
+    name: str, extension: str, logged: Any, load: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
+        monkeypatch.setattr(each, pytest.fail)
+    model = load(logged[name][1].uri)
+    assert len(model.predict(table())) == len(table())
+    assert {file.suffix for file in folder_of(model).rglob("member_*")} == {extension}
+
+
+def folder_of(model: Any) -> Path:
+    """The folder that a model is stored in."""
+    return Path(model.metadata.artifact_path.removeprefix("file://"))
+
+
+class Foreign:
+    """A type that no model of a run holds."""
+
+    def __reduce__(self) -> Any:
+        return os.system, ("true",)
+
+
+def test_a_tampered_skops_file_is_refused(logged: Any, load: Any, tmp_path: Path) -> None:
+    folder = shutil.copytree(folder_of(load(logged["linear"][1].uri)), tmp_path / "copy")
+    member = next(folder.rglob("member_000.skops"))
+    whole = skops.io.load(member, trusted=skops.io.get_untrusted_types(file=member))
+    whole.extra_ = Foreign()
+    skops.io.dump(whole, member)
+    with pytest.raises(Exception, match="Foreign"):
+        load(str(folder))
 
 
 def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
