@@ -45,38 +45,31 @@ def written_and_told(swarm: Swarm, file: Path, target: str = "y") -> tuple[Selec
     return config, said.out
 
 
+NUMBERS = frame_of()[["a", "b", "c"]].round(3)
+WORDS = NUMBERS.assign(word=np.resize(["it's, isn't", "don't; can't", "O'Neil"], N))
+SALES = {f"s{i}": [f"{n * i:,}" for n in range(1500, 1500 + N)] for i in (2, 3)}
+THOUSANDS = NUMBERS.assign(**SALES)
+
+
 @pytest.mark.parametrize(
-    ("separator", "encoding"),
-    [(";", "cp1252"), ("\t", "utf-16"), ("|", "utf-8-sig")],
+    ("frame", "style"),
+    [
+        (nasty_table(100), CsvStyle(";", ",", "cp1252", ("k.A.",))),
+        (nasty_table(100), CsvStyle("\t", ".", "utf-16", ("k.A.",))),
+        (nasty_table(100), CsvStyle("|", ".", "utf-8", ("k.A.",))),
+        (NUMBERS, CsvStyle(";", ",")),
+        (WORDS, CsvStyle(",")),
+        (WORDS, CsvStyle(";")),
+        (THOUSANDS, CsvStyle(",")),
+    ],
 )
-def test_the_style_of_a_file_is_found(separator: str, encoding: str, tmp_path: Path) -> None:
+def test_the_style_of_a_file_is_found(frame: pd.DataFrame, style: CsvStyle, tmp_path: Path) -> None:
+    """Whatever commas, apostrophes and quoted thousands are in its cells."""
     file = tmp_path / "own.csv"
-    decimal = "," if separator == ";" else "."
-    frame = nasty_table(100)
-    frame.to_csv(
-        file, index=False, sep=separator, decimal=decimal, encoding=encoding, na_rep="k.A."
-    )
-    found = sniff(str(file))
-    read_as = "utf-8" if encoding == "utf-8-sig" else encoding
-    assert found == CsvStyle(separator, decimal, read_as, ("k.A.",))
-
-
-def test_neither_decimal_commas_nor_apostrophes_hide_the_separator(tmp_path: Path) -> None:
-    file = tmp_path / "own.csv"
-    numbers = frame_of()[["a", "b", "c"]]
-    numbers.to_csv(file, index=False, sep=";", decimal=",")
-    assert sniff(str(file)) == CsvStyle(";", ",")
-    words = np.resize(["it's, isn't", "don't; can't", "rock 'n' roll", "O'Neil"], N)
-    for separator in ",;":
-        numbers.assign(word=words).to_csv(file, index=False, sep=separator)
-        assert sniff(str(file)) == CsvStyle(separator)
-
-
-def test_quoted_thousands_are_no_decimal_commas(tmp_path: Path) -> None:
-    file, rng = tmp_path / "own.csv", np.random.default_rng(1)
-    sales = {f"s{i}": [f"{n:,}" for n in rng.integers(1000, 99_999, N)] for i in range(3)}
-    frame_of(**sales)[["a", "b", *sales]].round(3).to_csv(file, index=False)
-    assert sniff(str(file)) == CsvStyle(",")
+    options = {"sep": style.separator, "decimal": style.decimal, "na_rep": "k.A."}
+    encoding = "utf-8-sig" if style.separator == "|" else style.encoding
+    frame.to_csv(file, index=False, encoding=encoding, **options)
+    assert sniff(str(file)) == style
 
 
 def test_one_odd_row_or_cell_or_the_mark_of_an_encoding_hides_nothing(tmp_path: Path) -> None:
