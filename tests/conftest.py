@@ -93,6 +93,15 @@ def prefect_server() -> Iterator[str]:
         yield address
 
 
+@pytest.fixture
+def api(prefect_server: str) -> Iterator[Any]:
+    """A client of that server."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        yield client
+
+
 @pytest.fixture(scope="session")
 def tracking_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
     """One MLflow store for the session, as making its tables takes seconds."""

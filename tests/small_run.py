@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -160,6 +161,36 @@ class Bench:
     def artifact(self, run_id: str, path: str) -> bytes:
         """Bytes of an artifact."""
         return self.tracking.download(run_id, path).read_bytes()
+
+    def table(self, run_id: str, path: str) -> pd.DataFrame:
+        """A table among the artifacts."""
+        data = io.BytesIO(self.artifact(run_id, path))
+        return pd.read_csv(data) if path.endswith(".csv") else pd.read_parquet(data)
+
+    def children(self, run_id: str) -> list[Any]:
+        """The runs of the searches of a study."""
+        return list(self.tracking.runs(f"tags.`mlflow.parentRunId` = '{run_id}'"))
+
+    def comparison(self, **sections: Any) -> dict[str, Any]:
+        """Keys of a comparison of three strategies with two seeds on wine; sections replace."""
+        base = self.mapping()
+        return {
+            "name": "small",
+            "datasets": {"wine": {"data": {"source": "bundled", "name": "wine"}}},
+            "strategies": {
+                "multiswarm": {"params": {"n_particles": 4, "n_swarms": 2}},
+                "random": {"params": {"batch_size": 4}},
+                "full": {},
+            },
+            "seeds": 2,
+            "model": BAYES,
+            "folds": {"n_folds": 3},
+            "budget": {"distinct": 16},
+            "runner": {"kind": "threads", "workers": 2},
+            "tracking": base["tracking"],
+            "archive": base["archive"],
+            **sections,
+        }
 
     def answer(self, run_id: str) -> dict[str, bytes]:
         """The artifacts that must be the same in every run of the same search."""

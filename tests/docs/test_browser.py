@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
+from conf.load import from_yaml
+from conf.yaml_text import render
 from flows.cli import servers as cli_servers
 from flows.compare import compare
 from flows.select import select
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled
 from tests.servers import free_port
-from tests.small_comparison import of
 from tests.small_run import BAYES, Bench
 
 pytestmark = pytest.mark.browser
@@ -64,7 +65,8 @@ def runs(
         select(bench.config(model=BAYES, strategy={"name": name, "params": params}), None, 0).run_id
         for name, params in rivals.items()
     ]
-    compared = compare(of(bench.other("compared")), False, 0).run_id
+    config = from_yaml(render(bench.other("compared").comparison()), env={})
+    compared = compare(config, False, 0).run_id
     pages = {
         "report": bench.tracking.download(ids[0], "report.html"),
         "comparison": bench.tracking.download(compared, "comparison.html"),

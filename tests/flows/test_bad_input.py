@@ -2,8 +2,8 @@
 
 The sentence names the thing, the value and the remedy; the exit status is 2, and no run is left
 behind. What is wrong without a table is in ``test_config.py``, what a source refuses in
-``test_sources.py``. Prefect is passed by here, as it takes longer to start a flow than to refuse
-its input; ``test_cli.py`` goes through it.
+``test_sources.py``, what a problem refuses in ``test_problem.py``. Prefect is passed by here, as it
+takes longer to start a flow than to refuse its input; ``test_cli.py`` goes through it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from tests.command import Swarm
 from tests.small_run import Bench, table
 
 BAYES = "model={estimator: sklearn.naive_bayes.GaussianNB}"
-LIGHT = "model={estimator: lightgbm.LGBMClassifier, params: {n_estimators: 5, %s}}"
 REGRESSOR = "model={estimator: lightgbm.LGBMRegressor, params: {n_estimators: 5}}"
 RANDOM = "split.kind=random; folds.kind=random"
 # A target of numbers, or of three classes.
@@ -40,9 +39,7 @@ CELLS = [[1], [0]] * 60
 
 # What is set, which columns differ from those of the small table, and what the sentence names.
 INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
-    "classes of numbers": (CLASSES, {}, "'number' is continuous.*LGBMClassifier.*LGBMRegressor"),
     "classes of whole numbers": (CLASSES, {"number": np.arange(120) * 3}, "120 .*LGBMRegressor"),
-    "scorer of classes": (f"{NUMBERS}; {REGRESSOR}; scoring=accuracy", {}, "'accuracy'.*'r2'"),
     "weights of nothing in a fold": (
         f"{WEIGHTS}; data.part=side; split.kind=column",
         {"number": [1.0, *[0.0] * 119], "side": ["train"] * 90 + ["test"] * 30},
@@ -53,7 +50,6 @@ INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
         {"number": 1e308},
         "weight.*1e\\+308.*float32",
     ),
-    "text for LightGBM": ("seed=0", {"x4": "a"}, "'x4'.*categorical"),
     "squares": (BAYES, {"x3": HUGE}, "'x3'.*1e\\+308.*float32"),
     "target beyond any square": (f"{NUMBERS}; {REGRESSOR}", {"number": HUGE}, "target.*1e\\+308"),
     "target of lists": (PARQUET, {"y": CELLS}, "target column 'y'.*\\[1\\].*row 0"),
@@ -68,7 +64,6 @@ INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
         "archive.*postgresql.*\\*\\*\\*",
     ),
     # Refused by the model or the scorer themselves, once they are tried.
-    "one leaf": (LIGHT % "num_leaves: 1", {}, "LGBMClassifier cannot be fitted.*num_leaves"),
     "words": (
         f"{REGRESSOR}; {RANDOM}",
         {"y": np.where(table()["y"] == 1, "yes", "no")},
@@ -127,30 +122,21 @@ def refusals(direct: Swarm, bench: Bench, model: dict[str, Any]) -> dict[str, st
     path = bench.file(model=model)
     said = {name: direct(name, path).sentence for name in ("select", "nested", "stability")}
     said["check"] = direct("check", path).out
-    mapping = bench.mapping(model=model, budget={"distinct": 4})
-    data = {"small": {"data": mapping.pop("data")}}
-    for key in ("strategy", "confirm", "ensemble", "test", "split"):
-        del mapping[key]
-    mapping |= {"datasets": data, "strategies": {"random": {}, "full": {}}, "seeds": 1}
+    data = {"small": {"data": bench.mapping()["data"]}}
     compared = bench.folder / "compare.yaml"
-    compared.write_text(render(mapping), encoding="utf-8")
+    compared.write_text(render(bench.comparison(model=model, datasets=data)), encoding="utf-8")
     said["compare"] = direct("compare", str(compared)).sentence
     assert said["compare"].startswith("data set 'small': "), said
     assert not bench.made_anything()
     return said
 
 
-def test_every_command_that_searches_tries_the_model_before_there_is_a_run(
-    direct: Swarm, bench: Bench
-) -> None:
-    model = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
-    for said in refusals(direct, bench, model).values():
-        assert "MultinomialNB cannot be fitted" in said
-
-
-def test_every_command_that_searches_refuses_a_model_whose_evaluations_have_no_name(
+def test_every_command_that_searches_refuses_a_bad_model_before_there_is_a_run(
     direct: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    unfit = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
+    for said in refusals(direct, bench, unfit).values():
+        assert "MultinomialNB cannot be fitted" in said
     code = """
         from sklearn.naive_bayes import GaussianNB
 

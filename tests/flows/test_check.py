@@ -154,14 +154,9 @@ def test_a_metric_that_is_undefined_on_the_test_rows_is_refused(bench: Bench) ->
 def test_every_data_set_of_a_comparison_is_checked(bench: Bench) -> None:
     small = bench.mapping()
     bad = {**small["data"], "drop": ["x0", "x1"]}
-    mapping = {
-        "name": "both",
-        "datasets": {"good": {"data": small["data"]}, "bad": {"data": bad}},
-        "strategies": {"random": {}},
-        "model": BAYES,
-    }
+    both = {"good": {"data": small["data"]}, "bad": {"data": bad}}
     file = bench.folder / "both.yaml"
-    file.write_text(render(mapping), encoding="utf-8")
+    file.write_text(render(bench.comparison(datasets=both)), encoding="utf-8")
     found = errors(all_findings(str(file))[1])
     assert found
     assert all(text.startswith("data set 'bad': ") for text in found)

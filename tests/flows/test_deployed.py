@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from types import SimpleNamespace
-from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -25,12 +24,6 @@ from tests.tasks.models.test_served import serving
 
 WEEKLY = ['schedule.cron="0 4 * * 1"']
 CRON = {"cron": "0 4 * * 1", "timezone": "Europe/Berlin"}
-
-
-def client() -> Any:
-    from prefect.client.orchestration import get_client
-
-    return get_client(sync_client=True)
 
 
 # ---------------------------------------------------------------- what is refused
@@ -60,26 +53,24 @@ def test_serve_refuses_in_one_sentence(configs, settings, sentence, monkeypatch)
 # ---------------------------------------------------------------- a run on a real server
 
 
-@pytest.mark.usefixtures("prefect_server")
-def test_the_schedule_is_on_the_deployment(bench):
+def test_the_schedule_is_on_the_deployment(bench, api):
     deployed.deployment_of(bench.config(name="scheduled", schedule=CRON)).apply()
-    with client() as api:
-        made = api.read_deployment_by_name("select/scheduled")
-        (schedule,) = made.schedules
-        assert (schedule.schedule.cron, schedule.schedule.timezone) == tuple(CRON.values())
-        assert schedule.active
-        assert made.concurrency_options.collision_strategy == "ENQUEUE"
-        assert made.global_concurrency_limit.limit == 1
-        assert set(made.tags) == {"swarm", "select"}
-        sections = made.parameter_openapi_schema["definitions"]
-        assert sections["BudgetSection"]["properties"]["epochs"]["description"]
+    made = api.read_deployment_by_name("select/scheduled")
+    (schedule,) = made.schedules
+    assert (schedule.schedule.cron, schedule.schedule.timezone) == tuple(CRON.values())
+    assert schedule.active
+    assert made.concurrency_options.collision_strategy == "ENQUEUE"
+    assert made.global_concurrency_limit.limit == 1
+    assert set(made.tags) == {"swarm", "select"}
+    sections = made.parameter_openapi_schema["definitions"]
+    assert sections["BudgetSection"]["properties"]["epochs"]["description"]
 
 
 @pytest.mark.slow
-def test_a_deployed_run_finishes_and_leaves_its_artifacts(bench, prefect_server):
+def test_a_deployed_run_finishes_and_leaves_its_artifacts(bench, prefect_server, api):
     from prefect.client.schemas.filters import FlowRunFilter
 
-    with client() as api, serving(bench, prefect_server, bench.mapping(), CRON) as served:
+    with serving(bench, prefect_server, bench.mapping(), CRON) as served:
         triggered = served.trigger("select/small")
         assert happens(lambda: api.read_flow_run(triggered).state.is_final(), 120)
         done = api.read_flow_run(triggered)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import math
 from collections.abc import Sequence
@@ -230,12 +229,12 @@ def test_on_columns_without_signal_the_nested_cost_is_that_of_guessing(
     run = bench.tracking.run(told["run"])
     assert (run.info.status, run.data.tags["kind"]) == ("FINISHED", "nested")
     assert run.data.metrics["nested/cost_ensemble"] == costs["ensemble"]["cost"]
-    children = list(bench.tracking.runs(f"tags.`mlflow.parentRunId` = '{told['run']}'"))
+    children = bench.children(told["run"])
     assert sorted(child.data.tags["part"] for child in children) == [
         f"fold {i} of 4" for i in (1, 2, 3, 4)
     ]
     assert {child.info.status for child in children} == {"FINISHED"}
-    table = pd.read_csv(io.BytesIO(bench.artifact(told["run"], "nested_folds.csv")))
+    table = bench.table(told["run"], "nested_folds.csv")
     assert table["cost_ensemble"].mean() == pytest.approx(costs["ensemble"]["cost"])
     assert [json.loads(names) for names in table["features"]] == [
         fold["features"] for fold in told["folds"]
