@@ -17,7 +17,7 @@ from swarm.errors import ConfigError, EvaluationError, StoreError
 from swarm.search.driver import Driver
 from tasks.refresh.lock import run_lock
 from tasks.steps import fit_ensemble, run_epoch
-from tests.small_run import Bench, leave_report_out, table
+from tests.small_run import BAYES, Bench, leave_report_out, table
 
 pytestmark = pytest.mark.usefixtures("plain")
 
@@ -157,7 +157,7 @@ def test_a_resume_never_overwrites_a_run_by_fewer_epochs_or_beside_another_proce
 def test_a_resume_with_a_smaller_budget_is_refused_and_with_the_same_it_is_not(
     bench: Bench,
 ) -> None:
-    run_id = select(bench.config(budget={"epochs": None, "fits": 40})).run_id
+    run_id = select(bench.config(model=BAYES, budget={"epochs": None, "fits": 40})).run_id
     spent = bench.tracking.values(run_id)
     evaluations, distinct, fits = (
         [int(value) for _, value in sorted(spent[f"spent/{name}"].items())]
@@ -167,8 +167,9 @@ def test_a_resume_with_a_smaller_budget_is_refused_and_with_the_same_it_is_not(
     least = {"evaluations": evaluations[-1], "distinct": distinct[-1], "fits": fits[-2] + 1}
     for name, needed in least.items():
         with pytest.raises(ConfigError, match=rf"budget\.{name} is {needed - 1}"):
-            select(bench.config(budget={"epochs": None, name: needed - 1}), run_id)
-    assert select(bench.config(budget={"epochs": None, **least}), run_id).run_id == run_id
+            select(bench.config(model=BAYES, budget={"epochs": None, name: needed - 1}), run_id)
+    again = bench.config(model=BAYES, budget={"epochs": None, **least})
+    assert select(again, run_id).run_id == run_id
     assert bench.tracking.run(run_id).info.status == "FINISHED"
 
 

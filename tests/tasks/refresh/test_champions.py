@@ -17,6 +17,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import load_features, load_model_inputs
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, StoreError
+from swarm.storage.features_file import read_published
 from tasks.models.registry import log_ensemble, register_logged
 from tasks.refresh.champion import (
     ALIAS,
@@ -31,7 +32,6 @@ from tasks.refresh.champion import (
 from tasks.refresh.decision import complete_change
 from tasks.tracking import open_tracking
 from tasks.tracking.writes import log_file
-from tests.published import published_version
 
 URI = "http://ann:hunter2@host"
 HISTORY = {"since": "2026-01-05T00:00:00", "why": "it is better", "pending": "promoted"}
@@ -257,12 +257,13 @@ def test_a_features_file_is_read_as_it_was_published(where: str, tmp_path: Path)
     for _ in range(2):
         # It leaves nothing.
         require_publishable(location)
-        assert published_version(location) is None
+        with pytest.raises(DataError, match=location):
+            read_published(location)
     publish(location, {"version": "3", "features": ["a", "b ü"]})
     assert load_features(location) == ["a", "b ü"]
     require_publishable(location)
     publish(location, {"version": "4", "features": ["z"]})
-    assert published_version(location) == "4"
+    assert read_published(location)["version"] == "4"
     if location != where:
         assert [file.name for file in (tmp_path / "new").iterdir()] == ["features.json"]
     with pytest.raises(DataError, match="model_inputs"):
