@@ -1,4 +1,4 @@
-"""Workers that hang or run out of memory, and disks that are full."""
+"""Workers that hang or run out of memory, disks that are full, and memory that stays flat."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.naive_bayes import GaussianNB
 
@@ -25,7 +26,9 @@ from swarm.search.driver import Driver
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from tests.flows.test_refresh import Desk, snapshot
 from tests.moody import Moody
+from tests.small_run import Bench
 from tests.swarm.evaluation.test_workers import (
     MASKS,
     evaluate,
@@ -37,6 +40,10 @@ from tests.swarm.evaluation.test_workers import (
 
 pytestmark = pytest.mark.faults
 
+LONG = os.environ.get("SWARM_FAULTS") == "long"
+REFRESHES = 50 if LONG else 6
+# Refreshes until caches and tables have their size.
+WARM = 5 if LONG else 3
 # The one subset that hangs, or fails.
 ONE = " ".join(f"x{i}" for i in np.flatnonzero(MASKS[4]))
 
@@ -167,3 +174,27 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
     assert np.array_equal(resumed.best_mask, undisturbed.best_mask)
     archive.check()
     archive.close()
+
+
+def resident() -> float:
+    """Memory of this process in MiB."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads memory and open files from /proc")
+@pytest.mark.usefixtures("prefect_server", "plain")
+def test_refresh_after_refresh_memory_and_open_files_stay_flat(bench: Bench) -> None:
+    desk = Desk(bench)
+    memory, files = [], []
+    for week in range(REFRESHES):
+        day = (pd.Timestamp("2026-01-05") + pd.Timedelta(weeks=week)).strftime("%Y-%m-%d")
+        snapshot(desk.snapshots, day, 3 + week % 2, seed=week)
+        assert desk.refresh().decision in ("first", "kept", "promoted")
+        memory.append(resident())
+        files.append(len(os.listdir("/proc/self/fd")))
+    steps = np.arange(REFRESHES - WARM)
+    grown = np.polyfit(steps, memory[WARM:], 1)[0]
+    print(f"\n{REFRESHES} refreshes: {grown:.2f} MiB each, files {files[WARM]} to {files[-1]}")
+    assert grown < (1.0 if LONG else 8.0)
+    assert files[-1] <= files[WARM] + 3
