@@ -237,7 +237,7 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
     if share > 0.5:
         test, train = hold_out(rows, kind, 1 - share, seed=seed)
         return train, test
-    most = max(_most_parts(rows, kind), 2)
+    most = max(most_folds(rows, kind), 2)
     n_parts = round(1 / share)
     if share * min(_MOST_PARTS, most) >= 1:
         part = Fraction(share).limit_denominator(min(_MOST_PARTS, most))
@@ -257,8 +257,8 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
     return np.setdiff1d(np.arange(rows.n_rows), test), test
 
 
-def _most_parts(rows: Rows, kind: str) -> int:
-    """Return into how many folds the rows can be divided."""
+def most_folds(rows: Rows, kind: str) -> int:
+    """Return into how many folds of a kind the rows can be divided."""
     most = rows.n_rows
     if "group" in kind and rows.groups is not None:
         most = len(np.unique(complete_groups(rows.groups)))

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import keys_of
-from swarm.rows import Rows
+from swarm.rows import Rows, divide, most_folds
 from swarm.threads import one_thread
 from swarm.validation.answers import answers_of
 
@@ -78,34 +79,21 @@ def make_contenders(
     ]
 
 
-def committee_rows(
-    n_members: int, labels: NDArray[Any] | None, n_rows: int, groups: ArrayLike | None, seed: int
-) -> list[IntArray]:
-    """Return the training rows (ascending) of each member: all parts of the rows but one.
+def committee_rows(rows: Rows, n_members: int, seed: int) -> list[IntArray]:
+    """Return the training rows (ascending) of each member: those of all folds but one.
 
-    Models of equal rows would be equal. Groups are ignored if there are fewer than members.
-    Source: Parmanto, Munro & Doyle (1996), Improving committee diagnosis with resampling
-    techniques, NIPS 8.
+    Models of equal rows would be equal. Groups are ignored if there are fewer than members, and
+    classes if none has as many rows. Source: Parmanto, Munro & Doyle (1996), Improving committee
+    diagnosis with resampling techniques, NIPS 8.
     """
-    if n_members == 1:
-        return [np.arange(n_rows)]
-    rng = np.random.default_rng([seed, 2])
-    codes = np.zeros(n_rows, dtype=np.intp)
-    if labels is not None:
-        codes = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
-    owner = np.arange(n_rows)
-    if groups is not None:
-        names, of_row = np.unique(np.asarray(groups), return_inverse=True)
-        if len(names) >= n_members:
-            owner = of_row
-    sizes = np.bincount(owner)
-    # A group has the class of its first row, which is exact if groups contain a single class.
-    kind = codes[np.unique(owner, return_index=True)[1]]
-    shuffled = rng.permutation(len(sizes))
-    order = shuffled[np.lexsort((-sizes[shuffled], kind[shuffled]))]
-    part = np.empty(len(sizes), dtype=np.intp)
-    part[order] = np.arange(len(sizes)) % n_members
-    return [np.flatnonzero(part[owner] != member) for member in range(n_members)]
+    if not 1 < n_members <= rows.n_rows:
+        return [np.arange(rows.n_rows)] * n_members
+    kinds = (rows.kind, replace(rows, groups=None).kind, "random")
+    kind = next(kind for kind in kinds if most_folds(rows, kind) >= n_members)
+    with warnings.catch_warnings():
+        # A class with fewer rows than there are members.
+        warnings.simplefilter("ignore", UserWarning)
+        return [train for train, _ in divide(rows, kind, n_members, seed=seed)]
 
 
 def _random(

@@ -238,13 +238,12 @@ def judge(
     names = judged_metrics(metrics, truth.task, scoring)
     check_scorable(names, truth, scoring)
     vote = ensemble.vote_ if hasattr(ensemble, "models_") else ensemble.resolve_vote()
-    classes = None if truth.task == "regression" else truth.train
-    n_members, n_train = len(ensemble.subsets), train.n_rows
+    labelled = replace(train, target=truth.train, task=truth.task)
     contenders = make_contenders(
         SearchSpace.build(names_of(train.features)) if space is None else space,
         ensemble.subsets,
         vote,
-        committee_rows(n_members, classes, n_train, train.groups, seed),
+        committee_rows(labelled, len(ensemble.subsets), seed),
         n_random=n_random,
         seed=seed,
     )

@@ -93,39 +93,39 @@ def test_a_scorer_of_the_user_is_called_once_for_answers_that_it_cannot_tell_apa
         assert value == pytest.approx(np.where(y == 1, own, 1 - own).mean())
 
 
-def left_out(
-    n_members: int, labels: Any, n_rows: int, groups: Any = None, seed: int = 0
-) -> list[Any]:
+def left_out(n_members: int, rows: Rows, seed: int = 0) -> list[Any]:
     """Rows that each member of a committee is not trained on."""
-    dealt = committee_rows(n_members, labels, n_rows, groups, seed=seed)
-    return [np.setdiff1d(np.arange(n_rows), rows) for rows in dealt]
+    dealt = committee_rows(rows, n_members, seed)
+    return [np.setdiff1d(np.arange(rows.n_rows), each) for each in dealt]
 
 
 def test_a_committee_leaves_each_row_out_once_and_classes_and_labels_in_proportion() -> None:
     labels = np.array(["a"] * 23 + ["b"] * 9)
-    parts = left_out(4, labels, 32)
+    rows = Rows(None, labels, task="binary")
+    parts = left_out(4, rows)
     assert sorted(np.concatenate(parts).tolist()) == list(range(32))
     for part in parts:
         assert (labels[part] == "a").sum() in (5, 6)
         assert (labels[part] == "b").sum() in (2, 3)
-    assert committee_rows(1, labels, 32, None, seed=0)[0].tolist() == list(range(32))
+    assert [len(part) for part in left_out(1, rows)] == [0]
+    assert [len(part) for part in left_out(33, rows)] == [0] * 33
+    assert {len(part) for part in left_out(32, rows)} == {1}
     several = np.array([[0, 0], [0, 1]] * 8)
-    assert [several[part, 1].sum() for part in left_out(4, several, 16)] == [2] * 4
-    one, other = (left_out(3, None, 12, seed=seed) for seed in (0, 1))
+    some = left_out(4, Rows(None, several, task="multilabel"))
+    assert [several[part, 1].sum() for part in some] == [2] * 4
+    numbers = Rows(None, np.arange(12.0), task="regression")
+    one, other = (left_out(3, numbers, seed) for seed in (0, 1))
     assert any(not np.array_equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 def test_a_committee_leaves_groups_out_whole_by_their_class_unless_there_are_too_few() -> None:
     groups = np.repeat(np.arange(9), [1, 9, 3, 3, 2, 5, 4, 1, 8])
-    for out in left_out(4, groups % 2, 36, groups, seed=1):
+    rows = Rows(None, groups % 2, groups, task="binary")
+    for out in left_out(4, rows, seed=1):
         kept = np.setdiff1d(np.arange(36), out)
         assert not set(groups[out]) & set(groups[kept])
         assert set(groups[kept] % 2) == {0, 1}
-    assert [len(out) for out in left_out(12, groups % 2, 36, groups, seed=1)] == [3] * 12
-    # Each part has a large group and a small one of either class, and not all of one class.
-    sizes, either = [5, 3, 4, 2], np.repeat([0, 0, 1, 1], [5, 3, 4, 2])
-    for out in left_out(2, either, 14, np.repeat(np.arange(4), sizes)):
-        assert set(either[out]) == {0, 1}
+    assert [len(out) for out in left_out(12, rows, seed=1)] == [3] * 12
 
 
 def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism: Any = None) -> Any:
