@@ -21,6 +21,8 @@ from swarm.problem.space import SearchSpace
 # A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8
 NOISE = 0.2
+# Confidence level of all intervals.
+_LEVEL = 0.95
 # Interpretation of the index (section 5.1 of the paper), after Fleiss's benchmarks for kappa.
 _EXCELLENT = 0.75
 _POOR = 0.4
@@ -41,21 +43,21 @@ class Stability:
         index is.
     variance : float
         Estimated variance of the index.
-    level : float
-        Confidence level of the interval.
     n_subsets : int
         Number of subsets, M.
     mean_size : float
         Mean number of units in a subset.
+    level : float
+        Confidence level of the interval.
     """
 
     index: float
     low: float
     high: float
     variance: float
-    level: float
     n_subsets: int
     mean_size: float
+    level: float = _LEVEL
 
 
 def index_record(stability: Stability | None) -> dict[str, float] | None:
@@ -66,7 +68,7 @@ def index_record(stability: Stability | None) -> dict[str, float] | None:
     return {name: getattr(stability, name) for name in names}
 
 
-def nogueira(masks: Bool, level: float = 0.95) -> Stability:
+def nogueira(masks: Bool) -> Stability:
     """Compute the stability index of subsets, which is corrected for chance.
 
     With ``p_f`` the share of subsets that contain unit f, ``k`` the mean size and d units, the
@@ -77,15 +79,13 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
     masks : bool (M, d)
         One subset per row, from at least 2 independent repetitions. Leave out fixed and
         forbidden units: they agree by definition and would bias the index.
-    level : float
-        Confidence level of the interval, between 0 and 1.
 
     Raises
     ------
     InputError
-        If there are fewer than two subsets, no units, or the level is not between 0 and 1.
+        If there are fewer than two subsets, or no units.
     """
-    chosen = _checked(masks, level)
+    chosen = _checked(masks)
     count, width = chosen.shape
     if count < 2:
         raise InputError(f"stability needs at least 2 subsets to compare, got {count}")
@@ -98,7 +98,6 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
             low=nan,
             high=nan,
             variance=nan,
-            level=level,
             n_subsets=count,
             mean_size=float(sizes.mean()),
         )
@@ -111,14 +110,13 @@ def nogueira(masks: Bool, level: float = 0.95) -> Stability:
         + index / 2 * (2 * density * sizes / width - sizes / width - density + 1)
     ) / expected
     variance = 4 / count**2 * float(((each - each.mean()) ** 2).sum())
-    reach = float(norm.ppf((1 + level) / 2)) * variance**0.5
+    reach = float(norm.ppf((1 + _LEVEL) / 2)) * variance**0.5
     lowest = -1 / (count - 1)
     return Stability(
         index=index,
         low=max(lowest, index - reach),
         high=min(1.0, index + reach),
         variance=variance,
-        level=level,
         n_subsets=count,
         mean_size=float(sizes.mean()),
     )
@@ -145,15 +143,15 @@ def describe_index(stability: Stability, over: str) -> str:
     )
 
 
-def frequencies(masks: Bool, level: float = 0.95) -> pd.DataFrame:
+def frequencies(masks: Bool) -> pd.DataFrame:
     """Return the share of the subsets (M, d) that contain each unit, with its Wilson interval.
 
     One row per unit: share, low, high.
     """
-    chosen = _checked(masks, level)
+    chosen = _checked(masks)
     count = len(chosen)
     share = chosen.mean(axis=0)
-    z = float(norm.ppf((1 + level) / 2))
+    z = float(norm.ppf((1 + _LEVEL) / 2))
     scale = 1 + z**2 / count
     centre = (share + z**2 / (2 * count)) / scale
     reach = z / scale * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
@@ -245,10 +243,8 @@ def assess(
     )
 
 
-def _checked(masks: Bool, level: float) -> Float:
+def _checked(masks: Bool) -> Float:
     """Validate the masks and return them as floats."""
-    if not 0 < level < 1:
-        raise InputError(f"level must be between 0 and 1, got {level!r}; 0.95 is common")
     array = np.asarray(masks)
     if array.ndim != 2 or 0 in array.shape:
         raise InputError(
