@@ -16,9 +16,14 @@ from swarm.rows import Rows, hold_out
 
 
 class _StopsEarly(LGBMModel):
-    """Training of both models; `__init__` is their own, as scikit-learn reads its signature."""
+    """The parameters of both models, and their training."""
 
-    validation_fraction: float
+    def __init__(
+        self, *, early_stopping_rounds: int = 20, validation_fraction: float = 0.2, **kwargs: Any
+    ) -> None:
+        super().__init__(**kwargs)
+        self.early_stopping_rounds = early_stopping_rounds
+        self.validation_fraction = validation_fraction
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, sample_weight: Any = None, **params: Any
@@ -53,26 +58,12 @@ class EarlyStoppingLGBMClassifier(_StopsEarly, LGBMClassifier):  # type: ignore[
         Parameters of :class:`lightgbm.LGBMClassifier`.
     """
 
-    def __init__(
-        self, *, early_stopping_rounds: int = 20, validation_fraction: float = 0.2, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
-
 
 class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[misc]
     """LightGBM regressor with early stopping on rows that it holds out in `fit`.
 
     The rows are drawn at random; the parameters are those of :class:`EarlyStoppingLGBMClassifier`.
     """
-
-    def __init__(
-        self, *, early_stopping_rounds: int = 20, validation_fraction: float = 0.2, **kwargs: Any
-    ) -> None:
-        super().__init__(**kwargs)
-        self.early_stopping_rounds = early_stopping_rounds
-        self.validation_fraction = validation_fraction
 
 
 def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
