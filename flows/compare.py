@@ -23,6 +23,7 @@ from flows.run.tracking import logged_parameters, tracking_as_configured
 from flows.study import Study, run_study, settle
 from swarm.errors import EvaluationError
 from swarm.findings import codes_of
+from swarm.json_data import json_file, plain, records
 from swarm.metrics import natural_name
 from swarm.report.comparison import (
     ComparedDataset,
@@ -36,7 +37,6 @@ from swarm.storage.archive import Archive
 from swarm.validation.comparison import compare as compare_cells
 from swarm.wording import counted
 from tasks.comparison import package_versions, write_comparison
-from tasks.files import plain, records
 from tasks.refresh.lock import run_lock
 from tasks.study import Cell, CellResult, CellRuns, find_unfinished, run_cell
 from tasks.tracking import Tracking, curves_page
@@ -287,7 +287,7 @@ def _log_report(log: RunLog, run: ComparisonRun, partial: bool) -> None:
     """Log the tables and the page of a comparison; the answer only if it is not partial."""
     files = write_comparison(run.data)
     found = {name: [each.as_dict() for each in some] for name, some in run.findings.items()}
-    files["findings.json"] = json.dumps(found, indent=2, ensure_ascii=False).encode()
+    files["findings.json"] = json_file(found)
     log.tag({"findings": codes_of(each for some in run.findings.values() for each in some)})
     log.files(files)
     if partial:

@@ -20,6 +20,7 @@ from flows.run.flow_runs import COMMAND_FLOW
 from flows.stability import stability_metrics
 from flows.study import read_rows, repeated_search, run_study
 from swarm.errors import ConfigError
+from swarm.json_data import as_json, json_file, plain, records
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.report.stability import stability_files
@@ -35,7 +36,6 @@ from swarm.validation.sentences import (
     format_signed_interval,
 )
 from swarm.validation.stability import Assessment, assess, describe_index, index_record
-from tasks.files import as_json, json_file, plain, records
 from tasks.nested import STAGES, run_outer_fold
 from tasks.parts import outer_folds, outer_kind
 from tasks.study import Cell

@@ -18,6 +18,7 @@ from flows.run.configured import refuse_warm_start
 from flows.run.flow_runs import COMMAND_FLOW
 from flows.study import read_rows, repeated_search, run_study
 from swarm.errors import ConfigError
+from swarm.json_data import records
 from swarm.report.stability import stability_files
 from swarm.report.table import TextTable
 from swarm.validation.stability import (
@@ -29,7 +30,6 @@ from swarm.validation.stability import (
     describe_index,
     index_record,
 )
-from tasks.files import records
 from tasks.parts import Part, draw_sample
 from tasks.split import rows_of
 from tasks.study import Cell, run_cell

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from swarm.json_data import plain
 from swarm.problem.scoring import Scoring
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
-from tasks.files import plain
 from tasks.step import RETRIES, step
 from tasks.steps import fit_ensemble, judge_answer
 from tasks.study import Cell, CellResult, search_cell

@@ -19,6 +19,7 @@ from swarm.findings.columns import (
 )
 from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
+from swarm.json_data import plain
 from swarm.problem.target import Task, task_of
 from tasks.sources.assembly import sorted_date
 from tasks.sources.dtypes import with_model_dtypes
@@ -151,5 +152,5 @@ def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
 
 
 def _plain(label: Any) -> Any:
-    plain = label.item() if hasattr(label, "item") else label
-    return int(plain) if isinstance(plain, float) and plain.is_integer() else plain
+    value = plain(label)
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from swarm.json_data import json_file
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
@@ -20,7 +21,7 @@ from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.verdict import Headline
-from tasks.files import json_file, parquet
+from tasks.files import parquet
 from tasks.step import step
 from tasks.tracking.curves import unseen_score
 

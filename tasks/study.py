@@ -17,6 +17,7 @@ import pandas as pd
 from swarm.errors import EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.fitting import fit_for
+from swarm.json_data import json_file
 from swarm.metrics import natural_name
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
@@ -29,7 +30,7 @@ from swarm.search.search import Search
 from swarm.search.state import SearchState
 from swarm.storage.archive import Archive
 from swarm.storage.records import reason_of
-from tasks.files import json_file, parquet
+from tasks.files import parquet
 from tasks.step import RETRIES, SearchInterrupted, step
 from tasks.table import Table
 from tasks.tracking import Tracking

@@ -6,13 +6,13 @@ Codes never change and are never reused; texts may. Codes below 100 concern the 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
 from swarm.errors import ConfigError, nearest
+from swarm.json_data import json_file
 
 # Columns that a finding names one by one.
 _MOST_COLUMNS_NAMED = 100
@@ -381,5 +381,5 @@ def codes_of(findings: Iterable[Finding]) -> str:
 
 def as_file(findings: Iterable[Finding], mute: Iterable[str] = ()) -> bytes:
     """Return the artifact ``findings.json``."""
-    content = {"findings": [each.as_dict() for each in findings], "muted": sorted(set(mute))}
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()
+    shown = [each.as_dict() for each in findings]
+    return json_file({"findings": shown, "muted": sorted(set(mute))})

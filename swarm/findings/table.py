@@ -22,6 +22,7 @@ from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.registry import Finding, make_finding
 from swarm.findings.rows import repeated_rows
+from swarm.json_data import plain
 from swarm.problem.scoring import default_positive
 from swarm.wording import listed, quoted
 
@@ -154,13 +155,13 @@ def target_findings(
             make_finding(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
-                f"class {_plain(classes[rarest])!r}, and the scorer is {scoring}",
+                f"class {plain(classes[rarest])!r}, and the scorer is {scoring}",
                 remedy="use scoring roc_auc, average_precision, balanced_accuracy or f1_macro"
                 if task == "binary"
                 else "use scoring balanced_accuracy or f1_macro",
             )
         )
-    labels = [_plain(label) for label in classes]
+    labels = [plain(label) for label in classes]
     is_pair = task == "binary" and len(labels) == 2
     if is_pair and pos_label is None and tuple(labels) not in _PLAIN_PAIRS:
         positive = default_positive(target)
@@ -203,7 +204,3 @@ def _blanks(classes: NDArray[Any]) -> list[Finding]:
 
 def _each(names: Sequence[str]) -> str:
     return f"{quoted(names, 3)} {'has' if len(names) == 1 else 'each have'}"
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label

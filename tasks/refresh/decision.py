@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from swarm.answers import Answers
 from swarm.arrays import AnyArray
 from swarm.findings.rows import hash_rows, is_distinguished
+from swarm.json_data import json_file
 from swarm.problem.problem import Problem
 from swarm.problem.table import plain_target
 from swarm.validation.answers import EvaluationTarget
-from tasks.files import json_file
 from tasks.prefect_artifacts import show_table
 from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
 from tasks.refresh.paired_comparison import PairedComparison, duel
