@@ -10,12 +10,10 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 from prefect import flow
 
-from conf.estimator import build_estimator
 from conf.resolve import fold_kind, outer_gap
 from conf.schema import SelectConfig
 from flows.display.study_table import NARROW
 from flows.display.terminal import warnings_of
-from flows.run.configured import refuse_warm_start
 from flows.run.flow_runs import COMMAND_FLOW
 from flows.stability import stability_metrics
 from flows.study import read_rows, repeated_search, run_study
@@ -38,7 +36,6 @@ from swarm.validation.sentences import (
 from swarm.validation.stability import Assessment, assess, describe_index, index_record
 from tasks.nested import STAGES, run_outer_fold
 from tasks.parts import outer_folds, outer_kind
-from tasks.study import Cell
 
 _KINDS = {
     "stratified": "at random, with the classes in proportion",
@@ -250,11 +247,10 @@ def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int 
 
 @flow(name="nested", **COMMAND_FLOW)
 def _nested(config: SelectConfig, outer: OuterPlan, verbosity: int, stop: Path) -> NestedRun:
-    refuse_warm_start(config, "nested")
-    estimator = build_estimator(config.model)
-    table = read_rows(config, estimator, hold_out=outer.rows == "train", verbosity=verbosity)
+    hold_out = outer.rows == "train"
+    table, estimator = read_rows("nested", config, hold_out=hold_out, verbosity=verbosity)
     kind = outer_kind(table, config.split.kind, fold_kind(config, estimator), estimator)
-    outer_parts = outer_folds(
+    parts = outer_folds(
         table,
         kind,
         n_folds=outer.folds,
@@ -263,17 +259,13 @@ def _nested(config: SelectConfig, outer: OuterPlan, verbosity: int, stop: Path) 
         estimator=estimator,
         gap=outer_gap(config),
     )
-    parts = {
-        Cell(part.name, config.strategy.name, config.seed + number): part
-        for number, part in enumerate(outer_parts)
-    }
     scheme = f"{len(parts)} of {len(table.features):,} rows, {_KINDS[kind]}"
     procedure = {**config.ensemble.model_dump(), "metrics": config.test.metrics}
     with repeated_search(
         "nested",
         config,
         table,
-        parts,
+        enumerate(parts),
         settings=vars(outer),
         tags={"outer_folds": scheme},
         stop=stop,

@@ -10,11 +10,9 @@ import numpy as np
 import pandas as pd
 from prefect import flow
 
-from conf.estimator import build_estimator
 from conf.schema import SelectConfig
 from flows.display.study_table import NARROW
 from flows.display.terminal import warnings_of
-from flows.run.configured import refuse_warm_start
 from flows.run.flow_runs import COMMAND_FLOW
 from flows.study import read_rows, repeated_search, run_study
 from swarm.errors import ConfigError
@@ -32,7 +30,7 @@ from swarm.validation.stability import (
 )
 from tasks.parts import Part, draw_sample
 from tasks.split import rows_of
-from tasks.study import Cell, run_cell
+from tasks.study import run_cell
 
 _SCHEMES = {
     "group": "whole groups",
@@ -206,21 +204,14 @@ def stability(
 
 @flow(name="stability", **COMMAND_FLOW)
 def _stability(config: SelectConfig, plan: Repetitions, verbosity: int, stop: Path) -> StabilityRun:
-    refuse_warm_start(config, "stability")
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
-    estimator = build_estimator(config.model)
-    table = read_rows(config, estimator, hold_out=True, verbosity=verbosity)
+    table, estimator = read_rows("stability", config, hold_out=True, verbosity=verbosity)
     everything = Part("all rows", np.arange(len(table.features)))
     samples = [
         draw_sample(table, plan.share, config.seed, number, estimator)
         for number in range(plan.resamples)
     ]
-    parts = {
-        Cell(part.name, config.strategy.name, config.seed + number): part
-        for some in ([everything] * plan.seeds, samples)
-        for number, part in enumerate(some)
-    }
     scheme = (
         f"{plan.share:.0%} of the {_SCHEMES[rows_of(table, estimator).kind]}, without replacement"
     )
@@ -228,7 +219,7 @@ def _stability(config: SelectConfig, plan: Repetitions, verbosity: int, stop: Pa
         "stability",
         config,
         table,
-        parts,
+        [*enumerate([everything] * plan.seeds), *enumerate(samples)],
         settings=vars(plan),
         tags={"draws": scheme},
         stop=stop,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -19,6 +19,7 @@ from prefect import Flow
 from threadpoolctl import threadpool_limits
 
 from conf.check import check
+from conf.estimator import build_estimator
 from conf.load import AnyConfig, as_yaml
 from conf.resolve import split_options
 from conf.schema import RunnerSection, SelectConfig
@@ -29,6 +30,7 @@ from flows.run.configured import (
     checked_search,
     fetch_as_configured,
     prepare_as_configured,
+    refuse_warm_start,
     search_as_configured,
 )
 from flows.run.tracking import describe_run, logged_parameters, tracking_as_configured
@@ -161,13 +163,17 @@ def settle(log: RunLog, verbosity: int) -> None:
 # ---------------------------------------------------------------- one search on several parts
 
 
-def read_rows(config: SelectConfig, estimator: Any, *, hold_out: bool, verbosity: int) -> Table:
-    """Read the table of a configuration, without the test rows of its split if `hold_out`."""
+def read_rows(
+    kind: str, config: SelectConfig, *, hold_out: bool, verbosity: int
+) -> tuple[Table, Any]:
+    """Return the table, without the test rows of its split if `hold_out`, and the estimator."""
+    refuse_warm_start(config, kind)
+    estimator = build_estimator(config.model)
     with show_stage("reading the data", verbosity):
         table = fetch_as_configured(config)
-    if not hold_out:
-        return table
-    return table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
+    if hold_out:
+        table = table.take(split_rows(table, estimator=estimator, **split_options(config)).train)
+    return table, estimator
 
 
 @contextmanager
@@ -175,7 +181,7 @@ def repeated_search(
     kind: str,  # "nested" or "stability"
     config: SelectConfig,
     table: Table,
-    parts: Mapping[Cell, Part],
+    parts: Iterable[tuple[int, Part]],  # each with what is added to the seed of its search
     *,
     settings: Mapping[str, object],  # further parameters of the run
     tags: Mapping[str, str],  # further tags of the run
@@ -185,6 +191,8 @@ def repeated_search(
     options: Callable[[Table], Mapping[str, Any]] = lambda _: {},  # of the step, by training rows
 ) -> Iterator[tuple[RunLog, PreparedData, list[R]]]:
     """Search each part of a table, and yield the open run, all rows and the results."""
+    name = config.strategy.name
+    cells = {Cell(part.name, name, config.seed + shift): part for shift, part in parts}
 
     def prepare(rows: Table, **needs: Any) -> PreparedData:
         return prepare_as_configured(config, rows, hold_out=False, **needs)
@@ -192,7 +200,7 @@ def repeated_search(
     prepared: dict[str, PreparedData] = {}
 
     def inputs(cell: Cell) -> CellInputs:
-        part = parts[cell]
+        part = cells[cell]
         if part.name not in prepared:
             prepared.clear()
             prepared[part.name] = prepare(table.take(part.train))
@@ -205,12 +213,11 @@ def repeated_search(
     with show_stage("preparing the search", verbosity):
         whole = prepare(table, needs=())
         # Rows that are too few are refused before any of them is searched.
-        for part in {part.name: part for part in parts.values()}.values():
+        for part in {part.name: part for part in cells.values()}.values():
             prepare(table.take(part.train), needs=())
-        checked_search(config, inputs(next(iter(parts))).data)
-        name = config.strategy.name
+        checked_search(config, inputs(next(iter(cells))).data)
         # A range rather than a seed, so that this run cannot be resumed as a search.
-        seeds = f"{config.seed} to {max(cell.seed for cell in parts)}"
+        seeds = f"{config.seed} to {max(cell.seed for cell in cells)}"
         log = RunLog.start(
             tracking_as_configured(config.tracking),
             f"{config.name}-{name}-{kind}",
@@ -222,7 +229,7 @@ def repeated_search(
             description=config.description,
         )
     study = Study(
-        list(parts),
+        list(cells),
         inputs,
         step,
         archive=archive_url(config.archive),
@@ -237,5 +244,5 @@ def repeated_search(
         log.findings(whole.findings, config.mute)
         results, _ = study.run(CellRuns(log), {}, verbosity)
         with show_stage("writing the report", verbosity):
-            yield log, whole, [results[cell] for cell in parts]
+            yield log, whole, [results[cell] for cell in cells]
         settle(log, verbosity)
