@@ -10,8 +10,6 @@ from conf.schema import SelectConfig
 
 def fold_kind(config: SelectConfig, estimator: Any) -> str:
     """Return the kind of the folds, with ``auto`` resolved."""
-    if config.folds.kind != "auto":
-        return config.folds.kind
     from sklearn.base import is_regressor
 
     from swarm.problem.models import is_a

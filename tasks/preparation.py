@@ -12,7 +12,7 @@ from swarm.errors import ConfigError, InputError
 from swarm.findings import Finding, make_finding
 from swarm.findings.table import column_findings, target_findings
 from swarm.metrics import judged_metrics
-from swarm.problem.hints import Hints, prepare_hints, unit_distances
+from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -23,11 +23,6 @@ from swarm.validation.bootstrap import check_scorable
 from swarm.wording import quoted
 from tasks.split import group_findings, rows_of
 from tasks.table import Table
-
-
-def measure_distances(problem: Problem) -> Float:
-    """Return the Spearman distances (n_units, n_units) of the units on the training rows."""
-    return unit_distances(problem.features, problem.space)
 
 
 def compute_hints(

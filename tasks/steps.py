@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from swarm.ensemble import SubsetEnsemble
+from swarm.problem.hints import unit_distances
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.search.driver import Driver
@@ -22,7 +23,7 @@ from swarm.search.state import SearchState
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import feature_losses
 from tasks.models.registry import log_ensemble
-from tasks.preparation import compute_hints, measure_distances, pose
+from tasks.preparation import compute_hints, pose
 from tasks.sources import fetch
 from tasks.split import split
 from tasks.step import RETRIES, step
@@ -31,7 +32,7 @@ from tasks.table import Table
 fetch_data = step("fetch")(fetch)
 split_rows = step("split")(split)
 pose_problem = step("problem")(pose)
-spearman_distance = step("spearman-distance")(measure_distances)
+spearman_distance = step("spearman-distance")(unit_distances)
 cluster_columns = step("clusters")(compute_hints)
 cut_by_importance = step("prefilter", retries=RETRIES)(Stages.narrow)
 measure_best = step("full-model", retries=RETRIES)(Stages.measure)

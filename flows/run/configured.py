@@ -112,7 +112,7 @@ def spearman_distances(config: SelectConfig, posed: Posed, needs: Sequence[str])
     """Measure the Spearman distances (n_units, n_units) of the units, if they are needed."""
     if not {"distance", "clusters"} & set(hints_before_prefilter(config, posed[0], needs)):
         return None
-    return spearman_distance.after(posed)(posed[0])
+    return spearman_distance.after(posed)(posed[0].features, posed[0].space)
 
 
 def cluster(

@@ -313,15 +313,13 @@ def _tests_legend(comparison: Comparison) -> str:
 # ---------------------------------------------------------------- pages
 
 
-def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing] | None = None) -> str:
+def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> str:
     """Write the report as one HTML file, without scripts and external resources."""
     from markupsafe import Markup
 
-    from swarm.report.comparison_figures import draw_comparison
     from swarm.report.drawing import DARK, LIGHT
     from swarm.report.page import template
 
-    drawings = draw_comparison(data) if drawings is None else drawings
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
     comparison = data.comparison
     answer, *others = sentences(comparison)
