@@ -13,7 +13,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -25,40 +25,25 @@ from swarm.storage.database import open_engine
 from tasks.secrets import reason
 
 
-@contextmanager
-def champion_lock(archive_url: str, name: str) -> Iterator[None]:
-    """Hold the lock of the champion `name` of the registry.
-
-    Raises
-    ------
-    StoreError
-        If another refresh holds the lock, or the database cannot be reached.
-    """
+def champion_lock(archive_url: str, name: str) -> AbstractContextManager[None]:
+    """Return the lock of the champion `name` of the registry, for one refresh at a time."""
     conflict = StoreError(
         f"another refresh of {name!r} is still running; try again when it has ended"
     )
-    with _lock(archive_url, name, f"the champion {name!r}", conflict):
-        yield
+    return _lock(archive_url, name, f"the champion {name!r}", conflict)
 
 
-@contextmanager
-def run_lock(archive_url: str, run_id: str) -> Iterator[None]:
-    """Hold the lock of a run, to which two processes would log their steps twice.
-
-    Raises
-    ------
-    StoreError
-        If another process holds the lock, or the database cannot be reached.
-    """
+def run_lock(archive_url: str, run_id: str) -> AbstractContextManager[None]:
+    """Return the lock of a run, to which two processes would log their steps twice."""
     conflict = StoreError(
         f"another process is working on the run {run_id}; wait until it has ended, or stop it"
     )
-    with _lock(archive_url, f"run-{run_id}", f"the run {run_id}", conflict):
-        yield
+    return _lock(archive_url, f"run-{run_id}", f"the run {run_id}", conflict)
 
 
 @contextmanager
 def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Iterator[None]:
+    """Hold a lock; StoreError if another process does, or the database cannot be reached."""
     url = sa.make_url(archive_url)
     with contextlib.ExitStack() as stack:
         try:
