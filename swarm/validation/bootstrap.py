@@ -19,6 +19,7 @@ from swarm.arrays import Bool, Float, Int
 from swarm.errors import InputError
 from swarm.metrics import METRICS, fraction, row_statistics, scorer_of
 from swarm.problem.scoring import Scoring, resolve_scoring
+from swarm.statistics.resampled import CONFIDENCE
 from swarm.validation.answers import EvaluationTarget
 
 # So few that the counts of a block, and what is made of them, stay in the cache of a processor.
@@ -35,7 +36,7 @@ class Bootstrap:
     groups: ArrayLike | None = None  # (n_rows,)
     n_resamples: int = 1000
     seed: int = 0
-    level: float = 0.95  # confidence level of the intervals
+    level: float = CONFIDENCE  # confidence level of the intervals
 
     @property
     def n_groups(self) -> int | None:

@@ -23,7 +23,7 @@ import pandas as pd
 from swarm.errors import InputError
 from swarm.metrics import value_range
 from swarm.rounding import difference
-from swarm.statistics.resampled import CorrectedTTest, Outcome, corrected_t, outcome_of
+from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, Outcome, corrected_t, outcome_of
 
 # Contenders whose gain is tested, and the baselines of the gain.
 SELECTED = ("ensemble", "best_subset")
@@ -75,7 +75,6 @@ def estimate(
     folds: pd.DataFrame,
     # contender, metric, value and n_features on the test rows of each outer fold
     scores: pd.DataFrame,
-    level: float = 0.95,
     costs: tuple[float, float] = _UNBOUNDED,  # the smallest and the largest cost
 ) -> NestedEstimate:
     """Combine the scores of two or more outer folds; intervals end at the extreme values."""
@@ -88,7 +87,7 @@ def estimate(
             # One of the values is undefined.
             nan = float("nan")
             return CorrectedTTest(mean=float(np.mean(values)), low=nan, high=nan, p=nan, error=nan)
-        return corrected_t(np.asarray(values), *rows, level)
+        return corrected_t(np.asarray(values), *rows)
 
     def gap(first: str, second: str) -> CorrectedTTest:
         return test(difference(folds[first].astype(float), folds[second].astype(float)))
@@ -105,7 +104,7 @@ def estimate(
         n_folds=len(folds),
         n_train=rows[0],
         n_test=rows[1],
-        level=level,
+        level=CONFIDENCE,
         costs=pd.DataFrame(
             {
                 "contender": name,

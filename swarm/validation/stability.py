@@ -17,12 +17,11 @@ from scipy.stats import norm
 from swarm.arrays import Bool, Float
 from swarm.errors import InputError
 from swarm.problem.space import SearchSpace
+from swarm.statistics.resampled import CONFIDENCE
 
 # A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
 CORE = 0.8
 NOISE = 0.2
-# Confidence level of all intervals.
-_LEVEL = 0.95
 # Interpretation of the index (section 5.1 of the paper), after Fleiss's benchmarks for kappa.
 _EXCELLENT = 0.75
 _POOR = 0.4
@@ -57,7 +56,7 @@ class Stability:
     variance: float
     n_subsets: int
     mean_size: float
-    level: float = _LEVEL
+    level: float = CONFIDENCE
 
 
 def index_record(stability: Stability | None) -> dict[str, float] | None:
@@ -110,7 +109,7 @@ def nogueira(masks: Bool) -> Stability:
         + index / 2 * (2 * density * sizes / width - sizes / width - density + 1)
     ) / expected
     variance = 4 / count**2 * float(((each - each.mean()) ** 2).sum())
-    reach = float(norm.ppf((1 + _LEVEL) / 2)) * variance**0.5
+    reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * variance**0.5
     lowest = -1 / (count - 1)
     return Stability(
         index=index,
@@ -151,7 +150,7 @@ def frequencies(masks: Bool) -> pd.DataFrame:
     chosen = _checked(masks)
     count = len(chosen)
     share = chosen.mean(axis=0)
-    z = float(norm.ppf((1 + _LEVEL) / 2))
+    z = float(norm.ppf((1 + CONFIDENCE) / 2))
     scale = 1 + z**2 / count
     centre = (share + z**2 / (2 * count)) / scale
     reach = z / scale * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
