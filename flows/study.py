@@ -23,7 +23,7 @@ from conf.estimator import build_estimator
 from conf.load import AnyConfig, as_yaml
 from conf.resolve import split_options
 from conf.schema import RunnerSection, SelectConfig
-from flows.display.terminal import print_findings, say, show_searches, show_stage
+from flows.display.terminal import CellDisplay, print_findings, say, show_stage
 from flows.run.configured import (
     PreparedData,
     archive_url,
@@ -105,7 +105,7 @@ class Study(Generic[R]):
             step = self.step.with_options(task_run_name=cell.name)
             return step.submit(cell, search, self.archive, self.stop, data.test, **given.options)
 
-        with show_searches(len(self.cells), len(finished), verbosity) as shown, one_server():
+        with CellDisplay(len(self.cells), len(finished), verbosity) as shown, one_server():
             try:
                 check_connection = connection_check(self.runner.kind)
                 at_once = self.runner.workers

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
-from flows.display.terminal import show_searches
+from flows.display.terminal import CellDisplay
 from flows.run.configured import (
     PreparedData,
     fetch_as_configured,
@@ -218,7 +218,7 @@ def _run(
     }
     # A row that another protocol left counts until its search is due.
     known = planned & {key[:-1] for key in done}
-    with show_searches(len(planned), len(known), verbosity) as shown:
+    with CellDisplay(len(planned), len(known), verbosity) as shown:
         for part in parts:
             table = fetch_as_configured(part.config)
             data = prepare_as_configured(

@@ -318,7 +318,10 @@ class EpochDisplay(Display):
 
 
 class CellDisplay(Display):
-    """Shows the searches of a comparison, of outer folds or of repetitions."""
+    """Shows the searches of a comparison, of outer folds or of repetitions, as they finish."""
+
+    def __init__(self, total: int, done: int, verbosity: int = 1) -> None:
+        super().__init__(verbosity, "searching", total, "searches", done=done)
 
     def finish(self, result: CellResult) -> None:
         """Show a finished search."""
@@ -335,8 +338,3 @@ class CellDisplay(Display):
         self.bar.update(self.task, completed=self.done)
         if self.verbosity > 0:
             say(f"{self.done}/{self.total} {cell.name} failed: {error}")
-
-
-def show_searches(total: int, done: int, verbosity: int = 1) -> CellDisplay:
-    """Show the searches as they finish; `total` and `done` are numbers of searches."""
-    return CellDisplay(verbosity, "searching", total, "searches", done=done)

@@ -13,10 +13,10 @@ import pandas as pd
 import pytest
 
 from flows.display.terminal import (
+    CellDisplay,
     EpochDisplay,
     enable_logs,
     hide_warnings,
-    show_searches,
     show_stage,
     show_warnings_once,
 )
@@ -124,7 +124,7 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, now, verbosi
 
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
     for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
-        with show_searches(4, 1, verbosity) as shown:
+        with CellDisplay(4, 1, verbosity) as shown:
             shown.finish(result(0))
             shown.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
             shown.finish(result(2))
@@ -147,7 +147,7 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
         shown.fit(HALF, trained(3))
     with show_stage("judging on the test rows", total=4, unit="models") as shown:
         shown.count(3)
-    with show_searches(3, 0) as shown:
+    with CellDisplay(3, 0) as shown:
         shown.finish(result(1))
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     assert max(len(line.rstrip()) for line in lines) <= 80
