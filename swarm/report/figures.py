@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Float
 from swarm.metrics import is_lower_better
 from swarm.report.data import ReportData
 from swarm.report.drawing import (
@@ -325,14 +325,6 @@ def _dropped(dropped: FeatureLosses) -> Figure:
     return figure
 
 
-def _mark_chosen(axes: Axes, chosen: Bool) -> None:
-    for text, is_chosen in zip(axes.get_yticklabels(), chosen, strict=True):
-        text.set(
-            color=LIGHT["ink" if is_chosen else "muted"],
-            fontweight="bold" if is_chosen else "normal",
-        )
-
-
 def _heatmap(names: list[str], square: Float, features: Collection[str]) -> Figure:
     """Draw the clustered rank correlations; chosen features are bold with a dot."""
     names, square = _clustered(names, square)
@@ -347,7 +339,11 @@ def _heatmap(names: list[str], square: Float, features: Collection[str]) -> Figu
         f"{name} •" if is_chosen else name for name, is_chosen in zip(labels, chosen, strict=True)
     ]
     axes.set_yticks(range(len(names)), labels, fontsize=min(12.0, pitch - 2.0))
-    _mark_chosen(axes, chosen)
+    for text, is_chosen in zip(axes.get_yticklabels(), chosen, strict=True):
+        text.set(
+            color=LIGHT["ink" if is_chosen else "muted"],
+            fontweight="bold" if is_chosen else "normal",
+        )
     below = np.flatnonzero(chosen)
     axes.set_xticks(below, ["•"] * len(below), color=LIGHT["accent"])
     axes.tick_params(axis="x", pad=0)

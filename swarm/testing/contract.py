@@ -40,7 +40,6 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import make
 from swarm.strategies.random import RandomSearch
 from swarm.testing.planted import (
-    Planted,
     all_masks,
     arrays,
     constant,
@@ -363,7 +362,8 @@ class StrategyContract:
             pytest.skip(f"the strategy supports at most {self.widest} units, not 60")
         lines, gaps = [], []
         for seed in range(4):
-            optimum = _additive_optimum(planted(plain_space(60), seed, helpful=15))
+            evaluator = planted(plain_space(60), seed, helpful=15)
+            optimum = evaluator.cost(evaluator.weights.mean(axis=0) < 0)
             mine = _after(self.distinct, self.strategy, seed) - optimum
             theirs = _random_after(self.distinct, seed) - optimum
             gaps.append(theirs - mine)
@@ -454,7 +454,3 @@ def _after(distinct: int, strategy: Strategy, seed: int, is_random: bool = False
     assert result.state.counts.distinct <= distinct
     assert not is_random or result.state.counts.distinct == distinct
     return result.cost
-
-
-def _additive_optimum(evaluator: Planted) -> float:
-    return evaluator.cost(evaluator.weights.mean(axis=0) < 0)
