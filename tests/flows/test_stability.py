@@ -78,13 +78,9 @@ def test_the_index_is_bounded_and_reaches_its_lowest_where_two_subsets_are_compl
 @pytest.mark.parametrize(
     "masks", [np.ones((1, 3), bool), np.ones((3, 0), bool), np.ones(4, bool), np.full((2, 2), 0.5)]
 )
-def test_what_is_no_sample_of_subsets_or_no_level_is_refused(masks):
+def test_what_is_no_sample_of_subsets_is_refused(masks):
     with pytest.raises(InputError, match=r"subset|masks"):
         nogueira(masks)
-    for of in (nogueira, frequencies):
-        for level in (0, 1):
-            with pytest.raises(InputError, match="level"):
-                of(np.eye(3, dtype=bool), level)
 
 
 def test_wilsons_interval_as_published():
