@@ -29,8 +29,10 @@ def draw_sample(table: Table, share: float, seed: int, number: int, estimator: A
     `seed` is that of sample 0.
     """
     rows = rows_of(table, estimator)
+    # Stratified folds of groups of different sizes are the same for any seed.
+    kind = "group" if rows.is_grouped else rows.kind
     try:
-        sample, _ = hold_out(rows, rows.kind, 1 - share, seed=seed + number)
+        sample, _ = hold_out(rows, kind, 1 - share, seed=seed + number)
     except DataError as error:
         raise DataError(
             f"a share of {share:g} of the rows cannot be drawn: {error}, or set --resamples to 0"

@@ -22,7 +22,6 @@ from swarm.validation.stability import (
     nogueira,
 )
 from tasks.parts import draw_sample
-from tasks.split import rows_of
 from tasks.table import Table
 from tests.small_run import BAYES, Bench
 
@@ -183,15 +182,14 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     assert bench.paid_for() == before
 
 
-def test_groups_are_drawn_whole(bench, planted):
-    frame = pd.read_csv(bench.folder / "planted.csv")
-    table = Table("t", "", frame[PLANTED], frame["y"], groups=frame["who"])
-    assert rows_of(table, GaussianNB()).kind == "stratified_group"
-    drawn = [table.take(draw_sample(table, 0.5, 0, i, GaussianNB()).train) for i in (0, 1)]
+def test_groups_are_drawn_whole_and_anew_whatever_their_sizes_and_classes() -> None:
+    groups = pd.Series(np.repeat(np.arange(30), np.arange(3, 33)))
+    table = Table("t", "", pd.DataFrame({"a": groups}), groups % 3 == 0, groups=groups)
+    drawn = [groups[draw_sample(table, 0.6, 0, i, GaussianNB()).train] for i in range(5)]
     for some in drawn:
-        assert (some.groups.value_counts() == 4).all()
-        assert 0.4 < len(some.features) / 400 < 0.6
-    assert set(drawn[0].groups) != set(drawn[1].groups)
+        assert some.nunique() == 18
+        assert len(some) == groups.isin(some).sum()
+    assert len({tuple(some) for some in drawn}) == 5
 
 
 @pytest.mark.parametrize(
