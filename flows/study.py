@@ -23,6 +23,7 @@ from conf.estimator import build_estimator
 from conf.load import AnyConfig, as_yaml
 from conf.resolve import split_options
 from conf.schema import RunnerSection, SelectConfig
+from flows.display.search_display import named_score
 from flows.display.terminal import CellDisplay, print_findings, say, show_stage
 from flows.run.configured import (
     PreparedData,
@@ -120,7 +121,7 @@ class Study(Generic[R]):
                         shown.fail(cell, failure(error))
                     else:
                         runs.end(results[cell], scorings[cell])
-                        shown.finish(results[cell])
+                        shown.finish(results[cell], named_score(results[cell].cost, scorings[cell]))
             except BaseException:
                 # Searches in threads and processes check for this file between two fits.
                 self.stop.touch()

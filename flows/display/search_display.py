@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.metrics import display_name, natural_name
 from swarm.problem.hints import MOST_COLUMNS
+from swarm.problem.scoring import Scoring
 from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.history import EpochRecord
 from swarm.search.prefilter import Prefilter, most_cut_fits
@@ -23,6 +25,11 @@ from swarm.storage.records import Record
 from swarm.validation.sentences import format_score
 from swarm.wording import counted
 from tasks.tracking.curves import fresh_score
+
+
+def named_score(cost: float, scoring: Scoring) -> str:
+    """Describe a cost in the user's metric."""
+    return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))}"
 
 
 class SearchDisplay:
@@ -39,11 +46,6 @@ class SearchDisplay:
         if self.run.resume_command:
             later = f"`{self.run.resume_command}` completes the search"
         return f"continuing with the best subsets so far; {later}"
-
-    def _score(self, cost: float) -> str:
-        """Describe a cost in the user's metric."""
-        scoring = self.run.search.problem.scoring
-        return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))}"
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
@@ -79,7 +81,8 @@ class SearchDisplay:
             say(f"evaluations in total: {most:,}", self.verbosity)
         say(f"searching: run {self.log.run_id} in {self.log.tracking.label}", self.verbosity)
         self.log.tag({"evaluation": stages.search_evaluator.method})
-        with EpochDisplay(search.budget, self._score, self.verbosity) as bar:
+        score = partial(named_score, scoring=search.problem.scoring)
+        with EpochDisplay(search.budget, score, self.verbosity) as bar:
             self._on_fit = bar.fit
 
             def on_epoch(record: EpochRecord) -> None:

@@ -323,11 +323,9 @@ class CellDisplay(Display):
     def __init__(self, total: int, done: int, verbosity: int = 1) -> None:
         super().__init__(verbosity, "searching", total, "searches", done=done)
 
-    def finish(self, result: CellResult) -> None:
-        """Show a finished search."""
-        size = counted(result.size, "feature")
-        text = f"{result.cell.name}: cost {result.cost:.5f} with {size}, "
-        text += counted(result.distinct, "distinct evaluation")
+    def finish(self, result: CellResult, score: str) -> None:
+        """Show a finished search and the score of its best subset."""
+        text = f"{result.cell.name}: {score} with {counted(result.size, 'column')}"
         self.done += 1
         self.show(f"{self.done}/{self.total} {text}", text, is_step=True, completed=self.done)
 

@@ -125,13 +125,13 @@ def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, now, verbosi
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
     for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
         with CellDisplay(4, 1, verbosity) as shown:
-            shown.finish(result(0))
+            shown.finish(result(0), score(0.125))
             shown.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
-            shown.finish(result(2))
+            shown.finish(result(2), score(0.125))
         lines = capsys.readouterr().err.splitlines()
         if verbosity:
             assert "3/4 wine-bpso-1 failed: the [disk] is gone" in lines
-            assert lines[-1].startswith("4/4 wine-bpso-2: cost 0.12500 with 1 feature, 16 distinct")
+            assert lines[-1] == "4/4 wine-bpso-2: accuracy 0.88 with 1 column"
         assert len(lines) >= expected
 
 
@@ -148,7 +148,7 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     with show_stage("judging on the test rows", total=4, unit="models") as shown:
         shown.count(3)
     with CellDisplay(3, 0) as shown:
-        shown.finish(result(1))
+        shown.finish(result(1), score(0.125))
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     assert max(len(line.rstrip()) for line in lines) <= 80
     text = " ".join(" ".join(lines).split())
