@@ -186,15 +186,7 @@ def test_every_part_partitions_the_rows_and_repeats_with_its_seed(data: st.DataO
         assert len(test) == pytest.approx(share * n, abs=3)
 
 
-def test_each_kind_takes_the_rows_that_it_promises() -> None:
-    labels = np.array(["a"] * 80 + ["b"] * 20)
-    _, test = hold_out(Rows(None, labels, task="binary"), "stratified", 0.25)
-    assert (len(test), int((test >= 80).sum())) == (25, 5)
-    _, test = hold_out(Rows(None, labels, task="binary"), "random", 0.3)
-    assert len(test) == 30
-    groups = np.repeat(np.arange(10), 10)
-    rows = Rows(None, np.linspace(0, 1, 100), task="regression", groups=groups)
-    assert len(hold_out(rows, "group", 0.3)[1]) == 30
+def test_another_seed_takes_other_rows() -> None:
     rows = Rows(None, np.arange(50) % 2, task="binary", groups=np.arange(50) // 2)
     for kind in ("random", "stratified", "group"):
         tests = {tuple(hold_out(rows, kind, 0.3, seed=seed)[1]) for seed in range(4)}

@@ -17,7 +17,7 @@ from flows.cli.options import with_mute
 from flows.display.terminal import print_findings, say
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
+from swarm.findings import Finding, codes_of, make_finding, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
@@ -33,7 +33,6 @@ from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.validation.verdict import Verdict
-from tests import ROOT
 from tests.small_run import Bench
 
 N = 300
@@ -281,16 +280,6 @@ def test_ordinary_categories_and_numbers_are_no_groups() -> None:
     # One step in a hierarchy of categories is a doubt, not a group.
     states = features.assign(state=RNG.choice([f"s{i}" for i in range(9)], 40)[towns])
     assert [group.is_likely for group in group_columns(states)] == [False]
-
-
-def test_every_code_keeps_its_meaning_and_has_its_entry() -> None:
-    page = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
-    for code, kind in KINDS.items():
-        assert f"\n## {code}\n" in page
-        assert kind.title in page
-        assert not kind.remedy.endswith(".")
-    with pytest.raises(KeyError):
-        make_finding("SWM999", "nothing")
 
 
 def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
