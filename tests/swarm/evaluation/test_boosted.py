@@ -20,6 +20,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from swarm.early_stopping import EarlyStoppingLGBMClassifier
 from swarm.evaluation import boosted, fitting
 from swarm.evaluation.boosted import Boosted, boosted_path
 from swarm.evaluation.fitting import Job, fit_mask
@@ -197,6 +198,8 @@ def test_any_other_model_or_table_is_left_to_the_wrapper() -> None:
         LGBMClassifier(n_estimators=10, colsample_bytree=0.5),
         LGBMClassifier(n_estimators=10, class_weight="balanced"),
         make_pipeline(StandardScaler(), LGBMClassifier(n_estimators=10)),
+        # A subclass may override fit.
+        EarlyStoppingLGBMClassifier(n_estimators=10),
         LogisticRegression(),
     ):
         assert boosted_path(problem_of(model=model)) is None
