@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from conf.check import check
-from conf.load import from_yaml, load, load_as
+from conf.load import load, load_as
 from conf.schema import CompareConfig, SelectConfig
 from swarm.errors import ConfigError
+from tests.conf.test_config import read, refusal
 
 WINE = """
 name: a
@@ -18,18 +18,6 @@ datasets:
 strategies:
   random:
 """
-
-
-def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> CompareConfig:
-    config = from_yaml(text, "conf/x.yaml", overrides, env or {})
-    assert isinstance(config, CompareConfig)
-    return config
-
-
-def refusal(*overrides: str) -> str:
-    with pytest.raises(ConfigError) as caught:
-        check(read(WINE, *overrides))
-    return str(caught.value)
 
 
 def test_a_file_with_data_sets_is_a_comparison_and_any_other_is_not():
@@ -98,11 +86,11 @@ def test_the_environment_sets_keys_of_a_comparison_and_not_those_of_a_select_run
     ],
 )
 def test_bad_configurations_are_refused_by_their_key(override: str, words: str):
-    assert re.search(words, refusal(*override.split("; ")))
+    assert re.search(words, refusal(WINE, *override.split("; ")))
 
 
 @pytest.mark.parametrize("kind", ["dask", "ray"])
 def test_a_task_runner_that_is_not_installed_says_what_to_install(kind: str, monkeypatch):
     monkeypatch.setattr("conf.check.find_spec", lambda name: None)
-    text = refusal(f"runner.kind={kind}")
+    text = refusal(WINE, f"runner.kind={kind}")
     assert f"pip install prefect-{kind}" in text

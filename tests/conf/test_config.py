@@ -22,7 +22,7 @@ from swarm.errors import ConfigError
 WINE = "name: a\ndata: {source: bundled, name: wine}\n"
 
 
-def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> SelectConfig:
+def read(text: str, *overrides: str, env: dict[str, str] | None = None) -> Any:
     return from_yaml(text, "conf/x.yaml", overrides, env or {})
 
 

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from conf.check import check
 from conf.load import from_yaml
 from conf.yaml_text import parse
 from flows.cli.servers import down, up
 from swarm.errors import ConfigError
 from tasks.step import step
+from tests.conf import test_config
 from tests.servers import free_port
 from tests.small_run import Bench
 
@@ -26,14 +26,11 @@ def test_no_step_keeps_its_result_as_a_pickle_of_prefects() -> None:
 
 # ------------------------------------------------------------------ names that are imported
 
-WINE = "name: x\ndata: {source: bundled, name: wine}\n"
 
-
-def refusal(model: dict[str, Any], scoring: str | None = None) -> str:
-    text = f"{WINE}model: {json.dumps(model)}\n" + (f"scoring: {scoring}\n" if scoring else "")
-    with pytest.raises(ConfigError) as caught:
-        check(from_yaml(text, env={}))
-    return str(caught.value)
+def refusal(model: dict[str, Any], scoring: str = "null") -> str:
+    return test_config.refusal(
+        f"{test_config.WINE}model: {json.dumps(model)}\nscoring: {scoring}\n"
+    )
 
 
 @pytest.mark.parametrize(
