@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from conf.schema import SelectConfig
 from conf.sections import EvaluationSection, StrategySection
+from flows.display.search_display import named_score
 from flows.display.terminal import CellDisplay
 from flows.run.configured import (
     PreparedData,
@@ -239,7 +240,7 @@ def _run(
                 )
                 for result, row in found:
                     rows.append(row)
-                    shown.finish(result)
+                    shown.finish(result, named_score(result.cost, data.problem.scoring))
             spent = facts["seconds"].get(part.name, 0.0) + time.monotonic() - started
             facts["seconds"][part.name] = round(spent, 1)
             save_facts(study, out, facts)
