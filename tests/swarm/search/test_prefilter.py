@@ -15,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
+from sklearn.datasets import load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -247,3 +248,10 @@ def test_the_test_rows_are_not_seen(bench: Bench, monkeypatch: pytest.MonkeyPatc
             cuts.append(cut_units(prefilter, evaluator))
     assert cuts[0].importances.tolist() == cuts[1].importances.tolist()
     assert cuts[0].costs.tolist() == cuts[1].costs.tolist()
+
+
+def test_a_proxy_on_some_rows_ranks_the_units_on_its_own_folds() -> None:
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    selector = SubsetSelector(Ridge(), prefilter=True, proxy={"rows": 0.5}, budget=1).fit(X, y)
+    assert selector.prefilter_ is not None
+    assert set(selector.subset_) <= set(X.columns)

@@ -206,6 +206,19 @@ def test_a_narrowed_search_is_that_of_the_units_which_are_kept() -> None:
     assert swarm.hints.distance.shape == (4, 4)
 
 
+def test_a_cut_keeps_the_units_that_tell_the_most_and_its_models_are_archived() -> None:
+    posed, archive = problem(n_columns=9), Archive()
+    prefilter = Prefilter.of(posed, posed.folds[:2], make("sfs", {"size": 3}), least=2)
+    result = run(plan(posed, "sfs", prefilter=prefilter), archive)
+    cut = result.cut
+    assert cut is not None
+    assert {"x0", "x2"} <= set(posed.space.subset(cut.kept))
+    assert 3 <= cut.n_kept == cut.sizes[np.argmin(cut.costs)]
+    assert cut.sizes[-1] == 9
+    assert cut.n_fits == 2 * len(cut.sizes)
+    assert archive.has_evaluations(prefilter.problem)
+
+
 def test_units_are_ranked_by_models_that_have_not_seen_the_test_rows() -> None:
     folds = problem().folds[:2]
     for model, importance, ranked_by in (

@@ -28,7 +28,7 @@ from swarm.strategies.two_d import (
     take_likeliest,
     tournament_exemplars,
 )
-from swarm.testing.planted import make_driver, plain_space, planted
+from swarm.testing.planted import drive, make_driver, plain_space, planted
 
 
 def bits(text: str) -> np.ndarray:
@@ -114,6 +114,13 @@ class TestNeighbours:
     ) -> None:
         masks = np.arange(2) < np.array(sizes)[:, None]
         assert ring_best(Memory(masks, np.array(costs), np.zeros(masks.shape))).tolist() == best
+
+    def test_exemplars_are_chosen_anew_once_there_are_costs(self) -> None:
+        first, second = drive(TwoD("clpso"), planted(plain_space(30)), epochs=2)
+        costs = second.before.memory.costs
+        before, after = (costs[step.moved.exemplar].mean() for step in (first, second))
+        assert after < before
+        assert first.after.exemplar.shape == second.moved.exemplar.shape
 
     def test_exemplars_are_the_better_of_two_others_and_never_all_own(self) -> None:
         n = 8
