@@ -221,6 +221,11 @@ def _divided(
     return pairs
 
 
+def partition_key(folds: Iterable[Fold]) -> frozenset[bytes]:
+    """Return a key of a partition, whatever the order of its folds and rows."""
+    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
+
+
 def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0) -> Fold:
     """Hold out a share of the rows: training and test rows, both ascending.
 

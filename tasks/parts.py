@@ -9,7 +9,7 @@ import numpy as np
 
 from swarm.arrays import Int
 from swarm.errors import ConfigError, DataError
-from swarm.rows import divide, hold_out
+from swarm.rows import divide, hold_out, partition_key
 from tasks.split import rows_of
 from tasks.table import Table
 
@@ -57,10 +57,6 @@ def outer_folds(
     gap: int = 0,  # rows left out between training and test rows, for kind "time"
 ) -> list[Part]:
     """Divide the rows into outer folds; InputError if they, or a partition, do not allow it."""
-    if repeats > 1 and kind in ("time", "column"):
-        raise ConfigError(
-            f"outer folds of kind {kind!r} have a single partition; set --repeats to 1"
-        )
     if kind == "column" and table.fold is not None and table.fold.nunique() < 3:
         raise ConfigError(
             f"the fold column {table.fold.name!r} has {table.fold.nunique()} values; nested "
@@ -68,9 +64,16 @@ def outer_folds(
             "folds.kind to another one"
         )
 
-    outer = []
+    outer: list[Part] = []
+    seen: set[frozenset[bytes]] = set()
     for repeat in range(repeats):
         folds = divide(rows_of(table, estimator), kind, n_folds, seed=seed + repeat, gap=gap)
+        seen.add(partition_key(folds))
+        if len(seen) == repeat:
+            raise ConfigError(
+                f"outer folds of kind {kind!r} repeat after {repeat}, got --repeats "
+                f"{repeats}; set it to {repeat}"
+            )
         suffix = f", repeat {repeat + 1}" if repeats > 1 else ""
         outer += [
             Part(f"fold {i} of {len(folds)}{suffix}", np.sort(train), np.sort(test))

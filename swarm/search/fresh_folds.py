@@ -10,7 +10,6 @@ methods, both in the Journal of Machine Learning Research.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +20,7 @@ from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
-from swarm.rows import Fold
+from swarm.rows import Fold, partition_key
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
 from swarm.search.packing import first_of_equal, pack_masks
@@ -49,7 +48,7 @@ def fresh_problem(problem: Problem, repeats: int, first: int = 1) -> Problem | N
     division = problem.division
     if division is None or division.draw is None:
         return None
-    seen = {_partition_key(problem.folds)}
+    seen = {partition_key(problem.folds)}
     folds: list[Fold] = []
     for repeat in range(first, first + repeats):
         try:
@@ -60,15 +59,10 @@ def fresh_problem(problem: Problem, repeats: int, first: int = 1) -> Problem | N
             problem.with_folds(made)
         except InputError:
             continue
-        if _partition_key(made) not in seen:
-            seen.add(_partition_key(made))
+        if partition_key(made) not in seen:
+            seen.add(partition_key(made))
             folds += made
     return problem.with_folds(folds) if len(folds) > 1 else None
-
-
-def _partition_key(folds: Sequence[Fold]) -> frozenset[bytes]:
-    """Return a key of a partition, whatever the order of its folds and rows."""
-    return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
 
 
 def confirm_on_fresh_folds(

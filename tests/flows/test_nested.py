@@ -163,6 +163,10 @@ def test_outer_folds_keep_groups_and_time_apart():
     assert outer_kind(groups, "random", "stratified", model) == "stratified_group"
     for part in outer_folds(groups, "stratified_group", 3, 2, 0, model):
         assert not set(groups.groups[part.train]) & set(groups.groups[part.test])
+    # Stratified folds of groups that differ are the same for any seed.
+    sizes = table_of(groups=pd.Series(np.repeat([0, 1, 2], [10, 20, 30])))
+    with pytest.raises(InputError, match="repeat after 1, got --repeats 2"):
+        outer_folds(sizes, "stratified_group", 3, 2, 0, model)
 
     later = table_of(time=pd.Series(np.arange(60)[::-1]))
     for kinds in (("time", "stratified"), ("random", "time")):
@@ -192,7 +196,7 @@ def test_folds_by_column_hold_one_value_out():
     two = table_of(fold=pd.Series(np.arange(60) % 2))
     with pytest.raises(InputError, match="3 or more"):
         outer_folds(two, "column", 5, 1, 0, None)
-    with pytest.raises(InputError, match="single partition"):
+    with pytest.raises(InputError, match="repeat after 1"):
         outer_folds(table, "column", 5, 2, 0, None)
 
 
