@@ -34,9 +34,7 @@ def draw_sample(table: Table, share: float, seed: int, number: int, estimator: A
     try:
         sample, _ = hold_out(rows, kind, 1 - share, seed=seed + number)
     except DataError as error:
-        raise DataError(
-            f"a share of {share:g} of the rows cannot be drawn: {error}, or set --resamples to 0"
-        ) from error
+        raise DataError(f"--share {share:g}: {error}; --resamples 0 draws no rows") from error
     return Part(f"draw {number + 1}", sample)
 
 

@@ -55,7 +55,7 @@ def on_part_of_rows(problem: Problem, share: float) -> Problem:
     try:
         return problem.on_rows(hold_out(rows, rows.kind, share, seed=seed)[1])
     except DataError as error:
-        raise ConfigError(f"proxy.rows {share:g}: {error}, or all rows") from None
+        raise ConfigError(f"proxy.rows {share:g} leaves too few rows: {error}") from None
 
 
 def measure_best(

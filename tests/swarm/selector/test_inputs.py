@@ -170,7 +170,6 @@ def test_labels_that_no_scorer_of_scikit_learn_reads_are_refused(dtype: Any) -> 
         ({"random_state": 2**32}, {}, r"below 2\*\*32"),
         ({"cv": [(np.arange(60) + 0.5, np.arange(60, 120))]}, {}, "pairs of"),
         ({"cv": 3}, {"groups": [(i, i) for i in range(len(WINE[1]))]}, "one value"),
-        ({"cv": 3}, {"groups": pd.DataFrame({"patient": WINE[1]})}, "one value"),
         ({"cv": [([[0, 1], [2, 3]], range(60))]}, {}, "pairs of"),
     ],
 )
