@@ -201,6 +201,18 @@ def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
     assert all(record.complete for record in known if record.has_cost.any())
 
 
+class Greedy(GaussianNB):
+    """Needs more memory than there is."""
+
+    def fit(self, X: Any, y: Any) -> Greedy:
+        raise MemoryError
+
+
+def test_fits_that_lack_memory_end_the_search_at_their_third_attempt() -> None:
+    with pytest.raises(EvaluationError, match=r"died 3 times with \d+ masks .*, out of memory"):
+        evaluate(problem_of(Greedy()), n_jobs=2, backend="threading")
+
+
 @pytest.mark.filterwarnings("error")
 def test_no_process_is_left_after_an_error_and_what_a_script_defines_works_in_processes() -> None:
     class Mine(GaussianNB):
