@@ -16,7 +16,8 @@ from scipy.stats import mannwhitneyu, wilcoxon
 
 from swarm.report.comparison import sentences
 from swarm.report.comparison_figures import cliques
-from swarm.validation.comparison import compare, critical_difference
+from swarm.statistics.resampled import corrected_t
+from swarm.validation.comparison import compare, critical_difference, holm
 from swarm.validation.location import rank_sum, signed_rank
 from swarm.validation.stability import interpret_index, nogueira
 
@@ -257,6 +258,21 @@ def test_what_cannot_become_significant_is_said_with_its_reason():
     # A probability, after any correction.
     assert "0.5, 1 after" in silent(2, "abc")["across"]
     assert "got 2 and 2" in silent(2, "ab")["friedman"]
+
+
+def test_resamples_of_the_rows_are_tested_with_their_correction():
+    own = {"a": [0.1, 0.2, 0.15], "b": [0.3, 0.25, 0.35]}
+    found = compare(cells_of({"x": own}), {"x": (1.0, 9)}, resampled={"x": (80.0, 20.0)})
+    wanted = corrected_t(np.subtract(own["a"], own["b"]), 80.0, 20.0)
+    (row,) = found.within.to_dict("records")
+    assert (row["p"], row["shift"]) == pytest.approx((wanted.p, wanted.mean))
+    assert found.is_resampled
+
+
+def test_holm_keeps_the_names_of_a_family():
+    adjusted, significant = holm(pd.Series([0.04, 0.01], index=["b", "a"]))
+    assert adjusted.to_dict() == pytest.approx({"b": 0.04, "a": 0.02})
+    assert significant.all()
 
 
 def test_holm_corrects_each_data_set_by_itself():

@@ -136,6 +136,7 @@ def test_a_model_that_fails_and_a_single_feature_are_reasons_and_end_nothing() -
     failed, single = losses(Broken(), CHOSEN), losses(TREES, CHOSEN[:1])
     assert failed.reason == "RuntimeError: no memory on the card"
     assert "single feature" in single.reason
+    assert failed.rows == single.rows == "unseen rows"
     assert failed.losses.empty
     assert single.losses.empty
     # As in a fold of leave-one-out.

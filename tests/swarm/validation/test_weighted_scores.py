@@ -14,9 +14,10 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from swarm import SubsetSelector
+from swarm import SubsetEnsemble, SubsetSelector
 from swarm.errors import DataError, InputError
 from swarm.problem.problem import Problem
+from swarm.validation import Rows, judge
 from tasks.study import cost_on_test_rows
 from tasks.table import Table
 from tests.fakes import evaluated
@@ -101,6 +102,17 @@ def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> 
         model, X[["a", "b"]], CLASSES[::-1], sample_weight=weight
     )
     assert found == expected
+
+
+def test_costs_of_a_judgement_are_weighted() -> None:
+    model = GaussianNB().fit(X, CLASSES)
+    scoring = weighted(GaussianNB(), "accuracy").scoring
+    test = Rows(X, CLASSES[::-1], weight=WEIGHT)
+    found = judge(
+        SubsetEnsemble(GaussianNB(), [["a", "b"]]), Rows(X, CLASSES), test, scoring=scoring
+    )
+    expected = 1.0 - get_scorer("accuracy")(model, X, CLASSES[::-1], sample_weight=WEIGHT)
+    assert found.costs["all_features"] == pytest.approx(expected)
 
 
 def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
