@@ -233,3 +233,9 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     problem = problem_of()
     assert fitted(problem, ALL).fold_costs.tolist() == expected
     assert boosted_path(problem) is None
+
+
+def test_a_table_is_joined_from_its_columns_up_to_its_limit(monkeypatch: Any) -> None:
+    monkeypatch.setattr(boosted, "_MOST_DATASET_BYTES", 800)
+    assert boosted._is_small(pd.DataFrame(np.zeros((10, 10))))
+    assert not boosted._is_small(pd.DataFrame(np.zeros((11, 10))))
