@@ -157,6 +157,12 @@ def test_problems_share_processes_and_their_copies_are_removed(
     assert len({pid for pid, *_ in fits}) == 2
 
 
+def test_a_stage_that_ends_leaves_no_copy_of_its_problem_to_shared_workers() -> None:
+    with closing(Workers(2, "threading")) as workers:
+        evaluate(problem_of(Noted()), workers=workers)
+        assert not workers._sent
+
+
 @pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])
 def test_without_processes_results_and_warning_filters_are_the_same(
     n_jobs: int, backend: str, tmp_path: Path

@@ -17,6 +17,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget, Counts
 from swarm.search.candidates import Candidates
+from swarm.search.driver import Driver
 from swarm.search.history import record_epoch
 from swarm.search.packing import pack_folds, pack_masks, unpack_masks
 from swarm.strategies.base import Members, Proposal
@@ -67,7 +68,7 @@ def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     unpaid = result.records[-1].particles.iloc[8:]
     assert unpaid["cost"].isna().all()
     assert not unpaid["failed"].any()
-    few = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run()
+    few = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run(step=Driver.step)
     assert few.history["folds_pruned"].to_list() == [0.0]
     members = few.best_members()
     assert len(members) <= 5
