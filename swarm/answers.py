@@ -102,6 +102,6 @@ def _one_hot(predicted: AnyArray, classes: Any) -> Any:
         return [_one_hot(one, labels) for one, labels in zip(predicted.T, classes, strict=True)]
     proba = (predicted[:, None] == classes).astype(np.float64)
     if not proba.any(axis=1).all():
-        # With as many other classes, a scorer would take their columns for this one.
+        # A scorer would take the columns of as many other classes for this one.
         raise ValueError("a predicted class is not among those of the model")
     return proba

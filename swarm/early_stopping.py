@@ -12,7 +12,7 @@ from sklearn.utils import _safe_indexing
 
 from swarm.arrays import Int
 from swarm.checks import require
-from swarm.rows import Rows, hold_out
+from swarm.rows import Rows, hold_out, most_folds
 
 
 class _StopsEarly(LGBMModel):
@@ -73,7 +73,7 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     """
     labels = np.asarray(y)
     rows = Rows(None, labels, task="multiclass" if classes else "regression")
-    most = np.unique(labels, return_counts=True)[1].max() if classes else len(labels)
+    most = most_folds(rows, rows.kind)
     share = min(max(share, 1 / most), 1 - 1 / most)
     train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
     return test[np.isin(labels[test], labels[train])] if classes else test

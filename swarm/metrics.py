@@ -227,7 +227,7 @@ class ClassCounts:
         spread_true = n_rows**2 - (true**2).sum(axis=-1)
         spread_predicted = n_rows**2 - (predicted**2).sum(axis=-1)
         covariance = self.both.sum(axis=-1) * n_rows - (true * predicted).sum(axis=-1)
-        # Of one class alone the spread is 0, which sums of weights miss by their rounding.
+        # The spread of a single class is 0, which sums of weights miss by their rounding.
         least = 1e-12 * n_rows**2
         spreads = np.where(spread_true > least, spread_true, 0.0)
         spreads = spreads * np.where(spread_predicted > least, spread_predicted, 0.0)
@@ -335,7 +335,7 @@ def _row_mean(position: int) -> Value:
 def _r2(sums: Float, _: int) -> Float:
     rows, truth, squares, errors = (sums[..., i] for i in range(4))
     spread = np.maximum(squares - truth**2 / rows, 0.0)
-    # As in scikit-learn, r2 of a constant target is 1 if predicted exactly and 0 otherwise. A
+    # scikit-learn gives r2 of a constant target as 1 if predicted exactly and 0 otherwise. A
     # resample of one repeated row is constant up to rounding.
     constant = np.where(errors == 0.0, 1.0, 0.0)
     varied = 1.0 - fraction(errors, spread)

@@ -221,6 +221,11 @@ def _divided(
     return pairs
 
 
+def derived_seed(seed: int, number: int) -> int:
+    """Return the seed of a division: numbers from 0 are those of fresh folds, 0 of a prefilter."""
+    return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
+
+
 def partition_key(folds: Iterable[Fold]) -> frozenset[bytes]:
     """Return a key of a partition, whatever the order of its folds and rows."""
     return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)

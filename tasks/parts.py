@@ -62,10 +62,10 @@ def outer_folds(
             "folds.kind to another one"
         )
 
-    outer: list[Part] = []
+    rows, outer = rows_of(table, estimator), list[Part]()
     seen: set[frozenset[bytes]] = set()
     for repeat in range(repeats):
-        folds = divide(rows_of(table, estimator), kind, n_folds, seed=seed + repeat, gap=gap)
+        folds = divide(rows, kind, n_folds, seed=seed + repeat, gap=gap)
         seen.add(partition_key(folds))
         if len(seen) == repeat:
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Check a configuration and its data without a run: all problems and all findings at once.
 
-Neither Prefect nor MLflow is imported. A step that fails is reported and left out, so that the
-later ones can report as well.
+The steps of the flow run outside of Prefect, up to the search. Columns that fail are reported and
+left out, so that the later steps can report as well.
 """
 
 from __future__ import annotations

@@ -303,7 +303,7 @@ def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -
     for start in range(0, len(floats), _BLOCK):
         block = floats[start : start + _BLOCK]
         sizes = np.abs(features.iloc[:, block].to_numpy())
-        # Of missing values alone, the largest is missing too.
+        # The largest of missing values alone is missing too.
         in_range = np.fmax.reduce(sizes, axis=0) <= limit
         suspicious[block] = ~in_range
         if not allows_nan:

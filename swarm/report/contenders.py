@@ -26,7 +26,7 @@ _CONTENDERS = {name: (IN_TABLES[name].capitalize(), note) for name, note in _NOT
 # They have the vote of the ensemble, so a difference to them is due to the selection alone.
 _RIVALS = ("all_features_ensemble", "random_subsets")
 
-# Without an ensemble: one model each.
+# Every contender is one model where there is no ensemble.
 _SINGLE = {
     "ensemble": ("Chosen features", "One model of the chosen features."),
     "all_features": ("All features", _NOTES["all_features"]),

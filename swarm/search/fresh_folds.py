@@ -20,7 +20,7 @@ from swarm.errors import InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
-from swarm.rows import Fold, partition_key
+from swarm.rows import Fold, derived_seed, partition_key
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
 from swarm.search.packing import first_of_equal, pack_masks
@@ -31,11 +31,6 @@ from swarm.search.result import SearchResult
 
 # All prefixes of rankings are measured on so many folds, and the best of them on the others.
 _FIRST_FOLDS = 5
-
-
-def fresh_seed(seed: int, repeat: int) -> int:
-    """Seed of a fresh fold partition; `repeat` counts from 1, 0 is that of a prefilter."""
-    return int(np.random.SeedSequence([seed, repeat]).generate_state(1)[0])
 
 
 def fresh_problem(problem: Problem, repeats: int, first: int = 1) -> Problem | None:
@@ -55,7 +50,7 @@ def fresh_problem(problem: Problem, repeats: int, first: int = 1) -> Problem | N
             with warnings.catch_warnings():
                 # They were issued when the folds of the search were drawn.
                 warnings.simplefilter("ignore", UserWarning)
-                made = list(division.draw(fresh_seed(division.seed, repeat)))
+                made = list(division.draw(derived_seed(division.seed, repeat)))
             problem.with_folds(made)
         except InputError:
             continue

@@ -16,7 +16,7 @@ from swarm.errors import ConfigError, DataError, EvaluationError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.evaluation.types import evaluate_fully
 from swarm.problem.problem import Problem
-from swarm.rows import hold_out
+from swarm.rows import derived_seed, hold_out
 from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal, pack_folds, unpack_masks
 from swarm.search.requests import read_records
@@ -51,7 +51,7 @@ def on_part_of_rows(problem: Problem, share: float) -> Problem:
     assert problem.division is not None
     rows = problem.division.rows
     # With the seed of the folds whole folds would be in the part.
-    seed = int(np.random.SeedSequence([problem.seed, _ROWS_SEED]).generate_state(1)[0])
+    seed = derived_seed(problem.seed, _ROWS_SEED)
     try:
         return problem.on_rows(hold_out(rows, rows.kind, share, seed=seed)[1])
     except DataError as error:

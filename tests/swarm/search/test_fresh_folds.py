@@ -17,10 +17,10 @@ from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
-from swarm.rows import Division, Rows, divide
+from swarm.rows import Division, Rows, derived_seed, divide
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
-from swarm.search.fresh_folds import fresh_problem, fresh_seed
+from swarm.search.fresh_folds import fresh_problem
 
 FEW = {"best": 6, "repeats": 2, "rankings": False, "goal": "score"}
 
@@ -76,7 +76,7 @@ def test_the_result_has_the_lowest_cost_on_folds_drawn_from_the_seed_and_the_rep
     kind, target = "stratified", y.to_numpy()
     folds = [
         fold
-        for seed in (fresh_seed(0, 1), fresh_seed(0, 2))
+        for seed in (derived_seed(0, 1), derived_seed(0, 2))
         for fold in divide(Rows(None, target, task="binary"), kind, 4, seed=seed)
     ]
     for mask, costs in zip(found.candidates.masks, found.candidates.fresh_fold_costs, strict=True):

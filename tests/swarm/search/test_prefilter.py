@@ -31,7 +31,7 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.search.fresh_folds import fresh_seed
+from swarm.rows import derived_seed
 from swarm.search.narrowed import Narrowed
 from swarm.search.prefilter import Prefilter, cut_units, golden_section, most_cut_fits
 from swarm.strategies.catalogue import make
@@ -110,7 +110,7 @@ def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_tes
     X, y = numbers()
     model = LogisticRegression()
     cut = selector(estimator=model, strategy="full").fit(X, y).prefilter_
-    folds = StratifiedKFold(3, shuffle=True, random_state=fresh_seed(0, 0)).split(X, y)
+    folds = StratifiedKFold(3, shuffle=True, random_state=derived_seed(0, 0)).split(X, y)
     costs, importances = [], []
     for train, test in folds:
         values = np.abs(clone(model).fit(X.iloc[train], y[train]).coef_[0])

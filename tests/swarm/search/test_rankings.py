@@ -17,8 +17,7 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm import MLkNN, SubsetSelector
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.rows import Rows, divide
-from swarm.search.fresh_folds import fresh_seed
+from swarm.rows import Rows, derived_seed, divide
 from swarm.search.packing import unpack_masks
 from swarm.search.rankings import MOST_PREFIXES, prefixes
 from swarm.statistics.lowest import first_of
@@ -204,7 +203,7 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
         fold
         for repeat in (1, 2)
         for fold in divide(
-            Rows(None, y, task="binary"), "stratified", 4, seed=fresh_seed(0, repeat)
+            Rows(None, y, task="binary"), "stratified", 4, seed=derived_seed(0, repeat)
         )
     ]
     model = ExtraTreesClassifier(50, random_state=0)
