@@ -156,7 +156,7 @@ class ChampionSection(Section):
     margin: NotNegative = 0.0
     """Minimum gain of a challenger on the test rows, in units of the metric of the search"""
     confidence: Fraction = 0.95
-    """Share of bootstrap resamples in which the gain must exceed the margin"""
+    """Confidence that the gain exceeds the margin"""
     approve: bool = False
     """Ask before a challenger that won replaces the champion: a deployed run pauses for at most
     twelve hours and shows the comparison in a form; a run by hand keeps the champion, and prints

@@ -348,5 +348,7 @@ class HoldoutSection(Section):
     metrics: Annotated[list[str], Field(min_length=1)] | None = None
     """Metrics on the test rows: names of metrics or scikit-learn scorers; null uses the defaults of
     the task; that of the search always comes first"""
-    bootstrap: Annotated[int, Field(ge=1, le=100_000)] = 1000
-    """Number of bootstrap resamples of each 95 % confidence interval"""
+    tolerance: Annotated[float, Field(ge=0)] | None = None
+    """Loss against all columns that does not matter, in units of the metric of the search; null is
+    0.05 of a score of at most 1, or of the error of guessing, but at most half of what all columns
+    gain over guessing"""

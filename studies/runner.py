@@ -283,8 +283,8 @@ def _test_costs(search: SearchResult, data: PreparedData, seed: int) -> dict[str
         space=problem.space,
         scoring=problem.scoring,
         n_random=_N_RANDOM,
-        # The intervals of the studies come from the resamples, not from a bootstrap.
-        n_resamples=1,
+        # The intervals of the studies come from the resamples.
+        level=None,
         seed=seed,
     )
     names = ("ensemble", "all_features_ensemble", "random_subsets")

@@ -1,6 +1,6 @@
 """What a model answers on some rows, and the estimator that gives these answers to scorers.
 
-A bootstrap scores the same rows thousands of times, and fast paths predict without a model. The
+A jackknife scores the same rows a thousand times, and fast paths predict without a model. The
 scorer then sees an estimator that looks its answers up by the position of a row.
 """
 

@@ -3,7 +3,7 @@
 Metrics have their natural name and sign: `root_mean_squared_error`, lower is better, not
 `neg_root_mean_squared_error`. Formulas are vectorised over sums of rows, such as how many rows are
 of a class in the target, in the prediction and in both: the fast paths have such counts of many
-masks, the bootstrap of many resamples. Values equal those of `sklearn.metrics`.
+masks, the jackknife those without each unit. Values equal those of `sklearn.metrics`.
 """
 
 from __future__ import annotations
@@ -64,8 +64,10 @@ def is_lower_better(metric: str) -> bool:
 
 def value_range(metric: str) -> tuple[float, float]:
     """Return the smallest and the largest value of a metric; infinite where unknown."""
+    if metric == "subset_accuracy":
+        return 0.0, 1.0
     stem = metric.partition("_")[0]
-    shares = ("f1", "hamming", "jaccard", "precision", "recall", "roc", "subset", "top")
+    shares = ("f1", "hamming", "jaccard", "precision", "recall", "roc", "top")
     if metric not in scorer_names() and not is_lower_better(metric):
         return -math.inf, math.inf
     if stem in shares or metric in ("accuracy", "average_precision", "balanced_accuracy"):
@@ -356,7 +358,7 @@ _CLASS_METRICS: Mapping[str, Value] = {
     "matthews_corrcoef": lambda sums, _: _counts(sums).matthews(),
 }
 
-# By task. The bootstrap calls scikit-learn for all others.
+# By task. The jackknife calls scikit-learn for all others.
 METRICS: Mapping[str, Mapping[str, Value]] = {
     "binary": {
         "f1": _of_positive("f1"),

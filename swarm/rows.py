@@ -96,6 +96,11 @@ class Division:
     seed: int = 0
     draw: Callable[[int], Sequence[Fold]] | None = None  # from a seed; None if no seed matters
 
+    @property
+    def is_forward(self) -> bool:
+        """Whether every fold trains on rows before those that it tests."""
+        return all(len(train) and train.max() < test.min() for train, test in self.folds)
+
     @classmethod
     def of_kind(
         cls,

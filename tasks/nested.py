@@ -112,14 +112,14 @@ def run_outer_fold(
         test,
         ensemble,
         result.cost,
-        by_group=train.groups is not None,
+        split="random" if train.groups is None else "group",
         metrics=metrics,
-        n_resamples=1,
+        level=None,
         n_random=_N_RANDOM,
         seed=cell.seed,
         n_jobs=search.evaluation.get("n_jobs", 1),
     )
-    judged = perf_counter()
+    judged, guess = perf_counter(), judgement.guessing
     confirmation = result.confirmation
     (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _work_after(search, result, archive)
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
@@ -133,7 +133,7 @@ def run_outer_fold(
         n_train=len(train.features),
         n_test=len(test.features),
         confirmed_cost=None if confirmation is None else confirmation.cost,
-        guess=judgement.guess if search.problem.scoring.is_named else None,
+        guess=guess.value if guess is not None and search.problem.scoring.is_named else None,
         costs=dict(judgement.costs),
         scores=judgement.table[["contender", "metric", "value", "n_features"]],
         subsets=subsets,

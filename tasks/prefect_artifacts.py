@@ -51,7 +51,7 @@ def show_answer(
     if _flow_run() is None:
         return False
     text = f"{text}\n\n{_run_link(tracking, run_id)}\n"
-    figures = f"On {judgement.n_rows} unseen rows, with {judgement.bootstrap.level:.0%} intervals"
+    figures = f"On {judgement.n_rows} unseen rows, with {judgement.jackknife.level:.0%} intervals"
     return _send(
         _table(f"{name}-figures", _figure_rows(judgement), figures),
         ArtifactCreate(

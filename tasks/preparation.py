@@ -19,7 +19,7 @@ from swarm.problem.space import SearchSpace
 from swarm.rows import Division
 from swarm.search.warm_start import warm_masks
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.bootstrap import check_scorable
+from swarm.validation.jackknife import check_scorable
 from swarm.wording import quoted
 from tasks.split import group_findings, rows_of
 from tasks.table import Table

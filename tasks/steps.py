@@ -84,7 +84,7 @@ def judge_answer(
     ensemble: SubsetEnsemble,
     cv_cost: float,
     *,
-    by_group: bool,
+    split: str,  # kind of the split
     **options: Any,
 ) -> Judgement:
     """Compare the result with its baselines on the test rows.
@@ -97,10 +97,10 @@ def judge_answer(
         Rows(
             train.features,
             train.target,
-            train.groups if by_group else None,
+            train.groups if split == "group" else None,
             None if train.weight is None else train.weight.to_numpy(dtype=np.float64),
         ),
-        Rows(test.features, test.target, test.groups, test.weight_in_score(problem)),
+        test.rows_to_test(problem, split),
         space=problem.space,
         scoring=problem.scoring,
         cv_cost=cv_cost,

@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
+from swarm.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +46,16 @@ class Table:
         if self.weight is None or not problem.weights_in_score:
             return None
         return self.weight.to_numpy(dtype=np.float64)
+
+    def rows_to_test(self, problem: Problem, kind: str) -> Rows:
+        """Return the rows as those of a split of a kind: whether their groups or times count."""
+        return Rows(
+            self.features,
+            self.target,
+            None if self.groups is None else self.groups.to_numpy(),
+            self.weight_in_score(problem),
+            time=self.time.to_numpy() if kind == "time" and self.time is not None else None,
+        )
 
     def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
         """Return a copy with rows at positions, in any order, or of a mask, and an index from 0."""

@@ -98,7 +98,6 @@ class Bench:
             "confirm": {"best": 4, "repeats": 1},
             "evaluation": {"n_jobs": 1},
             "ensemble": {"n_models": 3},
-            "test": {"bootstrap": 50},
             "tracking": {
                 "uri": self.uri,
                 "experiment": self.experiment,

@@ -21,7 +21,7 @@ from swarm.report import report_data
 from swarm.search.requests import importances_of, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
-from swarm.validation import Judgement, Rows
+from swarm.validation import Judgement
 from swarm.validation.sentences import ensemble_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
@@ -132,9 +132,9 @@ def evaluate(
             test,
             ensemble,
             result.cost,
-            by_group=config.split.kind == "group",
+            split=config.split.kind,
             metrics=config.test.metrics,
-            n_resamples=config.test.bootstrap,
+            tolerance=config.test.tolerance,
             n_random=_RANDOM_SUBSETS,
             seed=config.seed,
             n_jobs=config.evaluation.n_jobs,
@@ -204,8 +204,8 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         facts=facts,
         config=as_yaml(config),
     )
-    columns, weight = list(problem.features.columns), test.weight_in_score(problem)
-    rows = Rows(test.features[columns], test.target, test.groups, weight)
+    rows = test.rows_to_test(problem, config.split.kind)
+    rows = replace(rows, features=test.features[list(problem.features.columns)])
     dropped = losses_on_test.after(judgement)(
         problem,
         best,

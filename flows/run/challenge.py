@@ -241,12 +241,11 @@ class Challenge:
         config = self.config
         version = outcome.model_uri.rpartition("/")[2]
         challenger = {"name": config.name, "version": version, "run": outcome.run_id}
-        test = {"n_resamples": config.test.bootstrap, "seed": config.seed}
         return {
             "champion": challenger,
             "challenger": {**challenger, "cost": outcome.result.cost},
             "before": None if self.champion is None else {"version": self.champion.version},
-            "duel": None if duel is None else {**duel.as_dict(), **test},
+            "duel": None if duel is None else duel.as_dict(),
             "data": run.train.source,
             "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
             "warnings": list(map(str, self.findings)),
@@ -369,10 +368,9 @@ class Challenge:
             before.take(compared),
             now.take(compared),
             metric=metric,
+            split=config.split.kind,
             margin=config.champion.margin,
             confidence=config.champion.confidence,
-            n_resamples=config.test.bootstrap,
-            seed=config.seed,
         )
 
 

@@ -151,15 +151,21 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
 
 
 def _guessing(judgement: Judgement) -> Iterator[Finding]:
-    guess, rows = judgement.guess, judgement.first_metric
-    if guess is None or judgement.beats_guessing or math.isnan(guess):
+    guess, rows = judgement.guessing, judgement.first_metric
+    if guess is None or guess.outcome == "beaten":
         return
+    metric = display_name(judgement.metrics[0])
+    conclusion = {
+        "worse": "which is significantly worse",
+        "unclear": "which these rows cannot tell apart",
+        "not beaten": "and no gain that matters is possible",
+    }[guess.outcome]
     yield make_finding(
         "SWM209",
         f"on {judgement.n_rows:,} test rows a model that ignores the features has "
-        f"{display_name(judgement.metrics[0])} {format_score(guess)}, {_selection(judgement)} "
+        f"{metric} {format_score(guess.value)}, {_selection(judgement)} "
         f"{format_score(rows['ensemble']['value'])} and one model of all features "
-        f"{format_score(rows['all_features']['value'])}; neither is significantly better",
+        f"{format_score(rows['all_features']['value'])}, {conclusion}",
     )
 
 

@@ -271,10 +271,13 @@ _ALL = (
         "On the test rows neither the ensemble nor one model of the selected or of all features is"
         " significantly better than the best model that ignores the features: one that predicts"
         " the same for all rows, such as a class, the shares of the classes, the mean or the median"
-        " of the target. Without a signal all subsets do equally, and the selected columns mean"
-        " nothing.",
-        "look for columns or a model that predict the target, or hold out more rows, before"
-        " selecting columns",
+        " of the target. Either a gain that matters is excluded, so that all subsets do equally and"
+        " the selected columns mean nothing; or the rows are too few to tell; or all features do"
+        " significantly worse, because the loss of the model is another than the metric, a few"
+        " outliers decide it, or the labels of both parts differ.",
+        "look for columns or a model that predict the target, or hold out more rows; if all"
+        " features do worse, give the model the loss that the metric counts, and look at outliers"
+        " and labels",
     ),
     Kind(
         "SWM210",

@@ -169,7 +169,15 @@ class SelectionDisplay:
         path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
         return path
 
-    def judge(self, X: Any, y: Any, test: tuple[Any, ...], **params: Any) -> Headline:
+    def judge(
+        self,
+        X: Any,
+        y: Any,
+        test: tuple[Any, ...],
+        *,
+        tolerance: float | None = None,
+        **params: Any,
+    ) -> Headline:
         """Compare the selected features with all features on rows that `fit` has not seen.
 
         One model of each is fitted on the rows of the fit, and the difference of their scores is
@@ -184,15 +192,19 @@ class SelectionDisplay:
             Rows that `fit` was called with.
         test : (X_test, y_test)
             Rows that `fit` has not seen, with `weights_in_score` their weights, and their groups if
-            `fit` had groups: the interval is that of a bootstrap of whole groups.
+            `fit` had groups. Where the folds of the fit are in time, in order of time.
+        tolerance : float, optional
+            Loss against all features, in units of the metric, that does not matter. Default: 0.05
+            of a metric of at most 1, or of the error of guessing, but at most half of what all
+            features gain over guessing.
         **params
             As for `fit`: ``groups``, ``sample_weight`` and others.
 
         Returns
         -------
         swarm.validation.verdict.Headline
-            ``print`` shows the headline and its evidence; ``verdict`` is ``"better"``, ``"no clear
-            difference"`` or ``"worse"``.
+            ``print`` shows the headline and its evidence; ``verdict`` is ``"better"``, ``"not
+            worse"`` than is tolerated, ``"worse"``, or ``"unclear"`` if the rows cannot tell.
 
         Raises
         ------
@@ -206,7 +218,7 @@ class SelectionDisplay:
             If the test rows have other columns than `X`, or in another order, as in `transform`.
         """
         check_is_fitted(self, "subset_")
-        return headline_of(self, X, y, test, params)
+        return headline_of(self, X, y, test, params, tolerance=tolerance)
 
     def summary(self) -> str:
         """Summarise the selection in at most twelve lines of 80 characters.

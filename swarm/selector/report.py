@@ -19,7 +19,7 @@ from swarm.problem.table import take_rows
 from swarm.report import ReportData, render, report_data
 from swarm.search.fresh_folds import fresh_problem
 from swarm.selector.defaults import n_jobs_of, strategy_and_bounds
-from swarm.selector.unseen import groups_of, pose_again, unseen_rows
+from swarm.selector.unseen import groups_of, pose_again, time_of, unseen_rows
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import feature_losses
@@ -27,12 +27,19 @@ from swarm.validation.verdict import Headline
 
 
 def headline_of(
-    selector: Any, X: Any, y: Any, test: tuple[Any, ...], params: dict[str, Any]
+    selector: Any,
+    X: Any,
+    y: Any,
+    test: tuple[Any, ...],
+    params: dict[str, Any],
+    *,
+    tolerance: float | None,
 ) -> Headline:
     """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
     problem = pose_again(selector, X, y, params)
     rows = unseen_rows(selector, problem, test)
-    headline: Headline = selector._selection.headline(_judgement(selector, problem, rows, 1))
+    judgement = _judgement(selector, problem, rows, n_random=1, tolerance=tolerance)
+    headline: Headline = selector._selection.headline(judgement)
     return headline
 
 
@@ -115,11 +122,17 @@ def _fold(problem: Problem) -> tuple[Rows, str, Int]:
     groups = groups_of(problem)
     groups = None if groups is None else groups[test]
     weight = problem.score_weight(test)
-    rows = Rows(take_rows(problem.X, test), take_rows(problem.y, test), groups, weight)
+    rows = Rows(
+        take_rows(problem.X, test),
+        take_rows(problem.y, test),
+        groups,
+        weight,
+        time=time_of(problem, len(test)),
+    )
     return rows, f"a {'fold of the search' if fresh is None else 'fresh fold'}", train
 
 
-def _judgement(selector: Any, problem: Problem, test: Rows, n_random: int = 5) -> Judgement:
+def _judgement(selector: Any, problem: Problem, test: Rows, **options: Any) -> Judgement:
     """Judge one model of the selected features on test rows."""
     if problem.other_fit_params or problem.score_params:
         name = next(iter([*problem.other_fit_params, *problem.score_params]))
@@ -137,7 +150,7 @@ def _judgement(selector: Any, problem: Problem, test: Rows, n_random: int = 5) -
         space=problem.space,
         scoring=problem.scoring,
         cv_cost=float(selector.cost_),
-        n_random=n_random,
+        **options,
         seed=int(selector.random_state),
         n_jobs=n_jobs_of(selector),
     )

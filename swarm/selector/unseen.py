@@ -55,6 +55,12 @@ def groups_of(problem: Problem) -> Any:
     return complete_groups(rows.groups) if rows.is_grouped else None
 
 
+def time_of(problem: Problem, n_rows: int) -> Any:
+    """Return times of rows that are in order of time, as those of the folds; else None."""
+    assert problem.division is not None
+    return np.arange(n_rows) if problem.division.is_forward else None
+
+
 def unseen_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
     """Return test rows with their target, and with weights and groups if those of the fit count."""
     reason = reason_not_comparable(problem.estimator, problem.task)
@@ -90,7 +96,7 @@ def unseen_rows(selector: Any, problem: Problem, test: tuple[Any, ...]) -> Rows:
                 f"there are {rows.shape[0]:,} test rows but {len(groups):,} groups; pass one "
                 "for each row"
             )
-    return Rows(rows, target, groups=groups, weight=weight)
+    return Rows(rows, target, groups=groups, weight=weight, time=time_of(problem, rows.shape[0]))
 
 
 def _seen(problem: Problem, rows: Any, target: Any) -> int:

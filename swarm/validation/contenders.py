@@ -113,12 +113,12 @@ def _random(
         yield Contender("random_subsets", tuple(drawn), vote)
 
 
-def mean_by_contender(contenders: Sequence[Contender], values: Sequence[Any]) -> dict[str, Any]:
+def mean_by_contender(
+    contenders: Sequence[Contender], values: Sequence[Any], mean: Callable[[Any], Any]
+) -> dict[str, Any]:
     """Return the value of each contender, averaged over its draws."""
     return {
-        name: np.mean(
-            [v for c, v in zip(contenders, values, strict=True) if c.name == name], axis=0
-        )
+        name: mean([v for c, v in zip(contenders, values, strict=True) if c.name == name])
         for name in CONTENDERS
     }
 

@@ -25,14 +25,11 @@ from swarm.problem.problem import Problem
 from swarm.rows import Rows
 from swarm.statistics.spearman import spread_rows
 from swarm.validation.answers import EvaluationTarget, answers_of_model
-from swarm.validation.bootstrap import Bootstrap, measure_metrics
+from swarm.validation.jackknife import Jackknife, measure_metrics
 from swarm.validation.serial_first import serial_first
 
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000
-# Enough for a standard error.
-_RESAMPLES = 50
-_Z = 1.959964
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +44,8 @@ class FeatureLosses:
         Natural name of the metric of the search.
     losses : DataFrame
         A row for each feature or group that was dropped: loss (increase of the cost), low, high
-        (95 %, by a bootstrap of the test rows, or of whole groups). The highest loss first; empty
-        if there is a `reason`.
+        (95 %, by a jackknife of the test rows). The highest loss first; empty if there is a
+        `reason`.
     reason : str
         Why there are no losses; else empty.
     """
@@ -155,20 +152,17 @@ def _scored(problem: Problem, positions: Positions, train: Int, test: Rows) -> _
 
 def _reaches(problem: Problem, scored: Sequence[_Scored], train: Int, test: Rows) -> list[float]:
     """Return half the width of the interval of each model's loss against the first; NaN without."""
-    scoring, bootstrap = (
-        problem.scoring,
-        Bootstrap(test.n_rows, test.groups, _RESAMPLES, problem.seed),
-    )
+    scoring, jackknife = problem.scoring, Jackknife(test.n_rows, test.groups, test.time)
     unknown = [float("nan")] * (len(scored) - 1)
     answers = [one.answers for one in scored if one.answers is not None]
-    if scored[0].answers is None or not bootstrap.varies:
+    if scored[0].answers is None:
         return unknown
     target = (problem.target[train], test.target, scoring.pos_label, test.weight)
     # A metric of one's own may raise anything.
     with suppress(SwarmError):
         truth = EvaluationTarget.of(problem.estimator, *target)
         name = tested_metric(scoring.metric, truth.task)
-        (_, complete), *others = measure_metrics(answers, truth, [name], bootstrap, scoring)[name]
-        reaches = iter([_Z * float(np.nanstd(draws - complete, ddof=1)) for _, draws in others])
+        complete, *others = measure_metrics(answers, truth, [name], jackknife, scoring)[name]
+        reaches = iter([jackknife.reach(one.minus(complete)) for one in others])
         return [float("nan") if one.answers is None else next(reaches) for one in scored[1:]]
     return unknown

@@ -16,28 +16,22 @@ from joblib import delayed
 from sklearn.base import BaseEstimator
 
 from swarm.answers import Answers
-from swarm.arrays import AnyArray, Float
+from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
-from swarm.metrics import is_lower_better, judged_metrics
+from swarm.metrics import is_lower_better, judged_metrics, value_range
 from swarm.problem.models import make_deterministic
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import names_of
 from swarm.rounding import difference
 from swarm.rows import Rows
-from swarm.statistics.resampled import Outcome
+from swarm.statistics.resampled import CONFIDENCE, Outcome
 from swarm.validation import sentences
 from swarm.validation.answers import (
     EvaluationTarget,
     answers_of_model,
     blind_models,
-)
-from swarm.validation.bootstrap import (
-    Bootstrap,
-    MetricDraws,
-    check_scorable,
-    measure_metrics,
 )
 from swarm.validation.contenders import (
     CONTENDERS,
@@ -48,9 +42,14 @@ from swarm.validation.contenders import (
     mean_by_contender,
     train_and_predict,
 )
+from swarm.validation.jackknife import Jackknife, Measured, check_scorable, measure_metrics
 from swarm.validation.serial_first import serial_first
 from swarm.validation.sparse_rows import SparseRows
-from swarm.validation.verdict import Verdict, outcome_in
+from swarm.validation.verdict import ALL, CHOSEN, ENSEMBLE, GUESSING, Guessing, Verdict, outcome_in
+
+# Of a metric of at most 1, or of the error of guessing.
+_MATTERS = 0.05
+_SUBSETS = {"all_features": ALL, "best_subset": CHOSEN, "ensemble": ENSEMBLE}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +62,17 @@ class Judgement:
         One row per contender and metric: contender, metric, value, low, high, n_features
         (distinct columns in use), n_models, difference (ensemble minus contender),
         difference_low, difference_high. For `random_subsets` the value is the mean over the
-        draws, and n_features their rounded mean. Differences are paired: computed on the same
-        resamples, so that the difficulty of the test rows cancels out.
+        draws, and n_features their rounded mean. Differences are paired: computed without the
+        same rows each time, so that the difficulty of the test rows cancels out.
     predictions : DataFrame (n_rows, n_columns)
         ``y_true`` and the predictions of each contender, `random_subsets_1` and so on for the
         draws; with several labels one column per label (``ensemble.<label>``).
     verdict : Verdict
         `best_subset` against `all_features`, one model each, in the first metric.
-    guess : float, optional
-        First metric of a model that ignores the features: it predicts the most frequent class
-        with the shares of the classes as probabilities, or the mean of the target. None if the
-        metric cannot be computed for it.
-    beats_guessing : bool
-        Whether the ensemble, the best subset or all features are significantly better than the
-        guess. True if that is unknown.
+    guessing : Guessing, optional
+        The contenders against a model that ignores the features: it predicts the most frequent
+        class with the shares of the classes as probabilities, or the mean of the target. None if
+        the metric cannot be computed for it.
     costs : mapping
         Test cost of each contender, lower is better; empty without a scorer of the search.
     cv_cost : float, optional
@@ -87,22 +83,21 @@ class Judgement:
         Positive class of a binary target.
     pos_share : float, optional
         Its share of the training rows.
-    bootstrap : Bootstrap
-        The test rows with their groups, and how they were resampled.
+    jackknife : Jackknife
+        The units of the test rows, and the level of the intervals.
     """
 
     table: pd.DataFrame
     predictions: pd.DataFrame
     verdict: Verdict
-    guess: float | None
-    beats_guessing: bool
+    guessing: Guessing | None
     costs: Mapping[str, float]
     cv_cost: float | None
     task: str
     vote: str
     pos_label: Any
     pos_share: float | None
-    bootstrap: Bootstrap
+    jackknife: Jackknife
 
     def sentence(self) -> str:
         """Compare the ensemble with all features and the same vote, in the first metric."""
@@ -139,12 +134,12 @@ class Judgement:
     @property
     def n_rows(self) -> int:
         """Number of test rows."""
-        return self.bootstrap.n_rows
+        return self.jackknife.n_rows
 
     @property
     def n_groups(self) -> int | None:
-        """Number of groups of test rows; None without groups."""
-        return self.bootstrap.n_groups
+        """Number of groups of test rows; None without groups, or in order of time."""
+        return self.jackknife.n_groups
 
 
 def judge(
@@ -157,7 +152,8 @@ def judge(
     cv_cost: float | None = None,
     metrics: Sequence[str] | None = None,
     n_random: int = 5,
-    n_resamples: int = 1000,
+    tolerance: float | None = None,
+    level: float | None = CONFIDENCE,
     seed: int = 0,
     n_jobs: int = 1,
     on_models: Callable[[int], None] = lambda n_models: None,
@@ -176,9 +172,10 @@ def judge(
     in a classification and by whole groups if `train` has groups, and member i is trained on all
     parts except part i. Otherwise all members of a deterministic estimator would be the same.
 
-    Confidence intervals (95 %) are percentile intervals of a bootstrap of the test rows, or of
-    whole groups if `test` has groups. They show how the metrics of these fitted models vary with
-    the test rows, not with the training rows. All contenders share the same resamples.
+    Confidence intervals are t intervals of a jackknife that leaves out a test row at a time, a
+    whole group if `test` has groups, or one of eight spans of time if it has times; with fewer than
+    five groups there is none. They show how the metrics of these fitted models vary with the test
+    rows, not with the training rows.
 
     Every `random_state` of the estimator that is None is set to `seed`; the global random
     generator is never used.
@@ -206,11 +203,16 @@ def judge(
         balanced_accuracy for two classes; f1_macro, accuracy, balanced_accuracy for more;
         f1_samples, subset_accuracy, hamming_loss for several labels; r2,
         root_mean_squared_error, mean_absolute_error for regression.
-    n_random, n_resamples : int
-        Number of draws of random subsets (each needs one fit per subset), and of bootstrap
-        resamples.
+    n_random : int
+        Number of draws of random subsets; each needs one fit per subset.
+    tolerance : float, optional
+        Loss against all features, in units of the first metric, that does not matter. Default: 0.05
+        of a metric of at most 1, or of the error of guessing, but at most half of what all features
+        gain over guessing.
+    level : float, optional
+        Confidence level of the intervals. None computes none, which spares calls of scorers.
     seed : int
-        Seed of the random subsets, the committee and the bootstrap.
+        Seed of the random subsets and of the committee.
     n_jobs : int
         Number of models trained in parallel. It does not change the results.
     on_models : callable
@@ -229,7 +231,7 @@ def judge(
     DataError
         If the target is not supported, or a table lacks a column.
     """
-    _check(ensemble, train, test, n_random=n_random, n_resamples=n_resamples)
+    _check(ensemble, train, test, n_random)
     pos_label = ensemble.pos_label
     if pos_label is None and scoring is not None:
         pos_label = scoring.pos_label
@@ -257,23 +259,27 @@ def judge(
         n_jobs=n_jobs,
         on_models=on_models,
     )
-    bootstrap = Bootstrap(test.n_rows, test.groups, n_resamples, seed)
-    measured = measure_metrics(answers, truth, names, bootstrap, scoring)
-    value, beats_guessing = _guess(truth, contenders, measured, bootstrap, scoring)
-    means = mean_by_contender(contenders, costs) if costs else {}
+    jackknife = Jackknife(test.n_rows, test.groups, test.time, level)
+    by_metric = measure_metrics(answers, truth, names, jackknife, scoring)
+    measured = {
+        metric: mean_by_contender(contenders, each, Measured.mean)
+        for metric, each in by_metric.items()
+    }
+    guess = _guess(truth, names[0], jackknife, scoring)
+    comparison = _Comparison(names[0], measured[names[0]], guess, jackknife, tolerance)
+    means = mean_by_contender(contenders, costs, np.mean) if costs else {}
     return Judgement(
-        table=_table(contenders, measured, bootstrap),
+        table=_table(contenders, measured, jackknife),
         predictions=_prediction_table(contenders, answers, truth, test),
-        verdict=_verdict(contenders, measured, bootstrap),
-        guess=value,
-        beats_guessing=beats_guessing,
+        verdict=comparison.verdict(),
+        guessing=comparison.guessing(),
         costs={name: float(cost) for name, cost in means.items()},
         cv_cost=cv_cost,
         task=truth.task,
         vote=vote,
         pos_label=truth.pos_label,
         pos_share=truth.positive_share,
-        bootstrap=bootstrap,
+        jackknife=jackknife,
     )
 
 
@@ -334,10 +340,9 @@ def _answered(
     return answers, costs
 
 
-def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) -> None:
-    for name, value in numbers.items():
-        if value < 1:
-            raise InputError(f"{name} must be at least 1, got {value}")
+def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, n_random: int) -> None:
+    if n_random < 1:
+        raise InputError(f"n_random must be at least 1, got {n_random}")
     if not ensemble.subsets:
         raise InputError("there is no subset to evaluate; give at least one")
     if test.n_rows == 0:
@@ -354,28 +359,28 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, **numbers: int) ->
 
 
 def _table(
-    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bootstrap: Bootstrap
+    contenders: Sequence[Contender],
+    measured: Mapping[str, Mapping[str, Measured]],  # by metric and contender
+    jackknife: Jackknife,
 ) -> pd.DataFrame:
     """Return the metrics of each contender, and their paired differences to the ensemble."""
-    n_features = mean_by_contender(contenders, [each.n_features for each in contenders])
+    n_features = mean_by_contender(contenders, [each.n_features for each in contenders], np.mean)
     n_models = {each.name: len(each.subsets) for each in contenders}
-    means = {
-        metric: [mean_by_contender(contenders, each) for each in zip(*drawn, strict=True)]
-        for metric, drawn in measured.items()
-    }
     rows: list[dict[str, Any]] = []
     for name in CONTENDERS:
-        for metric, (value, draws) in means.items():
-            low, high = bootstrap.interval(draws[name])
+        for metric, found in measured.items():
+            low, high = jackknife.interval(found[name])
             gap = gap_low = gap_high = float("nan")
             if name != "ensemble":
-                gap = float(difference(value["ensemble"], value[name]))
-                gap_low, gap_high = bootstrap.interval(difference(draws["ensemble"], draws[name]))
+                apart = found["ensemble"].minus(found[name])
+                gap, gap_low, gap_high = 0.0, 0.0, 0.0
+                if not _are_same(contenders, "ensemble", name):
+                    gap, (gap_low, gap_high) = apart.value, jackknife.interval(apart)
             rows.append(
                 {
                     "contender": name,
                     "metric": metric,
-                    "value": float(value[name]),
+                    "value": found[name].value,
                     "low": low,
                     "high": high,
                     "n_features": round(n_features[name]),
@@ -388,60 +393,96 @@ def _table(
     return pd.DataFrame(rows)
 
 
-def _verdict(
-    contenders: Sequence[Contender], measured: Mapping[str, MetricDraws], bootstrap: Bootstrap
-) -> Verdict:
-    """Compare best subset and all features, one model each, in the first metric."""
-    metric, drawn = next(iter(measured.items()))
-    names = [contender.name for contender in contenders]
-    chosen, everything = (drawn[names.index(name)] for name in ("best_subset", "all_features"))
-    low, high = bootstrap.interval(difference(chosen[1], everything[1]))
-    rows = sentences.unseen_rows(bootstrap.n_rows, bootstrap.n_groups)
-    return Verdict(
-        rows=rows, metric=metric, chosen=chosen[0], everything=everything[0], low=low, high=high
-    )
+def _are_same(contenders: Sequence[Contender], one: str, other: str) -> bool:
+    """Whether two contenders are one model of the same columns."""
+    both = [contender.subsets for contender in contenders if contender.name in (one, other)]
+    return len({tuple(map(frozenset, subsets)) for subsets in both}) == 1 == len(both[0])
 
 
 def _guess(
-    truth: EvaluationTarget,
-    contenders: Sequence[Contender],
-    measured: Mapping[str, MetricDraws],
-    bootstrap: Bootstrap,
-    scoring: Scoring | None,
-) -> tuple[float | None, bool]:
-    """Return the first metric of a model that ignores the features, and whether it is beaten.
-
-    Of several such models, it is the one that does best on the training rows.
-    """
-    metric, drawn = next(iter(measured.items()))
+    truth: EvaluationTarget, metric: str, jackknife: Jackknife, scoring: Scoring | None
+) -> Measured | None:
+    """Measure a model that ignores the features, of several the best one on the training rows."""
     known = replace(truth, test=truth.train, weight=None)
+    once = Jackknife(len(truth.train), level=None)
 
-    def scored(
-        model: BaseEstimator, rows: EvaluationTarget, resampled: Bootstrap
-    ) -> tuple[float, Float]:
+    def scored(model: BaseEstimator, rows: EvaluationTarget, units: Jackknife) -> Measured:
         blind = [answers_of_model(model, np.zeros((len(rows.test), 1)))]
-        return measure_metrics(blind, rows, [metric], resampled, scoring)[metric][0]
+        return measure_metrics(blind, rows, [metric], units, scoring)[metric][0]
 
     sign = 1.0 if is_lower_better(metric) else -1.0
-    once = Bootstrap(len(truth.train), n_resamples=1)
     costs: dict[BaseEstimator, float] = {}
     for model in blind_models(truth.task, truth.train):
         # Some scorers need predictions of every class.
         with suppress(InputError):
-            costs[model] = sign * scored(model, known, once)[0]
+            costs[model] = sign * scored(model, known, once).value
     costs = {model: cost for model, cost in costs.items() if not math.isnan(cost)}
     if not costs:
-        return None, True
+        return None
     try:
-        value, draws = scored(min(costs, key=costs.__getitem__), truth, bootstrap)
+        found = scored(min(costs, key=costs.__getitem__), truth, jackknife)
     except InputError:
-        return None, True
-    beaten = any(
-        outcome_in(metric, *bootstrap.interval(difference(resampled, draws))) == "better"
-        for contender, (_, resampled) in zip(contenders, drawn, strict=True)
-        if contender.name in ("ensemble", "best_subset", "all_features")
-    )
-    return value, beaten or math.isnan(bootstrap.interval(draws)[0])
+        return None
+    return None if math.isnan(found.value) else found
+
+
+@dataclass(frozen=True)
+class _Comparison:
+    """One model of the best subset, of all features and of none, in the first metric."""
+
+    metric: str
+    measured: Mapping[str, Measured]  # by contender
+    guess: Measured | None
+    jackknife: Jackknife
+    asked: float | None  # tolerance
+
+    def matters(self) -> float:
+        """Return how much a gain over guessing matters."""
+        if self.asked is not None:
+            return self.asked
+        if value_range(self.metric)[1] == 1.0:
+            return _MATTERS
+        scale = self.measured["all_features"] if self.guess is None else self.guess
+        return _MATTERS * abs(scale.value)
+
+    def tolerance(self) -> float:
+        """Return how large a loss against all features may be."""
+        everything, tolerance = self.measured["all_features"], self.matters()
+        if self.guess is None or self.asked is not None:
+            return tolerance
+        gain = everything.minus(self.guess).value
+        gain = -gain if is_lower_better(self.metric) else gain
+        return min(tolerance, gain / 2.0) if gain > 0.0 else tolerance
+
+    def verdict(self) -> Verdict:
+        """Compare the best subset with all features."""
+        return self._verdict("best_subset", "all_features", self.tolerance())
+
+    def guessing(self) -> Guessing | None:
+        """Compare the contenders with the guess."""
+        if self.guess is None:
+            return None
+        verdicts = {name: self._verdict(name, None, self.matters()) for name in _SUBSETS}
+        return Guessing(verdicts)
+
+    def _verdict(self, contender: str, rival_name: str | None, tolerance: float) -> Verdict:
+        chosen, units = self.measured[contender], self.jackknife
+        rival = self.guess if rival_name is None else self.measured[rival_name]
+        assert rival is not None
+        low, high = units.interval(chosen.minus(rival))
+        return Verdict(
+            rows=sentences.unseen_rows(units.n_rows, units.n_groups),
+            metric=self.metric,
+            chosen=chosen.value,
+            everything=rival.value,
+            low=low,
+            high=high,
+            tolerance=tolerance,
+            n_units=units.n_groups or units.n_rows,
+            unit="row" if units.n_groups is None else "group",
+            subset=_SUBSETS[contender],
+            rival=ALL if rival_name else GUESSING,
+        )
 
 
 def _prediction_table(

@@ -12,7 +12,7 @@ from swarm.validation.verdict import Headline, outcome_in
 
 def headline_record(head: Headline) -> dict[str, Any]:
     """Return the title and the fields, NaN as None."""
-    return {**as_json(head), "title": head.title}
+    return {**as_json(head), "title": head.title, "beats_guessing": head.beats_guessing}
 
 
 def judgement_record(judgement: Judgement) -> dict[str, Any]:
@@ -35,7 +35,7 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
             "high": high,
             "favours": favours or "neither",
         }
-    verdict, bootstrap, guess = judgement.verdict, judgement.bootstrap, judgement.guess
+    verdict, jackknife, guess = judgement.verdict, judgement.jackknife, judgement.guessing
     record = {
         "verdict": judgement.sentence(),
         "task": judgement.task,
@@ -54,17 +54,17 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
         if guess is None
         else {
             "metric": judgement.metrics[0],
-            "value": guess,
-            "beaten": judgement.beats_guessing,
+            "value": guess.value,
+            "outcome": guess.outcome,
+            "gains": {name: [*one.gain] for name, one in guess.verdicts.items()},
         },
         "cv_cost": judgement.cv_cost,
         "test_cost": judgement.costs.get("best_subset"),
         "optimism": judgement.optimism,
-        "bootstrap": {
-            "n_resamples": bootstrap.n_resamples,
-            "level": bootstrap.level,
-            "seed": bootstrap.seed,
-            "unit": "row" if bootstrap.groups is None else "group",
+        "intervals": {
+            "level": jackknife.level,
+            "unit": jackknife.unit,
+            "n_units": jackknife.n_units,
         },
     }
     return dict(as_json(record))

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from swarm.metrics import display_name
+from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
+from swarm.validation.jackknife import FEWEST_GROUPS
 from swarm.wording import counted, listed, listed_within
 
 if TYPE_CHECKING:
@@ -79,6 +80,18 @@ def format_signed_interval(difference: float, low: float, high: float) -> str:
     return f"{format_signed(difference)} [{', '.join(format_bounds(low, high))}]"
 
 
+def amount(metric: str, value: float, *, up: bool = False) -> str:
+    """Format a positive difference by two digits, in points of a score of at most 1."""
+    is_share = value_range(metric)[1] == 1.0
+    value = 100.0 * value if is_share else value
+    if value > 0.0:
+        step = 10.0 ** (math.floor(math.log10(value)) - 1)
+        # As the divisor is rounded, too, a value of two digits is not rounded up.
+        value = step * (math.ceil(value / step - 1e-6) if up else round(value / step))
+    text = f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    return f"{text} {'point' if text == '1' else 'points'}" if is_share else text
+
+
 def unseen_rows(n_rows: int, n_groups: int | None) -> str:
     """Name the test rows, with their groups if they have any."""
     rows = f"{n_rows:,} unseen rows"
@@ -91,22 +104,42 @@ def unseen_rows(n_rows: int, n_groups: int | None) -> str:
 def title(head: Headline) -> str:
     """Return the recommendation, no stronger than its evidence."""
     few, everything = f"{head.n_features:,}", f"{head.n_available:,}"
+    of_all = f"{few} of {everything} columns"
     if not head.beats_guessing:
-        return "Any model guesses: no columns beat ignoring them"
+        return _no_gain(head)
     if head.n_features == head.n_available:
         return f"Keep all {everything} columns" if head.n_available > 1 else "Keep the only column"
     if head.verdict == "worse":
         verb = "is" if head.n_features == 1 else "are"
         return f"Keep all {everything} columns: the best {few} {verb} worse"
     if head.verdict == "better":
-        return f"Keep {few} of {everything} columns: better than all"
+        return f"Keep {of_all}: better than all"
     if not head.evidence:
-        return f"{few} of {everything} columns selected, not compared with all"
+        return f"{of_all} selected, not compared with all"
     if not head.tested:
-        return f"{few} of {everything} columns selected, not tested on unseen rows"
-    if math.isnan(head.evidence[0].low):
-        return f"{few} of {everything} columns selected, with too few unseen rows to compare"
-    return f"Keep {few} of {everything} columns: no measurable loss"
+        return f"{of_all} selected, not tested on unseen rows"
+    unseen = head.evidence[0]
+    low, high = unseen.gain
+    if head.verdict == "not worse":
+        return f"Keep {of_all}: at most {amount(unseen.metric, -low, up=True)} worse than all"
+    start = f"Too few unseen {unseen.unit}s to tell"
+    if math.isnan(low):
+        return f"{start} whether {of_all} are as good as all"
+    worse, better = amount(unseen.metric, -low), amount(unseen.metric, high).split()[0]
+    return f"{start}: {of_all} are between {worse} worse and {better} better"
+
+
+def _no_gain(head: Headline) -> str:
+    """Say what is known of the gain over guessing."""
+    verdict = head.evidence[0]
+    if head.guessing == "worse":
+        return "All columns do worse than guessing: check the loss, the outliers and the labels"
+    if head.guessing == "unclear":
+        return f"Too few unseen {verdict.unit}s to tell the model from guessing"
+    text, most = "No columns beat ignoring them", verdict.gain[1]
+    if most <= 0.0:
+        return text
+    return f"{text}: at most {amount(verdict.metric, most, up=True)} better than guessing"
 
 
 def chosen_columns(head: Headline, names: Sequence[str], width: int) -> str:
@@ -119,14 +152,22 @@ def chosen_columns(head: Headline, names: Sequence[str], width: int) -> str:
 
 def evidence(verdict: Verdict, n_features: int) -> str:
     """State both values of a verdict and their difference; of all features, their value alone."""
+    names = {"these features": f"{n_features:,}", "all features": "all"}
+    subset = names.get(verdict.subset, verdict.subset)
     text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {format_score(verdict.chosen)}"
-    if verdict.subset == "all features":
-        return f"{text} with all."
-    text = f"{text} with {n_features:,}, {format_score(verdict.everything)} with all"
-    if math.isnan(verdict.low):
+    text = f"{text} with {subset}"
+    if verdict.subset == verdict.rival:
         return f"{text}."
+    rival = "by guessing" if verdict.rival == "guessing" else "with all"
+    text = f"{text}, {format_score(verdict.everything)} {rival}"
+    if math.isnan(verdict.low):
+        few = f" At least {FEWEST_GROUPS} groups could tell." if verdict.unit == "group" else ""
+        return f"{text}.{few}"
     interval = " to ".join(format_bounds(verdict.low, verdict.high))
-    return f"{text}; {format_signed(verdict.difference)} ({interval})."
+    text = f"{text}; {format_signed(verdict.difference)} ({interval})."
+    if verdict.n_needed is None:
+        return text
+    return f"{text} About {counted(verdict.n_needed, f'unseen {verdict.unit}')} would tell."
 
 
 def alternative(result: SearchResult, scoring: Scoring) -> str:
@@ -245,6 +286,6 @@ def _interval(low: Any, high: Any) -> str:
 
 
 def _without_interval(judgement: Judgement) -> str:
-    if judgement.n_groups == 1:
-        return "all rows belong to one group"
+    if not judgement.jackknife.is_measured and judgement.n_groups is not None:
+        return f"there are fewer than {FEWEST_GROUPS} groups"
     return "there is one row" if judgement.n_rows == 1 else "the metric is undefined on these rows"

@@ -7,8 +7,10 @@ report, MLflow and registration all follow this one decision.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from swarm.arrays import Bool
 from swarm.metrics import is_lower_better
@@ -22,7 +24,13 @@ from swarm.validation import sentences
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
 
-CHOSEN, ALL = "these features", "all features"
+CHOSEN, ALL, ENSEMBLE, GUESSING = "these features", "all features", "the ensemble", "guessing"
+# What the unseen rows tell: better than all features, worse by at most what is tolerated, worse, or
+# nothing; ``unclear`` without unseen rows, too.
+Answer = Literal["better", "not worse", "unclear", "worse"]
+# Whether the features predict the target: ``not beaten`` if a gain that matters is excluded,
+# ``worse`` if all features do significantly worse than a model that ignores them.
+GuessOutcome = Literal["beaten", "not beaten", "unclear", "worse"]
 
 
 def outcome_in(metric: str, low: float, high: float) -> Outcome:
@@ -32,7 +40,7 @@ def outcome_in(metric: str, low: float, high: float) -> Outcome:
 
 @dataclass(frozen=True)
 class Verdict:
-    """One model of the chosen columns against one model of all of them.
+    """One model of the chosen columns against one model of all of them, or against guessing.
 
     Attributes
     ----------
@@ -44,8 +52,16 @@ class Verdict:
         Its values.
     low, high : float
         Confidence interval of the difference, chosen minus everything; NaN if there is none.
+    tolerance : float
+        Loss against all columns, or gain over guessing, that does not matter.
+    n_units : int
+        Number of test rows, or of their groups; 0 for other rows.
+    unit : str
+        "row" or "group".
     subset : str
         What the chosen columns are called; `ALL` if they are all.
+    rival : str
+        `ALL` or `GUESSING`.
     """
 
     rows: str
@@ -54,12 +70,45 @@ class Verdict:
     everything: float
     low: float
     high: float
+    tolerance: float = 0.0
+    n_units: int = 0
+    unit: str = "row"
     subset: str = CHOSEN
+    rival: str = ALL
 
     @property
     def difference(self) -> float:
         """Chosen minus everything."""
         return float(difference(self.chosen, self.everything))
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """The interval of the improvement, whatever the sign of the metric."""
+        is_error = is_lower_better(self.metric)
+        return (-self.high, -self.low) if is_error else (self.low, self.high)
+
+    @property
+    def answer(self) -> Answer:
+        """Which loss against all columns is excluded."""
+        if self.outcome != "no clear difference":
+            return self.outcome
+        return "not worse" if -self.gain[0] <= self.tolerance else "unclear"
+
+    @property
+    def n_needed(self) -> int | None:
+        """How many units would decide, if the difference stays as it is; None if it is decided."""
+        low, high = self.gain
+        middle, reach = (low + high) / 2.0, (high - low) / 2.0
+        if self.rival == GUESSING:
+            is_open, distance = low <= 0 and high >= self.tolerance, self.tolerance - middle
+            distance = max(distance, middle)
+        else:
+            is_open, distance = self.answer == "unclear", max(self.tolerance + middle, -middle)
+        if not is_open or math.isnan(reach) or not self.n_units or distance <= 0:
+            return None
+        needed = self.n_units * (reach / distance) ** 2
+        step = int(10 ** max(0, math.floor(math.log10(needed)) - 1))
+        return math.ceil(needed / step - 1e-6) * step
 
     @property
     def outcome(self) -> Outcome:
@@ -68,15 +117,47 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Guessing:
+    """Contenders against a model that ignores the features."""
+
+    verdicts: Mapping[str, Verdict]  # by contender
+
+    @property
+    def value(self) -> float:
+        """The metric of guessing."""
+        return self.verdicts["all_features"].everything
+
+    @property
+    def outcome(self) -> GuessOutcome:
+        """Whether any contender beats guessing."""
+        verdicts = self.verdicts.values()
+        if any(verdict.outcome == "better" for verdict in verdicts):
+            return "beaten"
+        if self.verdicts["all_features"].outcome == "worse":
+            return "worse"
+        # Also if there is no interval.
+        is_excluded = all(verdict.gain[1] < verdict.tolerance for verdict in verdicts)
+        return "not beaten" if is_excluded else "unclear"
+
+    @property
+    def shown(self) -> Verdict:
+        """The verdict of the contender that may gain most, or of all features that do worse."""
+        if self.outcome == "worse":
+            return self.verdicts["all_features"]
+        return max(self.verdicts.values(), key=lambda verdict: verdict.gain[1])
+
+
+@dataclass(frozen=True)
 class Headline:
     """Whether the chosen columns should be kept, and the evidence for it."""
 
     # ``worse`` if either comparison is significantly worse; else that of the test rows. The search
     # chose on the rows of the fresh folds: alone they cannot show that a subset is better.
-    verdict: Outcome
+    verdict: Answer
     n_features: int
     n_available: int
-    # that which supports the verdict first, the test rows before the fresh folds
+    # that against guessing first unless it is beaten, then that which supports the verdict, the
+    # test rows before the fresh folds
     evidence: tuple[Verdict, ...] = ()
     # The subset that another goal would keep; empty if there is none, or nothing beats guessing.
     alternative: str = ""
@@ -85,9 +166,7 @@ class Headline:
     searched: str = ""  # score of the chosen subset in the search, and the winner's curse
     # Whether the chosen columns were compared with all on rows that no search saw.
     tested: bool = True
-    # Whether the chosen columns or all of them significantly beat a model that ignores the
-    # features, on the test rows. True without test rows.
-    beats_guessing: bool = True
+    guessing: GuessOutcome = "beaten"  # also without test rows
 
     def __str__(self) -> str:
         return "\n".join([f"{self.title}.", *self.sentences(), *filter(None, [self.origin])])
@@ -98,6 +177,16 @@ class Headline:
         return sentences.title(self)
 
     @property
+    def beats_guessing(self) -> bool:
+        """Whether the chosen columns or all of them are known to beat guessing."""
+        return self.guessing == "beaten"
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the test rows tell how the chosen columns compare with all."""
+        return self.tested and self.verdict != "unclear"
+
+    @property
     def loses(self) -> bool:
         """Whether all features are better, or nothing is known to beat guessing."""
         return self.verdict == "worse" or not self.beats_guessing
@@ -105,7 +194,8 @@ class Headline:
     @property
     def names_features(self) -> bool:
         """Whether the chosen columns belong behind the title."""
-        return not self.loses and self.n_features < self.n_available
+        is_kept = self.is_told or not self.tested
+        return is_kept and not self.loses and self.n_features < self.n_available
 
     def answer(self) -> list[str]:
         """Return the sentences under the title: evidence, origin and alternative, if any."""
@@ -146,17 +236,24 @@ def headline(
     confirmation = result.confirmation if is_best else None
     if confirmation is not None and confirmation.gain is not None:
         verdicts.append(_on_fresh_folds(confirmation, scoring))
-    if n_features == result.space.n_allowed:
+    is_everything = n_features == result.space.n_allowed
+    if is_everything:
         verdicts = [replace(verdict, subset=ALL) for verdict in verdicts]
     tested = judgement is not None
-    outcome: Outcome = "no clear difference"
-    if any(verdict.outcome == "worse" for verdict in verdicts):
+    outcome: Answer = "unclear"
+    if is_everything:
+        outcome = "not worse"
+    elif any(verdict.outcome == "worse" for verdict in verdicts):
         outcome = "worse"
+        verdicts.sort(key=lambda verdict: verdict.outcome != "worse")
     elif tested:
-        outcome = verdicts[0].outcome
-    verdicts.sort(key=lambda verdict: verdict.outcome != outcome)
-    beats_guessing = judgement is None or judgement.beats_guessing
-    has_notes = is_best and beats_guessing
+        outcome = verdicts[0].answer
+    guessing: GuessOutcome = "beaten"
+    if judgement is not None and judgement.guessing is not None:
+        guessing = judgement.guessing.outcome
+        if guessing != "beaten":
+            verdicts.insert(0, judgement.guessing.shown)
+    has_notes = is_best and guessing == "beaten"
     return Headline(
         verdict=outcome,
         n_features=n_features,
@@ -166,7 +263,7 @@ def headline(
         origin=sentences.origin(result) if has_notes else "",
         searched=sentences.searched(result, scoring, tested) if is_best else "",
         tested=tested,
-        beats_guessing=beats_guessing,
+        guessing=guessing,
     )
 
 

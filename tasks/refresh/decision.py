@@ -77,21 +77,22 @@ def measure(
     challenger: Answers,
     *,
     metric: str,
+    split: str,  # kind of the split
     **options: Any,
 ) -> PairedComparison:
-    """Compare two predictions of the test rows by a paired bootstrap."""
+    """Compare two predictions of the test rows."""
+    rows = test.rows_to_test(problem, split)
     truth = EvaluationTarget.of(
         problem.estimator,
         train.target,
         test.target,
         positive_of(problem),
-        test.weight_in_score(problem),
+        rows.weight,
     )
-    groups = None if test.groups is None else test.groups.to_numpy()
     before, now = (
         replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
     )
-    return duel(truth, before, now, metric, groups=groups, **options)
+    return duel(truth, before, now, metric, groups=rows.groups, time=rows.time, **options)
 
 
 def compared_predictions(

@@ -1,7 +1,8 @@
-"""Paired bootstrap comparison of a champion and a challenger on the same rows."""
+"""Paired comparison of a champion and a challenger on the same rows."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,9 +11,10 @@ from numpy.typing import ArrayLike
 from swarm.answers import Answers
 from swarm.arrays import AnyArray
 from swarm.metrics import display_name, is_lower_better, natural_name
-from swarm.rounding import difference, rounding_error
+from swarm.rounding import rounding_error
+from swarm.statistics.resampled import CONFIDENCE
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.bootstrap import Bootstrap, measure_metrics
+from swarm.validation.jackknife import Jackknife, measure_metrics
 
 
 @dataclass(frozen=True)
@@ -23,11 +25,11 @@ class PairedComparison:
     champion: float
     challenger: float
     gain: float  # improvement of the challenger over the champion; negative if it is worse
-    low: float  # confidence interval of the gain; NaN if there is only one row or group
+    low: float  # confidence interval of the gain; NaN with a single row, or fewer than five groups
     high: float
-    chance: float  # share of the resamples in which the gain exceeds the margin
+    chance: float  # confidence that the gain exceeds the margin; 0 without an interval
     margin: float  # required gain
-    confidence: float  # required share of the resamples
+    confidence: float  # that is required
     n_rows: int
     n_groups: int | None
 
@@ -41,15 +43,20 @@ class PairedComparison:
         """Summarise the result in one sentence."""
         return (
             f"{display_name(self.metric)} {self.challenger:.4f} against {self.champion:.4f} on "
-            f"{self.n_rows} rows: gain {self.gain:+z.4f}, above the margin in {self.chance:.0%} of "
-            f"resamples; "
-            f"required: a gain above {self.margin:g} at {self.confidence:.0%}"
+            f"{self.n_rows} rows: gain {self.gain:+z.4f}, above the margin with a confidence of "
+            f"{_percent(self.chance)}; required: a gain above {self.margin:g} with "
+            f"{_percent(self.confidence)}"
         )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON types, NaN as None."""
         plain = {**asdict(self), "won": self.won}
         return {key: None if value != value else value for key, value in plain.items()}
+
+
+def _percent(share: float) -> str:
+    """Format a share without rounding it up to certainty."""
+    return f"{math.floor(1000 * share) / 10:.3g}%"
 
 
 def duel(
@@ -60,31 +67,27 @@ def duel(
     metric: str,
     *,
     groups: ArrayLike | None = None,  # (n_rows,)
+    time: ArrayLike | None = None,  # (n_rows,), orders the rows; groups do not count then
     margin: float = 0.0,  # gain that the challenger has to exceed, in units of the metric
-    confidence: float = 0.95,  # share of the resamples in which it has to exceed it
-    n_resamples: int = 1000,
-    seed: int = 0,
+    confidence: float = CONFIDENCE,  # with which it has to exceed it
 ) -> PairedComparison:
-    """Compare two predictions by a paired bootstrap of the rows, or of whole groups."""
+    """Compare two predictions, paired, by a jackknife of rows, whole groups, or spans of time."""
     answers = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
     metric = natural_name(metric)
-    sign = -1.0 if is_lower_better(metric) else 1.0
-    bootstrap = Bootstrap(len(truth.test), groups, n_resamples, seed, confidence)
-    measured = measure_metrics(answers, truth, [metric], bootstrap)[metric]
-    figures, drawn = [value for value, _ in measured], [draws for _, draws in measured]
-    gains = sign * difference(drawn[1], drawn[0])
-    exceeds = gains > margin + rounding_error(*drawn)
-    low, high = bootstrap.interval(gains)
+    jackknife = Jackknife(len(truth.test), groups, time, confidence)
+    before, now = measure_metrics(answers, truth, [metric], jackknife)[metric]
+    gain = before.minus(now) if is_lower_better(metric) else now.minus(before)
+    low, high = jackknife.interval(gain)
     return PairedComparison(
         metric=metric,
-        champion=figures[0],
-        challenger=figures[1],
-        gain=float(sign * difference(figures[1], figures[0])),
+        champion=before.value,
+        challenger=now.value,
+        gain=gain.value,
         low=low,
         high=high,
-        chance=float(exceeds.mean()) if bootstrap.varies else 0.0,
+        chance=jackknife.chance(gain, margin),
         margin=margin,
         confidence=confidence,
-        n_rows=bootstrap.n_rows,
-        n_groups=bootstrap.n_groups,
+        n_rows=jackknife.n_rows,
+        n_groups=jackknife.n_groups,
     )

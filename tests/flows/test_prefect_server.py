@@ -33,7 +33,7 @@ from tests import ROOT
 from tests.servers import free_port, happens, is_gone
 
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
-SMALL += ["model.params.n_estimators=5", "test.bootstrap=50"]
+SMALL += ["model.params.n_estimators=5"]
 OPTIONS = [part for each in SMALL for part in ("--set", each)]
 
 # What a person who has just installed it has: no settings, and an empty home.

@@ -74,7 +74,6 @@ class Desk:
             "budget": {"epochs": 3},
             "confirm": None,
             "ensemble": {"n_models": 2},
-            "test": {"bootstrap": 100},
         }
         mapping = self.bench.mapping(**(defaults | sections))
         mapping["data"] = {**data, "target": target, "time": "week"}
@@ -122,7 +121,7 @@ def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
 
     truth = rows["y_true"].to_numpy()
     target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
-    options = {name: record[name] for name in ("margin", "confidence", "n_resamples", "seed")}
+    options = {name: record[name] for name in ("margin", "confidence")}
     both = answers("champion"), answers("challenger")
     again = duel(target, *both, record["metric"], **options)
     assert again.as_dict() == {key: record[key] for key in again.as_dict()}

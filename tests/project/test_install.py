@@ -20,7 +20,7 @@ from tests import ROOT
 
 MOST_DISTRIBUTIONS = 20
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
-SMALL += ["model.params.n_estimators=5", "test.bootstrap=50"]
+SMALL += ["model.params.n_estimators=5"]
 
 pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
 

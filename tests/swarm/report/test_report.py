@@ -23,8 +23,8 @@ from swarm.report.data import by_column, confirmed_scores
 from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
 from swarm.validation import Judgement
-from swarm.validation.bootstrap import Bootstrap
 from swarm.validation.contenders import CONTENDERS
+from swarm.validation.jackknife import Jackknife
 from swarm.validation.verdict import Headline, Verdict
 
 INF, NAN = float("inf"), float("nan")
@@ -76,15 +76,14 @@ def judged(n_models: int = 2, cost: float = 0.05, **changed: float) -> Judgement
         table=table,
         predictions=pd.DataFrame(),
         verdict=Verdict("100 unseen rows", "f1", 0.95, 0.93, -0.01, 0.05),
-        guess=None,
-        beats_guessing=True,
+        guessing=None,
         costs={"best_subset": cost},
         cv_cost=0.004 if np.isfinite(cost) else cost,
         task="binary",
         vote="majority",
         pos_label=1,
         pos_share=0.5,
-        bootstrap=Bootstrap(100, None, 50, 0),
+        jackknife=Jackknife(100),
     )
 
 

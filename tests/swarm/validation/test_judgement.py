@@ -29,7 +29,6 @@ from swarm.rounding import difference
 from swarm.validation import Judgement, Rows
 from swarm.validation import judge as judge_rows
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.bootstrap import Bootstrap, measure_metrics
 from swarm.validation.contenders import (
     CONTENDERS,
     Contender,
@@ -38,6 +37,7 @@ from swarm.validation.contenders import (
     make_contenders,
     train_and_predict,
 )
+from swarm.validation.jackknife import Jackknife, measure_metrics
 from swarm.validation.records import judgement_record
 from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import outcome_in
@@ -86,11 +86,12 @@ def test_a_scorer_of_the_user_is_called_once_for_answers_that_it_cannot_tell_apa
     # The last has the same predictions, with other probabilities.
     shares = [np.linspace(0.5, high, 40) for high in (0.7, 0.7, 0.9)]
     answers = [Answers(y, np.column_stack([1 - p, p]), classes=np.array([0, 1])) for p in shares]
-    draws = measure_metrics(answers, truth, ["sure"], Bootstrap(40, None, 10), scoring)["sure"]
+    jackknife = Jackknife(40, np.arange(40) // 4)
+    found = measure_metrics(answers, truth, ["sure"], jackknife, scoring)["sure"]
     assert n_calls == 2 * 11
-    assert draws[0][1].tolist() == draws[1][1].tolist()
-    for (value, _), own in zip(draws, shares, strict=True):
-        assert value == pytest.approx(np.where(y == 1, own, 1 - own).mean())
+    assert found[0] is found[1]
+    for one, own in zip(found, shares, strict=True):
+        assert one.value == pytest.approx(np.where(y == 1, own, 1 - own).mean())
 
 
 def left_out(n_members: int, rows: Rows, seed: int = 0) -> list[Any]:
@@ -141,7 +142,7 @@ def codes(n_features: int, low: float, high: float, cost: float = 0.0, optimism:
         outcome=lambda name: outcome_in("f1", low, high),
         costs={"all_features": (100 * cost + 10) / 100, "best_subset": cost},
         optimism=optimism,
-        guess=None,
+        guessing=None,
     )
     return [each.code for each in judgement_findings(judged)]
 
@@ -191,16 +192,18 @@ def test_a_model_that_ignores_the_features_is_beaten_by_signal_and_not_by_noise(
     guesses = {}
     for effect in (1.2, 0.0):
         train, test = planted(150, 0, effect=effect), planted(200, 1, effect=effect)
-        options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 40}
+        options: Any = {"metrics": [metric], "n_random": 1}
         judged = judge(GaussianNB(), train, test, CHOSEN, **options)
         dummy = DummyClassifier(strategy="prior").fit(*train)
         scorer = get_scorer({"log_loss": "neg_log_loss"}.get(metric, metric))
-        assert judged.guess == pytest.approx(abs(scorer(dummy, *test)))
-        guesses[effect] = (judged.beats_guessing, [f.code for f in judgement_findings(judged)])
-        assert judgement_record(judged)["guessing"]["value"] == judged.guess
-    assert guesses[1.2][0]
+        guess = judged.guessing
+        assert guess is not None
+        assert guess.value == pytest.approx(abs(scorer(dummy, *test)))
+        guesses[effect] = (guess.outcome, [f.code for f in judgement_findings(judged)])
+        assert judgement_record(judged)["guessing"]["value"] == guess.value
+    assert guesses[1.2][0] == "beaten"
     assert "SWM209" not in guesses[1.2][1]
-    assert not guesses[0.0][0]
+    assert guesses[0.0][0] != "beaten"
     assert "SWM209" in guesses[0.0][1]
 
 
@@ -228,14 +231,16 @@ def test_the_best_constant_prediction_is_the_guess_to_beat(
         pairs = np.array([[1, 0], [0, 1], [0, 0]])
         target = pd.DataFrame(pairs[rng.choice(3, 160, p=[0.45, 0.3, 0.25])])
     train, test = (table[:80], target[:80]), (table[80:], target[80:])
-    options: Any = {"metrics": [metric], "n_random": 1, "n_resamples": 40}
+    options: Any = {"metrics": [metric], "n_random": 1}
     judged = judge(model, train, test, [["x0", "x1"]], **options)
-    assert judged.guess == pytest.approx(expected(np.asarray(test[1])))
-    assert not judged.beats_guessing
+    guess = judged.guessing
+    assert guess is not None
+    assert guess.value == pytest.approx(expected(np.asarray(test[1])))
+    assert guess.outcome != "beaten"
     # Without an interval nothing is claimed.
-    assert judge(
-        model, train, test, [["x0", "x1"]], test_groups=np.zeros(80), **options
-    ).beats_guessing
+    few = judge(model, train, test, [["x0", "x1"]], test_groups=np.arange(80) % 4, **options)
+    assert few.guessing is not None
+    assert few.guessing.outcome == "unclear"
 
 
 @pytest.fixture(scope="module")
@@ -245,7 +250,7 @@ def small() -> tuple[Pair, Pair]:
 
 def test_every_figure_can_be_computed_from_the_predictions(small: Any) -> None:
     train, test = small
-    judged = judge(KNN, train, test, CHOSEN, n_random=4, n_resamples=50, pos_label="sick")
+    judged = judge(KNN, train, test, CHOSEN, n_random=4, pos_label="sick")
     assert judged.pos_label == "sick"
     answers = judged.predictions
     assert answers["y_true"].tolist() == test[1].tolist()
@@ -270,7 +275,7 @@ def test_every_figure_can_be_computed_from_the_predictions(small: Any) -> None:
 
 def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None:
     train, test = small
-    judged = judge(KNN, train, test, [CHOSEN[0]], n_random=1, n_resamples=50)
+    judged = judge(KNN, train, test, [CHOSEN[0]], n_random=1)
     value = judged.table.set_index(["contender", "metric"])["value"]
     for row in judged.table.query("contender != 'ensemble'").to_dict("records"):
         expected = value["ensemble", row["metric"]] - value[row["contender"], row["metric"]]
@@ -286,13 +291,13 @@ def test_the_same_seed_judges_the_same_for_any_number_of_workers(
     small: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forest = RandomForestClassifier(5)
-    one = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7)
+    one = judge(forest, *small, CHOSEN, n_random=2, seed=7)
     # Workers do not wait for what takes long.
     monkeypatch.setattr("swarm.validation.serial_first.SERIAL_SECONDS", 0.0)
-    two = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=7, n_jobs=2)
+    two = judge(forest, *small, CHOSEN, n_random=2, seed=7, n_jobs=2)
     assert json.dumps(judgement_record(one)) == json.dumps(judgement_record(two))
     pd.testing.assert_frame_equal(one.predictions, two.predictions)
-    other = judge(forest, *small, CHOSEN, n_random=2, n_resamples=30, seed=8)
+    other = judge(forest, *small, CHOSEN, n_random=2, seed=8)
     assert not other.predictions.equals(one.predictions)
 
 
@@ -378,7 +383,7 @@ def test_optimism_is_test_cost_minus_cv_cost_of_the_best_subset(small: Any) -> N
     train, test = small
 
     scoring = resolve_scoring("accuracy", None, train[1], "binary")
-    judged = judge(KNN, train, test, CHOSEN, scoring=scoring, cv_cost=0.05, n_resamples=9)
+    judged = judge(KNN, train, test, CHOSEN, scoring=scoring, cv_cost=0.05)
     alone = KNeighborsClassifier(5).fit(train[0][CHOSEN[0]], train[1])
     assert judged.costs["best_subset"] == 1 - alone.score(test[0][CHOSEN[0]], test[1])
     assert judged.optimism == pytest.approx(judged.costs["best_subset"] - 0.05)
@@ -386,13 +391,13 @@ def test_optimism_is_test_cost_minus_cv_cost_of_the_best_subset(small: Any) -> N
     accuracy = judged.table.query("metric == 'accuracy'").set_index("contender")["value"]
     for name, cost in judged.costs.items():
         assert cost == pytest.approx(1.0 - accuracy[name])
-    assert judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9).optimism is None
+    assert judge(KNN, train, test, CHOSEN, n_random=1).optimism is None
 
 
 def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
     train, test = small
     other = SubsetEnsemble(DecisionTreeClassifier(random_state=0), CHOSEN).fit(*train)
-    judged = judge(KNN, train, test, CHOSEN, fitted=other, n_random=1, n_resamples=9)
+    judged = judge(KNN, train, test, CHOSEN, fitted=other, n_random=1)
     assert (judged.predictions["ensemble"] == other.predict(test[0])).all()
     voting = SubsetEnsemble(KNN, CHOSEN, "any", pos_label="sick").fit(*train)
     judged = judge(KNN, train, test, CHOSEN, fitted=voting, n_random=1)
@@ -402,15 +407,15 @@ def test_a_fitted_ensemble_is_judged_as_it_is(small: Any) -> None:
 def test_one_group_has_no_interval_and_stays_valid_json(small: Any) -> None:
     train, test = small
     groups = np.zeros(len(test[0]))
-    judged = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9, test_groups=groups)
+    judged = judge(KNN, train, test, CHOSEN, n_random=1, test_groups=groups)
     assert judged.table[["low", "high"]].isna().all(axis=None)
     assert "On 171 unseen rows of 1 group the ensemble of 3 subsets" in judged.sentence()
     text = json.dumps(judgement_record(judged), allow_nan=False)
     told = json.loads(text)
     assert "which has no interval" in told["verdict"]
-    assert told["bootstrap"]["unit"] == "group"
-    rows = judge(KNN, train, test, CHOSEN, n_random=1, n_resamples=9)
-    assert judgement_record(rows)["bootstrap"]["unit"] == "row"
+    assert told["intervals"]["unit"] == "group"
+    rows = judge(KNN, train, test, CHOSEN, n_random=1)
+    assert judgement_record(rows)["intervals"]["unit"] == "row"
 
 
 LABELS = pd.DataFrame({"a": [0, 2] * 60, "b": [0, 1] * 60})

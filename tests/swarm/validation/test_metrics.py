@@ -1,9 +1,8 @@
-"""Metrics of the test rows, on these and on every resample; scikit-learn scorers as metrics."""
+"""Metrics of the test rows, with and without each unit of them; scikit-learn scorers as metrics."""
 
 from __future__ import annotations
 
 import itertools
-import warnings
 from functools import partial
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from lightgbm import LGBMClassifier
+from scipy.stats import ttest_1samp
 from sklearn import metrics as sk
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -25,7 +25,7 @@ from swarm.metrics import METRICS, judged_metrics, row_statistics
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import Rows, judge
 from swarm.validation.answers import EvaluationTarget, answers_of
-from swarm.validation.bootstrap import Bootstrap, check_scorable, measure_metrics
+from swarm.validation.jackknife import Jackknife, Measured, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
 SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
@@ -93,7 +93,7 @@ def weights(of_rows: np.ndarray | None) -> dict[str, np.ndarray]:
         ("regression", ["explained_variance", "neg_mean_squared_log_error", "r2"], True),
     ],
 )
-def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_resample(
+def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_without_each_unit(
     task: str, scorers: list[str], weighted: bool
 ) -> None:
     X, y = rows(task)
@@ -102,22 +102,19 @@ def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_on_every_res
     weight = np.random.default_rng(1).exponential(size=len(y)) if weighted else None
     truth = EvaluationTarget.of(model, y, y, None, weight)
     names = [name.removeprefix("neg_") for name in scorers]
-    bootstrap = Bootstrap(len(y), None, 4, 3)
-    found = measure_metrics([answers_of(ensemble, X)], truth, names, bootstrap)
-    drawn = np.concatenate(list(bootstrap.blocks()))
+    jackknife = Jackknife(len(y), np.arange(len(y)) % 6)
+    found = measure_metrics([answers_of(ensemble, X)], truth, names, jackknife)
+    left = np.concatenate(list(jackknife.blocks())) > 0
     fitted = ensemble.models_[0]
     for name, scorer in zip(names, scorers, strict=True):
         sign = -1.0 if scorer.startswith("neg_") else 1.0
-        ((value, draws),) = found[name]
+        (measured,) = found[name]
         score = partial(get_scorer(scorer), fitted)
-        assert value == pytest.approx(sign * score(X[list("abc")], y, **weights(weight)))
-        for counts, own in zip(drawn, draws, strict=True):
-            again = np.repeat(np.arange(len(y)), counts)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                drawn_weights = weights(weight if weight is None else weight[again])
-                expected = score(X[list("abc")].iloc[again], y[again], **drawn_weights)
-            assert own == pytest.approx(sign * expected, nan_ok=True), name
+        assert measured.value == pytest.approx(sign * score(X[list("abc")], y, **weights(weight)))
+        for kept, own in zip(left, measured.without, strict=True):
+            left_weights = weights(weight if weight is None else weight[kept])
+            expected = score(X.loc[kept, list("abc")], y[kept], **left_weights)
+            assert own == pytest.approx(sign * expected), name
 
 
 @pytest.mark.parametrize(
@@ -141,7 +138,7 @@ def test_the_scorer_of_the_search_is_the_first_metric(
     assert len(asked) == len(set(asked))
 
 
-def test_a_scorer_of_ones_own_is_called_on_every_resample_whatever_its_name() -> None:
+def test_a_scorer_of_ones_own_is_called_without_each_unit_whatever_its_name() -> None:
     def roc_auc(target: Any, predicted: Any) -> float:
         return float(np.mean(target == predicted))
 
@@ -150,17 +147,18 @@ def test_a_scorer_of_ones_own_is_called_on_every_resample_whatever_its_name() ->
     assert scoring.metric == "roc_auc"
     ensemble = SubsetEnsemble(LogisticRegression(), [list("abcd")]).fit(*train)
     truth = EvaluationTarget.of(LogisticRegression(), train[1], test[1], None)
-    answers, bootstrap = [answers_of(ensemble, test[0])], Bootstrap(len(test[1]), None, 50)
-    ((value, draws),) = measure_metrics(answers, truth, ["roc_auc"], bootstrap, scoring)["roc_auc"]
-    ((accuracy, expected),) = measure_metrics(answers, truth, ["accuracy"], bootstrap)["accuracy"]
-    assert value == pytest.approx(accuracy)
-    assert draws == pytest.approx(expected)
+    answers, jackknife = [answers_of(ensemble, test[0])], Jackknife(len(test[1]))
+    (own,) = measure_metrics(answers, truth, ["roc_auc"], jackknife, scoring)["roc_auc"]
+    (accuracy,) = measure_metrics(answers, truth, ["accuracy"], jackknife)["accuracy"]
+    assert own.value == pytest.approx(accuracy.value)
+    assert own.without == pytest.approx(accuracy.without)
+    assert jackknife.interval(own) == pytest.approx(jackknife.interval(accuracy), abs=0.01)
 
 
 def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
     train, (X, y) = halves("regression", 60)
     scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
-    options: Any = {"scoring": scoring, "n_random": 1, "n_resamples": 20}
+    options: Any = {"scoring": scoring, "n_random": 1}
     judged = judge(SubsetEnsemble(Ridge(), [["a"], ["b"]]), Rows(*train), Rows(X, y), **options)
     table = judged.table.set_index(["contender", "metric"])["value"]
     assert judged.metrics[0] == "root_mean_squared_error"
@@ -174,7 +172,7 @@ def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
 def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote() -> None:
     train, test = halves("binary", 80)
     scoring = resolve_scoring("roc_auc", None, rows("binary")[1], "binary")
-    options: Any = {"scoring": scoring, "n_random": 1, "n_resamples": 20}
+    options: Any = {"scoring": scoring, "n_random": 1}
     ensemble = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "hard")
     judged = judge(ensemble, Rows(*train), Rows(*test), **options)
     proba = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
@@ -211,25 +209,79 @@ def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> 
     assert METRICS["regression"]["r2"](sums, 0) == pytest.approx(expected)
 
 
-def test_an_interval_cuts_the_same_share_off_both_ends_and_one_row_or_group_has_none() -> None:
-    values = np.arange(101.0)
-    assert Bootstrap(7, level=0.9).interval(values) == pytest.approx((5.0, 95.0))
-    assert Bootstrap(7, level=0.5).interval(values) == pytest.approx((25.0, 75.0))
-    for alone in (Bootstrap(1), Bootstrap(7, list("aaaaaaa"))):
-        assert not alone.varies
-        assert np.isnan(alone.interval(values)).all()
+def measured(without: Any, swing: float = 0.0) -> Measured:
+    values = np.asarray(without, dtype=float)
+    return Measured(float(values.mean()), values, swing, swing > 0.0, (-np.inf, np.inf))
 
 
-def test_a_resample_draws_as_many_rows_as_there_are_and_another_seed_draws_others() -> None:
-    ones = [np.column_stack([np.ones(20), np.arange(20.0)])]
-    (sums,) = Bootstrap(20, None, 500, seed=0).sums(ones)
-    assert sums.shape == (500, 2)
-    assert (sums[:, 0] == 20).all()
-    assert sums[:, 1].mean() == pytest.approx(190, rel=0.02)
-    assert sums[:, 1].std() == pytest.approx(np.sqrt(20) * np.arange(20).std(), rel=0.1)
-    assert not np.array_equal(sums, Bootstrap(20, None, 500, seed=1).sums(ones)[0])
-    assert Bootstrap(7).n_groups is None
-    assert Bootstrap(7, list("aabbccc")).n_groups == 3
+def test_the_interval_of_a_mean_is_that_of_the_t_test() -> None:
+    values = np.random.default_rng(0).normal(size=12)
+    found = Jackknife(12).interval(measured((values.sum() - values) / 11))
+    expected = ttest_1samp(values, 0.0).confidence_interval(0.95)
+    assert found == pytest.approx(tuple(expected))
+    # One-sided, the chance is that of the test.
+    chance = Jackknife(12).chance(measured((values.sum() - values) / 11), 0.2)
+    assert chance == pytest.approx(1 - ttest_1samp(values, 0.2, alternative="greater").pvalue)
+
+
+def test_groups_and_spans_of_time_are_left_out_whole() -> None:
+    groups = np.array(list("aabbbcddddee"))
+    (left,) = Jackknife(12, groups).blocks()
+    assert [set(groups[row == 0]) for row in left] == [{"a"}, {"b"}, {"c"}, {"d"}, {"e"}]
+    time = np.random.default_rng(0).permutation(20)
+    units = Jackknife(20, np.zeros(20), time).units
+    assert (np.diff(units[np.argsort(time)]) >= 0).all()
+    assert sorted(np.bincount(units).tolist()) == [2, 2, 2, 2, 3, 3, 3, 3]
+    # Of many rows several are left out together, so that a row more costs a row more.
+    assert Jackknife(2500).n_units == 1000
+    assert Jackknife(7).n_groups is None
+    assert Jackknife(7, list("aabbccc")).n_groups == 3
+
+
+def test_there_is_no_interval_of_few_groups_or_of_a_single_row() -> None:
+    for alone in (Jackknife(1), Jackknife(7, list("aabbccd"))):
+        assert not alone.is_measured
+        assert np.isnan(alone.interval(measured(np.arange(alone.n_units), 1.0))).all()
+    assert Jackknife(7, list("aabbcde")).is_measured
+    # A metric that a row decides, such as the area of a single positive row, has none either.
+    assert np.isnan(Jackknife(3).interval(measured([0.5, np.nan, 0.5], 0.1))).all()
+    assert np.isnan(Jackknife(3, level=None).interval(measured([0.5, 0.1, 0.5]))).all()
+
+
+@pytest.mark.parametrize(
+    ("task", "metric"),
+    [
+        *[("binary", name) for name in ("accuracy", "f1", "roc_auc", "log_loss")],
+        *[("multiclass", name) for name in ("f1_macro", "balanced_accuracy", "roc_auc_ovr")],
+        ("multilabel", "f1_samples"),
+        ("regression", "r2"),
+    ],
+)
+def test_equal_answers_have_an_interval_that_shrinks_with_the_rows(task: str, metric: str) -> None:
+    X, y = rows(task)
+    models = [SubsetEnsemble(MODELS[task], [list("abc")]).fit(X, y) for _ in range(2)]
+    widths = []
+    for repeat in (1, 4):
+        many, again = pd.concat([X] * repeat, ignore_index=True), np.concatenate([y] * repeat)
+        truth = EvaluationTarget.of(MODELS[task], again, again, None)
+        jackknife = Jackknife(len(again))
+        answers = [answers_of(model, many) for model in models]
+        one, other = measure_metrics(answers, truth, [metric], jackknife)[metric]
+        low, high = jackknife.interval(one.minus(other))
+        assert low == -high < 0
+        widths.append(high - low)
+    assert widths[0] < 0.3
+    assert widths[1] == pytest.approx(widths[0] / 4, rel=0.15)
+
+
+def test_a_perfect_score_has_an_interval_within_the_range_of_the_metric() -> None:
+    y = np.arange(40) % 2
+    truth = EvaluationTarget.of(LogisticRegression(), y, y, None)
+    for metric in ("accuracy", "f1", "matthews_corrcoef"):
+        (found,) = measure_metrics([Answers(y)], truth, [metric], Jackknife(40))[metric]
+        low, high = Jackknife(40).interval(found)
+        assert (found.value, high) == (1.0, 1.0)
+        assert 0.7 < low < 0.98
 
 
 def by_scikit_learn(name: str, y: Any, p: Any, positive: Any) -> float:
@@ -249,7 +301,7 @@ def by_scikit_learn(name: str, y: Any, p: Any, positive: Any) -> float:
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
 @pytest.mark.parametrize("task", list(METRICS))
-def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> None:
+def test_every_metric_equals_scikit_learn_without_each_group(task: str) -> None:
     rng = np.random.default_rng(0)
     n_rows = 40
     if task == "regression":
@@ -264,28 +316,16 @@ def test_every_metric_equals_scikit_learn_on_the_resampled_rows(task: str) -> No
         p = np.where(rng.random(n_rows) < 0.5, rng.permutation(y), y)
     classes = np.unique(y)
     statistics = row_statistics(task, y, p, classes)
-    bootstrap = Bootstrap(n_rows, None, 8, seed=5)
-    sums = bootstrap.sums([statistics])[0]
-    counts = next(bootstrap.blocks())
+    jackknife = Jackknife(n_rows, rng.integers(8, size=n_rows))
+    sums, left = jackknife.sums(statistics), next(jackknife.blocks()) > 0
     for name, positive in itertools.product(METRICS[task], (0, 1) if task == "binary" else (0,)):
         values = METRICS[task][name](sums, positive)
-        for value, count in zip(values, counts, strict=True):
-            rows = np.repeat(np.arange(n_rows), count)
+        for value, rows in zip(values, left, strict=True):
             expected = by_scikit_learn(name, y[rows], p[rows], classes[positive])
             assert value == pytest.approx(expected, abs=1e-9)
 
 
-def test_groups_are_resampled_whole() -> None:
-    groups = np.array(list("aabbbcdddd"))
-    counts = next(Bootstrap(10, groups, 200, seed=0).blocks())
-    for letter in "abcd":
-        of_group = counts[:, groups == letter]
-        assert (of_group == of_group[:, :1]).all()
-    assert (counts[:, [0, 2, 5, 6]].sum(axis=1) == 4).all()
-    assert len(set(counts.sum(axis=1).tolist())) > 1
-
-
-def test_metrics_are_the_same_whether_resamples_are_counted_in_pieces_or_at_once(
+def test_metrics_are_the_same_whether_units_are_left_out_in_pieces_or_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (X, y), (unseen, truth) = halves("binary", 60)
@@ -296,17 +336,17 @@ def test_metrics_are_the_same_whether_resamples_are_counted_in_pieces_or_at_once
 
     def measured() -> Any:
         names = ["accuracy", "roc_auc", "average_precision", "log_loss"]
-        return measure_metrics(answers, target, names, Bootstrap(60, None, 25, seed=1))
+        return measure_metrics(answers, target, names, Jackknife(60))
 
     whole = measured()
-    monkeypatch.setattr("swarm.validation.bootstrap.CELLS_PER_BLOCK", 7 * 60)
-    for name, draws in measured().items():
-        for (value, resampled), (expected, at_once) in zip(draws, whole[name], strict=True):
-            assert value == expected
-            np.testing.assert_array_equal(resampled, at_once)
+    monkeypatch.setattr("swarm.validation.jackknife.CELLS_PER_BLOCK", 7 * 60)
+    for name, found in measured().items():
+        for one, expected in zip(found, whole[name], strict=True):
+            assert one.value == expected.value
+            np.testing.assert_array_equal(one.without, expected.without)
         # The third answers are the first ones again.
-        np.testing.assert_array_equal(draws[0][1], draws[2][1])
-        assert not np.array_equal(draws[0][1], draws[1][1])
+        np.testing.assert_array_equal(found[0].without, found[2].without)
+        assert not np.array_equal(found[0].without, found[1].without)
 
 
 def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
@@ -318,5 +358,5 @@ def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
         return float(np.isfinite(estimator.predict(X)).mean())
 
     scoring = resolve_scoring(finite, None, truth, "regression")
-    drawn = measure_metrics(answers, target, ["finite"], Bootstrap(6, None, 5), scoring)["finite"]
-    assert [value for value, _ in drawn] == pytest.approx([5 / 6, 1.0])
+    found = measure_metrics(answers, target, ["finite"], Jackknife(6), scoring)["finite"]
+    assert [one.value for one in found] == pytest.approx([5 / 6, 1.0])

@@ -16,17 +16,31 @@ from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.confirmation import Confirmation
-from swarm.validation.sentences import chosen_columns, ensemble_score, format_score, format_signed
+from swarm.validation.sentences import (
+    amount,
+    chosen_columns,
+    ensemble_score,
+    format_score,
+    format_signed,
+)
 from swarm.validation.sentences import evidence as sentence
-from swarm.validation.verdict import Headline, Verdict, headline
+from swarm.validation.verdict import Guessing, Headline, Verdict, headline
 
 SPACE = SearchSpace.build([f"x{i}" for i in range(6)])
 AUC = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
 RMSE = resolve_scoring("neg_root_mean_squared_error", None, np.arange(9.0), "regression")
 
 
-def unseen(low: float, high: float, metric: str = "roc_auc") -> Verdict:
-    return Verdict("90 unseen rows", metric, 0.8 + (low + high) / 2, 0.8, low, high)
+def unseen(low: float, high: float, metric: str = "roc_auc", **changed: Any) -> Verdict:
+    middle = 0.8 if math.isnan(low) else 0.8 + (low + high) / 2
+    known = {"tolerance": 0.05, "n_units": 90, **changed}
+    return Verdict("90 unseen rows", metric, middle, 0.8, low, high, **known)
+
+
+def guessed(low: float, high: float) -> Guessing:
+    """All features and the best subset against guessing."""
+    one = replace(unseen(low, high), rival="guessing")
+    return Guessing({"all_features": replace(one, subset="all features"), "best_subset": one})
 
 
 def found(space: SearchSpace, size: int, confirmation: Any = None) -> Any:
@@ -47,7 +61,7 @@ def told(
     gain: float | None,
     sizes: tuple[int, ...] = (4, 2),
     n_rows: int = 100,
-    beats_guessing: bool = True,
+    guessing: Guessing | None = None,
     goal: Any = "score",
     origin: str = "search",
 ) -> Headline:
@@ -74,7 +88,7 @@ def told(
     result = found(SPACE, sizes[0], confirmation)
     judgement: Any = None
     if evidence is not None:
-        judgement = SimpleNamespace(verdict=evidence, beats_guessing=beats_guessing)
+        judgement = SimpleNamespace(verdict=evidence, guessing=guessing)
     return headline(result, scoring, judgement)
 
 
@@ -110,7 +124,18 @@ def test_errors_in_small_units_are_not_shown_as_0(value: float, shown: str, chan
     ("evidence", "gain", "title", "first"),
     [
         (unseen(0.01, 0.05), 0.1, "Keep 4 of 6 columns: better than all", "90 unseen rows"),
-        (unseen(-0.01, 0.05), 0.1, "Keep 4 of 6 columns: no measurable loss", "90 unseen rows"),
+        (
+            unseen(-0.0112, 0.05),
+            0.1,
+            "Keep 4 of 6 columns: at most 1.2 points worse than all",
+            "90 unseen rows",
+        ),
+        (
+            unseen(-0.07, 0.031),
+            0.1,
+            "Too few unseen rows to tell: 4 of 6 columns are between 7 points worse and 3.1 better",
+            "90 unseen rows",
+        ),
         (
             None,
             0.1,
@@ -128,7 +153,7 @@ def test_errors_in_small_units_are_not_shown_as_0(value: float, shown: str, chan
         (
             unseen(math.nan, math.nan),
             None,
-            "4 of 6 columns selected, with too few unseen rows to compare",
+            "Too few unseen rows to tell whether 4 of 6 columns are as good as all",
             None,
         ),
     ],
@@ -138,9 +163,9 @@ def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
 ) -> None:
     head = told(AUC, evidence, gain)
     assert head.title == title
-    assert head.names_features == (not title.startswith("Keep all"))
+    assert head.names_features == (not title.startswith(("Keep all", "Too few")))
     assert first is None or head.evidence[0].rows == first
-    assert head.evidence[0].outcome == head.verdict or not head.tested
+    assert head.evidence[0].answer == head.verdict or not head.tested
     assert head.verdict != "better" or head.tested
     assert str(head).splitlines() == [f"{title}.", *head.sentences()]
 
@@ -198,18 +223,91 @@ def test_columns_that_a_ranking_proposed_are_told_to_be_its_first() -> None:
     assert "winner's curse" not in told_of.searched
     searched = told(AUC, unseen(0.01, 0.05), 0.1)
     assert (searched.origin, len(searched.notes), len(told_of.notes)) == ("", 1, 2)
-    guess = told(AUC, unseen(0.01, 0.05), 0.1, beats_guessing=False, origin="a ranking")
+    nothing = guessed(-0.02, 0.01)
+    guess = told(AUC, unseen(0.01, 0.05), 0.1, guessing=nothing, origin="a ranking")
     assert guess.notes == []
 
 
-def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing() -> None:
+@pytest.mark.parametrize(
+    ("bounds", "outcome", "title"),
+    [
+        ((-0.02, 0.0211), "not beaten", "ignoring them: at most 2.2 points better than guessing"),
+        (
+            (-0.3, -0.01),
+            "worse",
+            "worse than guessing: check the loss, the outliers and the labels",
+        ),
+        ((-0.02, 0.2), "unclear", "Too few unseen rows to tell the model from guessing"),
+        ((math.nan, math.nan), "unclear", "Too few unseen rows to tell the model from guessing"),
+    ],
+)
+def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
+    bounds: tuple[float, float], outcome: str, title: str
+) -> None:
     for evidence in (unseen(0.01, 0.05), unseen(-0.01, 0.05)):
-        beaten = told(AUC, evidence, 0.1)
-        head = told(AUC, evidence, 0.1, beats_guessing=False)
-        assert head.title == "Any model guesses: no columns beat ignoring them"
+        beaten = told(AUC, evidence, 0.1, guessing=guessed(0.01, 0.3))
+        head = told(AUC, evidence, 0.1, guessing=guessed(*bounds))
+        assert (head.guessing, head.loses) == (outcome, True)
+        assert head.title.endswith(title)
+        assert "by guessing" in head.sentences()[0]
         assert (beaten.names_features, head.names_features) == (True, False)
         assert beaten.alternative
         assert head.alternative == ""
+
+
+def test_a_contender_beats_guessing_though_all_features_do_worse_than_it() -> None:
+    found = guessed(-0.3, -0.01)
+    assert found.outcome == "worse"
+    better = replace(found.verdicts["best_subset"], low=0.01, high=0.1)
+    verdicts = {**found.verdicts, "best_subset": better}
+    assert Guessing(verdicts).outcome == "beaten"
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "rival", "needed"),
+    [
+        # A loss of 2 points within 5 is told by a reach of 3, half of what it is: by 4 times 90.
+        (-0.08, 0.04, "all features", 360),
+        # A loss of 4 points is told by a reach of 4.
+        (-0.12, 0.04, "all features", 360),
+        (-0.04, 0.04, "all features", None),
+        (-0.12, -0.04, "all features", None),
+        # A gain of 4 points over guessing is told by a reach of 4; none, by one of 5.
+        (-0.04, 0.12, "guessing", 360),
+        (-0.1, 0.1, "guessing", 360),
+        (0.01, 0.1, "guessing", None),
+        (-0.1, 0.04, "guessing", None),
+        (math.nan, math.nan, "guessing", None),
+    ],
+)
+def test_rows_that_would_tell_are_named_unless_these_do(
+    low: float, high: float, rival: str, needed: int | None
+) -> None:
+    found = replace(unseen(low, high), rival=rival)
+    assert found.n_needed == needed
+    assert ("About 360 unseen rows would tell." in sentence(found, 4)) == (needed is not None)
+    groups = replace(found, unit="group", n_units=9)
+    assert ("About 36 unseen groups" in sentence(groups, 4)) == (needed is not None)
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "up", "shown"),
+    [
+        ("accuracy", 0.0712, False, "7.1 points"),
+        ("accuracy", 0.0712, True, "7.2 points"),
+        ("accuracy", 0.12, True, "12 points"),
+        ("r2", 0.01, False, "1 point"),
+        ("accuracy", 0.0, True, "0 points"),
+        ("accuracy", 0.00012, True, "0.012 points"),
+        ("root_mean_squared_error", 1234.5, True, "1,300"),
+        ("root_mean_squared_error", 0.0123, False, "0.012"),
+        ("log_loss", 3.0, True, "3"),
+    ],
+)
+def test_bounds_have_two_digits_in_points_of_a_share_and_are_no_tighter_than_they_are(
+    metric: str, value: float, up: bool, shown: str
+) -> None:
+    assert amount(metric, value, up=up) == shown
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,6 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
         model=BAYES,
         split={"kind": "time"},
         budget={"epochs": 3},
-        test={"bootstrap": 100},
         champion={"approve": True},
     )
     data = {"source": "file", "path": str(snapshots / "rows_{date}.parquet")}

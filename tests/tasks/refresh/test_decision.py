@@ -100,7 +100,7 @@ def test_the_comparison_is_that_of_the_scorer_with_its_weights_and_positive_clas
             weights_in_score=weighted,
         )
         answers = map(Answers, right)
-        found = measure(problem, train, test, *answers, metric="f1", margin=0.02, n_resamples=50)
+        found = measure(problem, train, test, *answers, metric="f1", margin=0.02, split="group")
         scores = [
             f1_score(
                 test.target, one, pos_label="yes", sample_weight=test.weight if weighted else None
