@@ -358,8 +358,9 @@ def _findings() -> str:
         " first.\n"
         "- A **warning** is a reason to doubt a score or a subset.\n"
         "- A **note** states a choice that was made by default.\n",
-        "They are printed, a line each; the report has a section of them. The run has the artifact"
-        " `findings.json`, and their codes in the tag `findings`: filter runs in MLflow by"
+        "They are printed, a line each, the gravest first; the report has a section of them. The"
+        " run has the artifact `findings.json`, and their codes in the tag `findings`: filter runs"
+        " in MLflow by"
         " `tags.findings LIKE '%SWM114%'`. `SubsetSelector` has `findings_`. Findings about the"
         " data use training rows only.\n",
         "To leave one out: `--mute SWM112` (repeatable), `mute: [SWM112]` in the configuration, or"

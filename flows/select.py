@@ -70,7 +70,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 
 def search_and_evaluate(run: SearchRun, verbosity: int) -> SelectRun:
     """Search, evaluate the answer, describe and register it; the run stays open."""
-    # The answer at the end shows the most severe findings.
+    # The answer at the end shows the gravest findings.
     print_findings(run.findings, verbosity - 1)
     result = _search(run, verbosity)
     run.log.files(answer_files(result, run.evaluations, *run.ensemble_limits))

@@ -70,12 +70,12 @@ class SelectRun:
 
     @property
     def doubts(self) -> list[str]:
-        """The findings that the headline does not say, those on the data first, without notes."""
+        """The findings that the headline does not say, the gravest first, without notes."""
         return [f"{each.code}: {each.text}" for each in doubts(self.headline, self.findings)]
 
     @property
     def shown_doubts(self) -> list[str]:
-        """The most severe doubts that fit into the answer."""
+        """The gravest doubts that fit into the answer."""
         return self.doubts[: _MOST_FINDINGS - len(self.headline.notes)]
 
     @property

@@ -100,7 +100,7 @@ class Challenge:
         """Print findings, and keep them."""
         findings = unmuted(findings, self.config.mute)
         print_findings(findings, self.verbosity)
-        self.findings = (*self.findings, *findings)
+        self.findings = unmuted([*self.findings, *findings])
 
     def _replace(self, misfit: str) -> None:
         """Replace the champion without a comparison, or raise as configured."""

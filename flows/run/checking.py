@@ -59,7 +59,7 @@ def all_findings(
     # called with a line on the time of the search, unless an error prevents it
     on_time: Callable[[str], None] | None = None,
 ) -> tuple[AnyConfig | None, tuple[Finding, ...]]:
-    """Check a configuration file and its data; return it, and the findings, errors first.
+    """Check a configuration file and its data; return it, and the findings, the gravest first.
 
     If the keys of the file are wrong, these are its errors, and the configuration is None.
     """
@@ -69,9 +69,7 @@ def all_findings(
     if config is None:
         return None, tuple(findings)
     findings += findings_of(config, on_time)
-    shown = unmuted(findings, {*config.mute, *mute} - {"SWM001", "SWM002", "SWM117"})
-    order = ("error", "warning", "note")
-    return config, tuple(sorted(shown, key=lambda each: order.index(each.severity)))
+    return config, unmuted(findings, {*config.mute, *mute} - {"SWM001", "SWM002", "SWM117"})
 
 
 def findings_of(

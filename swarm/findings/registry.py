@@ -315,6 +315,23 @@ _ALL = (
 
 KINDS = MappingProxyType({kind.code: kind for kind in _ALL})
 
+# The order in which findings are shown, so that the gravest come first where there is room for few.
+# Errors and notes are at the ends, as their severity says.
+_BY_GRAVITY = (
+    # They prevent a run.
+    *("SWM001", "SWM002", "SWM117"),
+    # Scores are false.
+    *("SWM122", "SWM114", "SWM118", "SWM101", "SWM106", "SWM107", "SWM303"),
+    # The scores or the model answer another question.
+    *("SWM004", "SWM123", "SWM102", "SWM119", "SWM121", "SWM302", "SWM301"),
+    # The result may be luck.
+    *("SWM209", "SWM203", "SWM205", "SWM202", "SWM210", "SWM204", "SWM201"),
+    # Columns that the model would be better off without.
+    *("SWM111", "SWM115", "SWM113", "SWM112"),
+    # Notes.
+    *("SWM005", "SWM003", "SWM006", "SWM206", "SWM207"),
+)
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -371,10 +388,10 @@ def check_mute(codes: Iterable[str]) -> None:
 
 
 def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> tuple[Finding, ...]:
-    """Return the findings whose codes are not muted, without repetitions, by code."""
+    """Return the findings whose codes are not muted, without repetitions, the gravest first."""
     silent = frozenset(mute)
     distinct = dict.fromkeys(each for each in findings if each.code not in silent)
-    return tuple(sorted(distinct, key=lambda each: each.code))
+    return tuple(sorted(distinct, key=lambda each: _BY_GRAVITY.index(each.code)))
 
 
 def codes_of(findings: Iterable[Finding]) -> str:

@@ -78,7 +78,7 @@ def _data(
 ) -> ReportData:
     """Return the data of the report, without what the problem or the test rows would tell."""
     selection, evaluated = selector._selection, selector._evaluated
-    strategy, findings = name_of(selector.strategy), list(selector.findings_)
+    strategy, findings = name_of(selector.strategy), selector.findings_
     rows, distance = [], None
     if problem is not None:
         rows.append(f"{problem.n_rows:,} to search")
@@ -86,7 +86,7 @@ def _data(
             distance = unit_distances(problem.features, problem.space)
     if judgement is not None:
         rows.append(f"{judgement.n_rows:,} to test")
-        findings += unmuted(judgement_findings(judgement), selector.mute)
+        findings = unmuted([*findings, *judgement_findings(judgement)], selector.mute)
     facts = {
         "strategy": strategy,
         "seed": selector.random_state,

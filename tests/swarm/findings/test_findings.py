@@ -17,7 +17,7 @@ from flows.cli.options import with_mute
 from flows.display.terminal import print_findings, say
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
-from swarm.findings import Finding, codes_of, make_finding, unmuted
+from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
@@ -298,6 +298,17 @@ def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
     assert with_mute(config, ["SWM111", "SWM112"]).mute == ["SWM112", "SWM111"]
     with pytest.raises(ConfigError, match="unknown finding 'SWM11'"):
         with_mute(config, ["SWM11"])
+
+
+def test_the_gravest_findings_come_first() -> None:
+    shown = unmuted(make_finding(code, "x") for code in sorted(KINDS, reverse=True))
+    assert [each.code for each in shown] != sorted(KINDS), "the order is that of the codes"
+    assert sorted(each.code for each in shown) == sorted(KINDS)
+    severities = [each.severity for each in shown]
+    assert severities == sorted(severities, key=["error", "warning", "note"].index)
+    places = {each.code: place for place, each in enumerate(shown)}
+    for false_score in ("SWM114", "SWM118", "SWM106"):
+        assert places[false_score] < places["SWM205"] < places["SWM112"]
 
 
 def finished_search(n_rows: int) -> tuple[SearchResult, Any, str]:

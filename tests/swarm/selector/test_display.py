@@ -104,6 +104,8 @@ def test_the_summary_fits_a_screen_whatever_the_names_and_findings() -> None:
         lines = selector.repick(rule).summary().splitlines()
         assert len(lines) <= 12
         assert max(map(len, lines)) <= 80
+        (look,) = (line for line in lines if line.startswith("Look at"))
+        assert look.split()[2] == "SWM114", "the leak is not the first finding"
 
 
 # ---------------------------------------------------------------- report
