@@ -28,7 +28,6 @@ from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
 from swarm.problem.table import is_polars, take_columns
 from swarm.search.history import EpochRecord
-from swarm.search.result import SearchResult
 from swarm.search.runner import run
 from swarm.search.search import Search
 from swarm.search.state import SearchState
@@ -156,7 +155,8 @@ class SubsetSelector(
         that were tried; see :class:`swarm.search.prefilter.Cut`.
     findings_ : tuple of Finding
         Numbered reasons to doubt the data or the result, such as an ID-like column or a gain that
-        fresh folds do not confirm; see :mod:`swarm.findings`. Nothing is printed.
+        fresh folds do not confirm, the gravest first; see :mod:`swarm.findings`. A column that
+        predicts the target almost perfectly alone is a warning of `fit` too.
     importances_ : Series
         Importances of the selected units, the highest first; NaN if the models have none.
     results_ : DataFrame
@@ -294,8 +294,9 @@ class SubsetSelector(
                 f"{name_of(strategy)}: {most:,} evaluations, {epochs:,} epochs", self.verbose
             )
         with progress(self.verbose, epochs) as shown:
-            labels = label_findings(X, {"y": y, **params})
-            evaluated = self._evaluate(search, shown, labels)
+            known = [*label_findings(X, {"y": y, **params}), *_data_findings(search.problem)]
+            self._warn_of_leaks(known, search.problem)
+            evaluated = self._evaluate(search, shown, known)
         if evaluated.result.interrupted and within_model_selection():
             raise KeyboardInterrupt
         for each in (evaluated.result.cut, evaluated.result.confirmation):
@@ -407,7 +408,8 @@ class SubsetSelector(
             result = run(search, archive, on_epoch=on_epoch, salvage=True, trial=True)
             self._digests = problem.model_and_data_digests()
             self._settings = problem.settings.in_results()
-            self.findings_ = self._findings_of(problem, result, findings)
+            doubts = search_findings(result, problem.target, problem.task)
+            self.findings_ = unmuted([*doubts, *findings], self.mute)
             if result.proxy_warning:
                 warnings.warn(
                     f"{result.proxy_warning}; use a proxy closer to the estimator, or none",
@@ -417,16 +419,6 @@ class SubsetSelector(
             searched = space if cut is None else space.restricted(cut.kept)
             bounds = bounds_of_answer(search.strategy, searched)
             return EvaluatedSubsets.of(result, problem, archive.open_problem(problem), bounds)
-
-    def _findings_of(
-        self, problem: Problem, result: SearchResult, findings: Sequence[Finding]
-    ) -> tuple[Finding, ...]:
-        """Return what is odd about the data and the result, without what is muted."""
-        target, task, scoring = problem.target, problem.task, problem.scoring
-        doubts = search_findings(result, target, task)
-        doubts += target_findings(target, task, scoring.name, scoring.pos_label)
-        doubts += column_findings(problem.features, target, task)
-        return unmuted([*doubts, *findings], self.mute)
 
     def _select(self, evaluated: EvaluatedSubsets, pick: str) -> None:
         result, selection = evaluated.result, evaluated.select(pick)
@@ -442,6 +434,13 @@ class SubsetSelector(
         self.subset_ = selection.labels
         self.cost_ = selection.cost
         self.importances_ = selection.ranked_units()
+
+    def _warn_of_leaks(self, findings: Sequence[Finding], problem: Problem) -> None:
+        """Warn of columns that predict the target alone, before the search that they decide."""
+        forbidden = set(problem.space.subset(problem.space.forbidden))
+        for each in unmuted(findings, self.mute):
+            if each.code == "SWM114" and forbidden.isdisjoint(each.columns):
+                warnings.warn(str(each), stacklevel=3)
 
     def _warn_of_end(self) -> None:
         """Warn of an interrupted search, and of one that did not reach the requested sizes."""
@@ -485,3 +484,12 @@ class SubsetSelector(
     def _get_support_mask(self) -> Bool:
         check_is_fitted(self, "subset_")
         return self.support_
+
+
+def _data_findings(problem: Problem) -> list[Finding]:
+    """Return what is odd about the rows, whatever the search."""
+    target, task, scoring = problem.target, problem.task, problem.scoring
+    return [
+        *target_findings(target, task, scoring.name, scoring.pos_label),
+        *column_findings(problem.features, target, task),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from types import SimpleNamespace
 from typing import Any
 
@@ -353,6 +354,29 @@ def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
     assert clone(selector).mute == ["SWM202"]
     with pytest.raises(ConfigError, match="unknown finding"):
         clone(selector).set_params(mute=["SWM2"]).fit(features, TARGET)
+
+
+def test_a_fit_warns_of_a_leak_once_unless_it_is_muted_or_forbidden() -> None:
+    features = pd.DataFrame({**NOISE, "refund": TARGET + RNG.normal(0, 0.1, N), "constant": 1.0})
+
+    def warned(X: Any, **options: Any) -> list[str]:
+        selector = SubsetSelector(GaussianNB(), budget=1, cv=3, **options)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", UserWarning)
+            selector.fit(X, TARGET)
+        line = warned.__code__.co_firstlineno + 4
+        assert all((each.filename, each.lineno) == (__file__, line) for each in caught)
+        return [str(each.message) for each in caught]
+
+    (table,) = warned(features)
+    assert "'refund'" in table
+    assert "1.000" in table
+    assert "drop it" in table
+    (array,) = warned(features.to_numpy())
+    assert "'x4'" in array
+    assert warned(features, mute=["SWM114"]) == []
+    assert warned(features, forbidden=["refund"]) == []
+    assert warned(features.drop(columns="refund")) == []
 
 
 def test_rows_whose_labels_are_in_another_order_than_those_of_x_are_noticed() -> None:
