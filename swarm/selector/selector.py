@@ -305,7 +305,7 @@ class SubsetSelector(
         self._select(evaluated, self.pick)
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
         if "parsimonious" in [rule for rule in (self.pick, size) if isinstance(rule, str)]:
-            self._warn_without_error(stacklevel=4)
+            self._warn_without_error()
         self._warn_of_end()
         return self
 
@@ -324,7 +324,7 @@ class SubsetSelector(
         check_is_fitted(self, "subset_")
         self._select(self._evaluated, pick)
         if pick == "parsimonious":
-            self._warn_without_error(stacklevel=3)
+            self._warn_without_error()
         return self
 
     def transform(self, X: Any) -> Any:
@@ -413,7 +413,7 @@ class SubsetSelector(
             if result.proxy_warning:
                 warnings.warn(
                     f"{result.proxy_warning}; use a proxy closer to the estimator, or none",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
             space, cut = problem.space, result.cut
             searched = space if cut is None else space.restricted(cut.kept)
@@ -460,15 +460,15 @@ class SubsetSelector(
             f"{what} {ended} after {state.epoch} finished epochs: the selector is "
             f"fitted with the best of {len(self.results_)} subsets, which has "
             f"{len(self.subset_)} features and cost {self.cost_:.6g}{missed}",
-            stacklevel=4,
+            stacklevel=3,
         )
 
-    def _warn_without_error(self, stacklevel: int) -> None:
+    def _warn_without_error(self) -> None:
         if self._evaluated.n_folds == 1:
             warnings.warn(
                 "'parsimonious' picks the best subset: with a single fold a cost has no standard "
                 "error; use two folds or more",
-                stacklevel=stacklevel,
+                stacklevel=3,
             )
 
     def __sklearn_tags__(self) -> Tags:
