@@ -13,15 +13,23 @@ from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.display.terminal import print_findings, show_stage
 from flows.run.search_run import SearchRun
+from swarm.arrays import Float
 from swarm.ensemble import SubsetEnsemble
 from swarm.findings import Finding, as_file, codes_of, unmuted
-from swarm.findings.outcome import doubts, judgement_findings, search_findings
+from swarm.findings.outcome import (
+    dependence_findings,
+    doubts,
+    judgement_findings,
+    search_findings,
+)
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.report import report_data
+from swarm.report.data import by_column, ranked
 from swarm.search.requests import importances_of, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
+from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.sentences import ensemble_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
@@ -56,6 +64,7 @@ class SelectRun:
     result: SearchResult
     ensemble: SubsetEnsemble  # fitted on the training rows
     judgement: Judgement
+    losses: FeatureLosses  # without each chosen feature, on the test rows
     headline: Headline
     # reasons to doubt the data or the result, without those that are muted
     findings: tuple[Finding, ...]
@@ -119,7 +128,7 @@ def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
 def evaluate(
     run: SearchRun, result: SearchResult, ensemble: SubsetEnsemble, verbosity: int
 ) -> SelectRun:
-    """Judge the ensemble and the best subset on the test rows."""
+    """Judge the ensemble and the best subset on the test rows, and drop each of its features."""
     config, log, test = run.config, run.log, run.test
     problem = run.search.problem
     # The ensemble, its baselines of as many models, and two single models.
@@ -140,8 +149,23 @@ def evaluate(
             n_jobs=config.evaluation.n_jobs,
             on_models=shown.count,
         )
-    searched = search_findings(result, problem.target, problem.task, judgement)
-    late = unmuted([*searched, *judgement_findings(judgement)], config.mute)
+    importances = _importances(run, result)
+    rows = test.rows_to_test(problem, config.split.kind)
+    with show_stage("training without each chosen column", verbosity):
+        losses = losses_on_test.after(judgement)(
+            problem,
+            result.best_mask,
+            replace(rows, features=test.features[list(problem.features.columns)]),
+            judgement.verdict.rows,
+            ranked=ranked(result.features, by_column(importances, result.best_mask, result.space)),
+            n_jobs=config.evaluation.n_jobs,
+        )
+    found = [
+        *search_findings(result, problem.target, problem.task, judgement),
+        *judgement_findings(judgement),
+        *dependence_findings(losses, importances, result.space),
+    ]
+    late = unmuted(found, config.mute)
     findings = unmuted([*run.findings, *late])
     head = headline(result, problem.scoring, judgement)
     log.files({"findings.json": as_file(findings, config.mute)})
@@ -155,13 +179,21 @@ def evaluate(
         result=result,
         ensemble=ensemble,
         judgement=judgement,
+        losses=losses,
         headline=head,
         findings=findings,
     )
 
 
+def _importances(run: SearchRun, result: SearchResult) -> Float:
+    """Return the importances of the best subset (n_units,); NaN or 0 if there are none."""
+    best = result.best_mask[None, :]
+    importances: Float = importances_of(best, result, run.search.problem, run.evaluations)[0]
+    return importances
+
+
 def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
-    """Train the models without each chosen feature, and render the report and its figures."""
+    """Render the report and its figures."""
     config, search, log = run.config, run.search, run.log
     train, test = run.train, run.test
     problem, result, judgement = search.problem, outcome.result, outcome.judgement
@@ -187,7 +219,6 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         for mask, record in requested_evaluations(result, run.evaluations)
         if record.complete
     ]
-    best = result.best_mask
     members = result.best_members(*run.ensemble_limits)
     data = report_data(
         result,
@@ -196,25 +227,16 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         headline=outcome.headline,
         scoring=problem.scoring,
         evaluated=evaluated,
-        importances=importances_of(best[None, :], result, problem, run.evaluations)[0],
+        importances=_importances(run, result),
         distance=search.hints.distance,
         judgement=judgement,
+        dropped=outcome.losses,
         strategy=search.strategy,
         findings=outcome.findings,
         facts=facts,
         config=as_yaml(config),
     )
-    rows = test.rows_to_test(problem, config.split.kind)
-    rows = replace(rows, features=test.features[list(problem.features.columns)])
-    dropped = losses_on_test.after(judgement)(
-        problem,
-        best,
-        rows,
-        judgement.verdict.rows,
-        ranked=data.ranked(),
-        n_jobs=config.evaluation.n_jobs,
-    )
-    return write_report.after(judgement)(replace(data, dropped=dropped))
+    return write_report.after(judgement)(data)
 
 
 def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:

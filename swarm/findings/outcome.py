@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from swarm.arrays import Float
 from swarm.findings.registry import Finding, make_finding
 from swarm.metrics import display_name
+from swarm.problem.space import SearchSpace
 from swarm.rounding import difference
 from swarm.search.result import SearchResult
+from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.judgement import Judgement
 from swarm.validation.sentences import format_score
 from swarm.validation.stability import interpret_index, nogueira
@@ -20,6 +23,8 @@ from swarm.validation.verdict import Headline
 
 # See the reason of SWM205.
 _ROWS_PER_LOG_SUBSET = 50
+# Share of the importances, see SWM211.
+_MOST_IMPORTANCE = 0.5
 # Findings that repeat a headline without a gain on unseen rows.
 _IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
@@ -49,6 +54,29 @@ def judgement_findings(judgement: Judgement) -> list[Finding]:
     everything = rows["all_features"]["n_features"] == rows["best_subset"]["n_features"]
     selected = [] if everything else [*_optimism(judgement), *_random(judgement)]
     return [*selected, *_guessing(judgement)]
+
+
+def dependence_findings(
+    losses: FeatureLosses, importances: Float, space: SearchSpace
+) -> list[Finding]:
+    """Return the column that the result depends on; importances (n_units,) of the chosen subset.
+
+    Where importances are unknown, what is lost without it decides alone.
+    """
+    only = losses.indispensable
+    if only is None:
+        return []
+    of_unit = dict(zip(space.names, importances.tolist(), strict=True))[only.name]
+    share = of_unit / (np.nansum(importances) or math.nan)
+    if share <= _MOST_IMPORTANCE:
+        return []
+    known = "" if math.isnan(share) else f"has {share:.0%} of the importance, and "
+    text = (
+        f"{only.name!r} {known}without it all other columns lose {only.lost:.0%} of the gain over "
+        f"guessing: {display_name(losses.metric)} {format_score(only.others)} instead of "
+        f"{format_score(only.chosen)} on {losses.rows}"
+    )
+    return [make_finding("SWM211", text, space.subset(space.mask([only.name])))]
 
 
 def doubts(head: Headline, findings: Iterable[Finding]) -> list[Finding]:

@@ -289,6 +289,17 @@ _ALL = (
         "keep all features, or accept a larger loss (confirm.margin), or search longer",
     ),
     Kind(
+        "SWM211",
+        "Result that depends on one column",
+        "One of the selected columns has more than half of their importance, and a model of all"
+        " other columns loses more than half of what the selected ones gain over guessing, which is"
+        " at least a third of its cost. Such a column may have been filled in as the outcome became"
+        " known, such as calls to customers who have cancelled, but too rarely to reach the limits"
+        " of SWM114. It is measured on rows that the models were not trained on, by a run and by"
+        " `report` of `SubsetSelector` with rows.",
+        "check that its values are known before the outcome is, and drop it otherwise",
+    ),
+    Kind(
         "SWM301",
         "Drifted columns of the champion",
         "Columns of the champion have drifted since it was trained.",
@@ -321,7 +332,7 @@ _BY_GRAVITY = (
     # They prevent a run.
     *("SWM001", "SWM002", "SWM117"),
     # Scores are false.
-    *("SWM122", "SWM114", "SWM118", "SWM101", "SWM106", "SWM107", "SWM303"),
+    *("SWM122", "SWM114", "SWM118", "SWM101", "SWM106", "SWM107", "SWM211", "SWM303"),
     # The scores or the model answer another question.
     *("SWM004", "SWM123", "SWM102", "SWM119", "SWM121", "SWM302", "SWM301"),
     # The result may be luck.

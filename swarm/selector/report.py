@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,18 +10,19 @@ from swarm.arrays import Int
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.findings import unmuted
-from swarm.findings.outcome import judgement_findings
+from swarm.findings.outcome import dependence_findings, judgement_findings
 from swarm.problem.hints import MOST_COLUMNS, unit_distances
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.problem.table import take_rows
 from swarm.report import ReportData, render, report_data
+from swarm.report.data import by_column, ranked
 from swarm.search.fresh_folds import fresh_problem
 from swarm.selector.defaults import n_jobs_of, strategy_and_bounds
 from swarm.selector.unseen import groups_of, pose_again, time_of, unseen_rows
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
-from swarm.validation.drop_column import feature_losses
+from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.verdict import Headline
 
 
@@ -60,25 +60,30 @@ def page_of(
         unseen, train = unseen_rows(selector, problem, test), None
         judgement = _judgement(selector, problem, unseen)
         named = judgement.verdict.rows
-    data = _data(selector, problem, judgement)
+    selection = selector._selection
     losses = feature_losses(
         problem,
-        selector._selection.mask,
+        selection.mask,
         unseen,
         named,
         train=train,
-        ranked=data.ranked(),
+        ranked=ranked(
+            selection.names, by_column(selection.importances, selection.mask, problem.space)
+        ),
         n_jobs=n_jobs_of(selector),
     )
-    return render(replace(data, dropped=losses))
+    return render(_data(selector, problem, judgement, losses))
 
 
 def _data(
-    selector: Any, problem: Problem | None = None, judgement: Judgement | None = None
+    selector: Any,
+    problem: Problem | None = None,
+    judgement: Judgement | None = None,
+    losses: FeatureLosses | None = None,
 ) -> ReportData:
     """Return the data of the report, without what the problem or the test rows would tell."""
     selection, evaluated = selector._selection, selector._evaluated
-    strategy, findings = name_of(selector.strategy), selector.findings_
+    strategy, findings = name_of(selector.strategy), list(selector.findings_)
     rows, distance = [], None
     if problem is not None:
         rows.append(f"{problem.n_rows:,} to search")
@@ -86,7 +91,10 @@ def _data(
             distance = unit_distances(problem.features, problem.space)
     if judgement is not None:
         rows.append(f"{judgement.n_rows:,} to test")
-        findings = unmuted([*findings, *judgement_findings(judgement)], selector.mute)
+        findings += judgement_findings(judgement)
+    if losses is not None:
+        space = selector.result_.space
+        findings += dependence_findings(losses, selection.importances, space)
     facts = {
         "strategy": strategy,
         "seed": selector.random_state,
@@ -108,7 +116,8 @@ def _data(
         distance=distance,
         judgement=judgement,
         strategy=strategy_and_bounds(selector)[0],
-        findings=findings,
+        findings=unmuted(findings, selector.mute),
+        dropped=losses,
         facts=facts,
         config=repr(selector),
     )

@@ -2,8 +2,9 @@
 
 Drop-column importance: the model is trained again without a feature, as in leave-one-covariate-out
 inference (Lei et al., 2018, Distribution-free predictive inference for regression). The cost is
-bounded: one model of the chosen features, and at most :data:`MOST_DROPPED` without one of them. Of
-more than :data:`MOST_TRAINING_ROWS` training rows they are trained on as many, spread evenly.
+bounded: one model of the chosen features, at most :data:`MOST_DROPPED` without one of them, and
+perhaps one of all others. Of more than :data:`MOST_TRAINING_ROWS` training rows they are trained on
+as many, spread evenly.
 """
 
 from __future__ import annotations
@@ -24,12 +25,31 @@ from swarm.metrics import tested_metric
 from swarm.problem.problem import Problem
 from swarm.rows import Rows
 from swarm.statistics.spearman import spread_rows
-from swarm.validation.answers import EvaluationTarget, answers_of_model
+from swarm.validation.answers import EvaluationTarget, answers_of_model, blind_models
 from swarm.validation.jackknife import Jackknife, measure_metrics
 from swarm.validation.serial_first import serial_first
 
 MOST_DROPPED = 12
 MOST_TRAINING_ROWS = 100_000
+# Of the cost of guessing, what the chosen features must gain for one of them to be indispensable,
+# and of this gain, what is lost without it.
+_LEAST_GAIN, _MOST_LOST = 1 / 3, 1 / 2
+
+
+@dataclass(frozen=True)
+class Indispensable:
+    """A feature or group without which all others lose most of the gain over guessing."""
+
+    name: str
+    # In the metric of the search:
+    chosen: float  # the chosen features
+    others: float  # all features but this one
+    guess: float  # a model that ignores the features
+
+    @property
+    def lost(self) -> float:
+        """Share of the gain over guessing that is lost without it, at most 1."""
+        return min(1.0, (self.chosen - self.others) / (self.chosen - self.guess))
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,12 +68,15 @@ class FeatureLosses:
         `reason`.
     reason : str
         Why there are no losses; else empty.
+    indispensable : Indispensable, optional
+        The chosen feature that no others of the table replace, if there is one.
     """
 
     rows: str
     metric: str
     losses: pd.DataFrame = field(default_factory=pd.DataFrame)
     reason: str = ""
+    indispensable: Indispensable | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +121,6 @@ def feature_losses(
     """
     metric = problem.scoring.metric
     masks = _without_each(problem, chosen, ranked)
-    if not masks:
-        return FeatureLosses(rows, metric, reason="a subset of a single feature has none to drop")
     if test.n_rows == 1:
         return FeatureLosses(rows, metric, reason="a single test row shows no loss")
     if train is None:
@@ -107,17 +128,58 @@ def feature_losses(
     if len(train) > MOST_TRAINING_ROWS:
         rows += f" (models are trained on {MOST_TRAINING_ROWS:,} of {len(train):,} rows)"
         train = train[spread_rows(len(train), MOST_TRAINING_ROWS)]
+    both = (train, test)
     calls = [
-        delayed(_scored)(problem, problem.space.positions(mask), train, test)
+        delayed(_scored)(problem, problem.space.positions(mask), *both)
         for mask in (chosen, *masks.values())
     ]
     complete, *others = serial_first(calls, n_jobs)
     if complete.error:
         return FeatureLosses(rows, metric, reason=complete.error)
+    if not masks:
+        return FeatureLosses(
+            rows,
+            metric,
+            reason="a subset of a single feature has none to drop",
+            indispensable=_indispensable(
+                problem, pd.Series({problem.space.names[chosen.argmax()]: np.inf}), complete, *both
+            ),
+        )
     table = pd.DataFrame({"loss": [other.cost - complete.cost for other in others]}, list(masks))
     reach = np.array(_reaches(problem, [complete, *others], train, test))
     table = table.assign(low=table["loss"] - reach, high=table["loss"] + reach)
-    return FeatureLosses(rows, metric, table.sort_values("loss", ascending=False, kind="stable"))
+    table = table.sort_values("loss", ascending=False, kind="stable")
+    only = _indispensable(problem, table["loss"], complete, *both)
+    return FeatureLosses(rows, metric, table, indispensable=only)
+
+
+def _indispensable(
+    problem: Problem, losses: pd.Series, complete: _Scored, train: Int, test: Rows
+) -> Indispensable | None:
+    """Return the feature with the highest loss, if it is as high with all others of the table."""
+    name, guess = str(losses.idxmax()), _guessing_cost(problem, train, test)
+    gain = guess - complete.cost
+    others = ~problem.space.forbidden & (np.array(problem.space.names) != name)
+    is_large = gain > 0 and gain >= _LEAST_GAIN * guess
+    if not (is_large and losses.max() > _MOST_LOST * gain and others.any()):
+        return None
+    rest = _scored(problem, problem.space.positions(others), train, test)
+    loss = rest.cost - complete.cost
+    (reach,) = _reaches(problem, [complete, rest], train, test)
+    # Without an interval the loss alone decides.
+    if not loss > _MOST_LOST * gain or loss <= reach:
+        return None
+    return Indispensable(name, *map(problem.scoring.natural, (complete.cost, rest.cost, guess)))
+
+
+def _guessing_cost(problem: Problem, train: Int, test: Rows) -> float:
+    """Return the lowest cost of models that ignore the features; NaN if they cannot be scored."""
+    blank, cost = np.zeros((test.n_rows, 1)), problem.scoring.cost
+    # A scorer of one's own may raise anything.
+    with suppress(Exception):
+        models = blind_models(problem.task, problem.target[train])
+        return min(cost(model, blank, test.target, test.weight) for model in models)
+    return float("nan")
 
 
 def _without_each(problem: Problem, chosen: Bool, ranked: Sequence[str]) -> dict[str, Bool]:

@@ -15,7 +15,10 @@ from swarm.errors import ConfigError
 from swarm.rows import Fold
 from swarm.search.runner import run
 from swarm.storage.archive import Archive
+from swarm.validation.drop_column import feature_losses
+from tasks.step import step
 from tests.small_run import BAYES, OTHERS, Bench
+from tests.swarm.validation.test_drop_column import churn
 
 pytestmark = pytest.mark.usefixtures("plain")
 
@@ -55,6 +58,18 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
     # The folds divide the groups as well.
     assert [each.code for each in outcome.findings].count("SWM101") == 2
+
+
+def test_a_run_says_that_its_result_depends_on_one_column(bench, monkeypatch):
+    monkeypatch.setattr("flows.run.answer.losses_on_test", step("drop-features")(feature_losses))
+    features, target = churn()
+    features.assign(y=target).to_csv(bench.folder / "table.csv", index=False)
+    config = bench.config(data={"drop": []}, scoring="roc_auc", budget={"epochs": 2})
+    outcome = select(config)
+    (finding,) = (each for each in outcome.findings if each.code == "SWM211")
+    assert finding.columns == ("calls",)
+    assert any("SWM211" in line for line in outcome.shown_doubts)
+    assert b"SWM211" in bench.artifact(outcome.run_id, "findings.json")
 
 
 FOLDS = {

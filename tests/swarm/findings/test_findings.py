@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,17 +23,19 @@ from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
 from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
-from swarm.findings.outcome import search_findings
+from swarm.findings.outcome import dependence_findings, search_findings
 from swarm.findings.rows import hash_rows, repeated_rows
 from swarm.findings.table import column_findings, target_findings
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import scorer_names
+from swarm.problem.space import SearchSpace
 from swarm.search.budget import Budget
 from swarm.search.result import SearchResult
 from swarm.search.runner import run
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
+from swarm.validation.drop_column import FeatureLosses, Indispensable
 from swarm.validation.verdict import Verdict
 from tests.small_run import Bench
 
@@ -341,6 +344,22 @@ def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -
     if missed:
         assert "none of" in told["SWM210"].text
         assert "margin" in told["SWM210"].remedy
+
+
+@pytest.mark.parametrize(("share", "doubted"), [(0.6, True), (0.4, False), (np.nan, True)])
+def test_a_result_depends_on_a_column_that_has_most_of_the_importance(
+    share: float, doubted: bool
+) -> None:
+    space = SearchSpace.build(["a", "b", "calls", "c"], groups={"both": ["a", "b"]})
+    losses = FeatureLosses(
+        "90 unseen rows", "roc_auc", indispensable=Indispensable("calls", 0.93, 0.68, 0.5)
+    )
+    importances = np.array([np.nan if name == "c" else 1 - share for name in space.names])
+    importances[space.names.index("calls")] = share
+    told = dependence_findings(losses, importances, space)
+    assert codes(told) == (["SWM211"] if doubted else [])
+    assert all(each.columns == ("calls",) and "58%" in each.text for each in told)
+    assert dependence_findings(replace(losses, indispensable=None), importances, space) == []
 
 
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:

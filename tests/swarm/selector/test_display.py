@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import TimeSeriesSplit, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -23,6 +24,7 @@ from swarm.errors import ConfigError, DataError, InputError
 from swarm.report import ReportData
 from tests.selecting import BRIEF, WINE
 from tests.swarm.report.test_report import Page
+from tests.swarm.validation.test_drop_column import churn
 
 X, Y = WINE
 TRAIN, TEST = np.arange(len(X)) % 3 > 0, np.arange(len(X)) % 3 == 0
@@ -161,6 +163,20 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     selector.report(tmp_path / "a.html", features[rows], target[rows], test=test)
     assert told[0].headline.title == head.title
     assert {"SWM205", "SWM209"} <= {each["code"] for each in told[0].findings}
+
+
+def test_the_report_says_if_the_result_depends_on_one_column_unless_it_is_muted(
+    tmp_path: Path, told: list[ReportData]
+) -> None:
+    features, target = churn()
+    selector = SubsetSelector(LogisticRegression(), scoring="roc_auc", **BRIEF)
+    selector.fit(features, target)
+    selector.report(tmp_path / "a.html", features, target)
+    selector.set_params(mute=["SWM211"]).report(tmp_path / "a.html", features, target)
+    found = [[each["code"] for each in data.findings] for data in told]
+    assert ("SWM211" in found[0], "SWM211" in found[1]) == (True, False)
+    (finding,) = (each for each in told[0].findings if each["code"] == "SWM211")
+    assert finding["columns"] == ["calls"]
 
 
 def test_another_pick_is_judged_and_drawn_without_the_confirmation(fitted: SubsetSelector) -> None:

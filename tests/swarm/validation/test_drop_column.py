@@ -143,3 +143,42 @@ def test_a_model_that_fails_and_a_single_feature_are_reasons_and_end_nothing() -
     problem = Problem.build(X, Y, TREES, folds=3)
     alone = feature_losses(problem, problem.space.mask(CHOSEN), Rows(X[:1], Y[:1]), "a row")
     assert "single test row" in alone.reason
+
+
+def churn() -> tuple[pd.DataFrame, pd.Series]:
+    """Calls to most customers who leave, alone with an ROC AUC of about 0.9, and weak columns."""
+    rng = np.random.default_rng(0)
+    leaves = pd.Series((rng.random(900) < 0.25).astype(int))
+    table = pd.DataFrame(rng.normal(size=(900, 6)), columns=list("abcdef"))
+    table[["a", "b"]] += 0.3 * leaves.to_numpy()[:, None]
+    calls = rng.poisson(np.where(leaves == 1, 2.0, 0.15))
+    return table.assign(calls=calls), leaves
+
+
+@pytest.mark.parametrize("chosen", [["a", "b", "calls"], ["calls"]])
+@pytest.mark.parametrize("scoring", ["roc_auc", "neg_log_loss", "balanced_accuracy"])
+def test_a_feature_that_all_others_do_not_replace_is_indispensable(
+    chosen: list[str], scoring: str
+) -> None:
+    X, y = churn()
+    model = LogisticRegression()
+    only = losses(model, chosen, X, y, scoring=scoring).indispensable
+    assert only is not None
+    assert only.name == "calls"
+    assert 0.5 < only.lost <= 1.0
+    # Another column of the table says the same, whether it is chosen or not.
+    again = X.assign(visits=X["calls"] + np.arange(len(X)) // 2 % 2)
+    assert losses(model, chosen, again, y, scoring=scoring).indispensable is None
+    space = SearchSpace.build(list(again.columns), forbidden=["visits"])
+    forbidden = losses(model, chosen, again, y, scoring=scoring, space=space)
+    assert forbidden.indispensable is not None
+    # A column that tells little.
+    assert losses(model, ["a"], X[list("acdef")], y, scoring=scoring).indispensable is None
+
+
+def test_no_feature_of_ordinary_tables_is_indispensable() -> None:
+    for chosen in (CHOSEN, ["mean concave points"], ["worst perimeter", "mean texture"]):
+        assert losses(TREES, chosen, scoring="roc_auc").indispensable is None
+    sugar, disease = load_diabetes(return_X_y=True, as_frame=True)
+    for chosen in (["bmi"], ["bmi", "s5", "bp"]):
+        assert losses(Ridge(), chosen, sugar, disease).indispensable is None
