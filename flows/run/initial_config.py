@@ -9,12 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from conf.load import from_yaml
 from flows.run.checking import findings_of
 from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
+from swarm.findings.table import target_findings
 from tasks.profile import Profile, profile_of
 from tasks.sources import read_raw
 from tasks.sources.sniff import CsvStyle, cell_notes, sniff
@@ -55,7 +57,7 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
         columns_by_note[note].append(name)
     profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
     labels = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)[target].dropna()
-    text = _render(table, style, profile, _plan_of(profile, labels))
+    text = _render(table, style, profile, labels)
     config = from_yaml(text, "the new configuration", (), {})
     return profile, text, list(unmuted(findings_of(config, raw=raw)))
 
@@ -90,7 +92,7 @@ def _rarest_to_search(profile: Profile) -> int:
     return int((1 - _TEST_SIZE) * min(profile.counts.values()))
 
 
-def _render(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
+def _render(path: str, style: CsvStyle, profile: Profile, target: pd.Series) -> str:
     """Return a commented YAML configuration."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -103,7 +105,9 @@ def _render(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
     # Values are written as JSON, which is YAML too.
     environment.filters["json"] = lambda value: json.dumps(value, ensure_ascii=False)
     classes = list(profile.counts)
+    plan = _plan_of(profile, target)
     split, folds = _PLANS[plan]
+    squares = () if classes else target_findings(target.to_numpy(np.float64), "regression", "r2")
     return environment.get_template("initial_config.yaml.j2").render(
         name=_name(path),
         path=path,
@@ -117,6 +121,7 @@ def _render(path: str, style: CsvStyle, profile: Profile, plan: str) -> str:
         test_size=_TEST_SIZE,
         n_folds=max(2, min(5, _rarest_to_search(profile))) if classes else 5,
         classes=classes,
+        has_extremes=any(each.code == "SWM123" for each in squares),
         numbered=set(classes) in ({0, 1}, {-1, 1}),
         small=_SMALL,
         large=_LARGE,

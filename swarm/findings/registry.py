@@ -204,9 +204,12 @@ _ALL = (
         "Few values of the target decide the score",
         "The scorer squares errors, and a hundredth of the training rows, at least two, have more"
         " than half of the squared deviations from the mean target. Which columns predict these few"
-        " rows decides the search, and whether the test rows have such values its judgement.",
+        " rows decides the search, and whether the test rows have such values its judgement. A"
+        " model that squares errors too, as most do by default, follows them: by mean absolute"
+        " error it may then be worse than guessing.",
         "correct the values, search for the logarithm of the target, or use scoring"
-        " neg_mean_absolute_error",
+        " neg_mean_absolute_error and a model with a robust loss: LightGBM with objective mae, or"
+        " HuberRegressor",
     ),
     Kind(
         "SWM201",

@@ -132,7 +132,7 @@ class SelectionDisplay:
         result, the search and its stability; with the rows also the correlations of the features
         and the loss when a feature is dropped, and with test rows the comparison with all features
         and with random subsets. The models of these sections are fitted here: for the losses up to
-        13 on test rows, and as many for each fold in cross-validation.
+        14.
 
         Parameters
         ----------

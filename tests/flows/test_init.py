@@ -30,6 +30,14 @@ def frame_of(**columns: Any) -> pd.DataFrame:
     return frame.assign(**columns)
 
 
+def with_outliers(signal: pd.Series) -> pd.Series:
+    """A target that a column tells with noise, a hundredth of its values far off."""
+    rng = np.random.default_rng(3)
+    target = 2 * signal + rng.normal(scale=0.5, size=len(signal))
+    target[::100] += 500.0
+    return target
+
+
 def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
     """Write a configuration, which is checked as it is written, and read it."""
     return written_and_told(swarm, file, target)[0]
@@ -225,6 +233,34 @@ def test_the_target_decides_model_scorer_and_folds(tmp_path: Path, swarm: Swarm)
         assert (config.model.estimator, config.folds.kind) == (estimator, folds)
         assert config.folds.n_folds == 5
         assert config.data.csv == type(config.data.csv)()
+
+
+@pytest.mark.usefixtures("plain")
+def test_of_a_target_with_outliers_neither_scorer_nor_model_squares_errors(
+    bench: Bench, swarm: Swarm
+) -> None:
+    """The answer then beats guessing, which it does not if one of both squares them."""
+    file = bench.folder / "own.csv"
+    frame_of(y=with_outliers(frame_of()["a"])).to_csv(file, index=False)
+    config = written(swarm, file)
+    assert config.scoring == "neg_mean_absolute_error"
+    assert config.model.params["objective"] == "mae"
+    assert "SWM123" not in swarm("check", str(file.with_suffix(".yaml"))).out
+    small = bench.config(budget={"epochs": 2}, confirm={"repeats": 1, "best": 2})
+    kept = ("data", "split", "folds", "model", "scoring")
+    small = small.model_copy(update={key: getattr(config, key) for key in kept})
+
+    def beats_guessing(config: SelectConfig) -> bool:
+        judgement = select.fn(config, None, 0).judgement
+        assert judgement.metrics[0] == "mean_absolute_error"
+        value = judgement.first_metric["all_features"]["value"]
+        assert judgement.guess is not None
+        return bool(judgement.beats_guessing and value < judgement.guess)
+
+    assert beats_guessing(small)
+    squares = {**config.model.params, "objective": "regression"}
+    model = config.model.model_copy(update={"params": squares})
+    assert not beats_guessing(small.model_copy(update={"model": model}))
 
 
 @pytest.mark.parametrize(
