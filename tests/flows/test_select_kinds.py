@@ -64,12 +64,14 @@ def test_a_run_says_that_its_result_depends_on_one_column(bench, monkeypatch):
     monkeypatch.setattr("flows.run.answer.losses_on_test", step("drop-features")(feature_losses))
     features, target = churn()
     features.assign(y=target).to_csv(bench.folder / "table.csv", index=False)
-    config = bench.config(data={"drop": []}, scoring="roc_auc", budget={"epochs": 2})
-    outcome = select(config)
+    sections = {"scoring": "roc_auc", "budget": {"epochs": 2}}
+    outcome = select(bench.config(data={"drop": []}, **sections))
     (finding,) = (each for each in outcome.findings if each.code == "SWM211")
     assert finding.columns == ("calls",)
     assert any("SWM211" in line for line in outcome.shown_doubts)
     assert b"SWM211" in bench.artifact(outcome.run_id, "findings.json")
+    without = select(bench.config(data={"drop": ["calls"]}, **sections))
+    assert "SWM211" not in [each.code for each in without.findings]
 
 
 FOLDS = {
