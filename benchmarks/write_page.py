@@ -1,4 +1,6 @@
-"""Write docs/performance.md: its text is in performance.md.in, its figures in ``results``.
+"""Write docs/performance.md, and into docs/trust.md the rates of right headlines, from ``results``.
+
+The text of docs/performance.md is in performance.md.in.
 
 python benchmarks/write_page.py
 """
@@ -11,13 +13,25 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from bench_verdict import short_form
+
 RESULTS = Path(__file__).resolve().parent / "results"
 TEMPLATE = RESULTS.parent / "performance.md.in"
-PAGE = RESULTS.parents[1] / "docs" / "performance.md"
+DOCS = RESULTS.parents[1] / "docs"
+BEGIN, END = "<!-- begin rates: benchmarks/write_page.py -->\n", "<!-- end rates -->\n"
 
 
-def page() -> str:
-    """Return the whole page."""
+def pages() -> dict[Path, str]:
+    """Return the whole text of each page."""
+    trust = DOCS / "trust.md"
+    before, rest = trust.read_text().split(BEGIN)
+    _, after = rest.split(END)
+    rates = f"{before}{BEGIN}{short_form()}{END}{after}"
+    return {DOCS / "performance.md": performance(), trust: rates}
+
+
+def performance() -> str:
+    """Return the page of durations."""
     tables = {path.stem: json.loads(path.read_text()) for path in sorted(RESULTS.glob("*.json"))}
     # Seconds, not ratios: they may be of another machine, which is named beside them.
     waiting, proxy = tables.pop("waiting"), tables.pop("musk_fast")
@@ -116,11 +130,14 @@ def _row(cells: list[str]) -> str:
 
 
 def main() -> None:
-    """Write the page, or with ``--check`` exit with 1 if it is not that of the stored results."""
+    """Write the pages, or with ``--check`` exit with 1 if one is not that of the stored results."""
+    old = [(page, text) for page, text in pages().items() if page.read_text() != text]
+    names = ", ".join(page.name for page, _ in old)
     if sys.argv[1:] == ["--check"]:
-        sys.exit(PAGE.read_text() != page() and "the page is old: benchmarks/write_page.py")
-    PAGE.write_text(page())
-    print(f"wrote {PAGE}")
+        sys.exit(f"not of the stored results: {names}; run benchmarks/write_page.py" if old else 0)
+    for page, text in old:
+        page.write_text(text)
+    print(f"wrote {names or 'nothing: all pages are of the stored results'}")
 
 
 if __name__ == "__main__":
