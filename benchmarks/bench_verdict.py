@@ -16,7 +16,6 @@ them first.
 from __future__ import annotations
 
 import argparse
-import inspect
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -191,7 +190,7 @@ def search(problem: str, model: str, metric: str, seed: int) -> list[dict[str, A
         }
     found = []
     for n_rows, head in heads.items():
-        verdict = next(one for one in head.evidence if "unseen" in one.rows)
+        verdict = next(one for one in head.evidence if one.n_units and one.rival != "guessing")
         low, high = verdict.low, verdict.high
         if metric == RMSE:
             low, high = -high / -guess, -low / -guess
@@ -207,9 +206,8 @@ def search(problem: str, model: str, metric: str, seed: int) -> list[dict[str, A
                 **dict(zip(KEY, (problem, model, metric, n_rows, seed), strict=True)),
                 "n_features": int(chosen.sum()),
                 **{name: round(float(value), 5) for name, value in figures.items()},
-                "beats_guessing": head.beats_guessing,
+                "guessing": head.guessing,
                 "verdict": head.verdict,
-                "title": head.title,
             }
         )
     return found
@@ -246,8 +244,8 @@ def _rates(rows: pd.DataFrame) -> dict[str, float]:
     some = rows[rows["n_features"] < N_COLUMNS]
     lost = some[some["true"] <= -LOSS]
     gains = rows[rows["true_gain"] >= GAIN]
-    guesses = gains["title"].str.contains("any model guesses|beat ignoring", case=False)
-    better = some["title"].str.contains("better than all")
+    guesses = gains["guessing"] == "not beaten"
+    better = (some["verdict"] == "better") & (some["guessing"] == "beaten")
     return {
         "runs": len(some),
         "held": _held(some, some["true"]),
@@ -262,9 +260,9 @@ def _rates(rows: pd.DataFrame) -> dict[str, float]:
 
 
 def denies(rows: pd.DataFrame) -> pd.Series[bool]:
-    """Whether a title says less than the true loss: none, or at most so many points."""
-    bound = rows["title"].str.contains("at most") & (rows["low"] > rows["true"])
-    return rows["title"].str.contains("no measurable loss|better than all") | bound
+    """Whether a headline says less than the true loss: none, or at most so many points."""
+    bound = (rows["verdict"] == "not worse") & (rows["low"] > rows["true"])
+    return ((rows["verdict"] == "better") | bound) & (rows["guessing"] == "beaten")
 
 
 def _held(rows: pd.DataFrame, true: Any) -> float:
@@ -333,9 +331,7 @@ def _groups(n_groups: int, equal: bool, accuracy: bool) -> Duel:
 
 def _time(n_rows: int, rho: float) -> Duel:
     def draw(rng: np.random.Generator) -> dict[str, Any]:
-        # Not known to a duel that takes all rows as independent.
-        known = {"in_time": True} if "in_time" in inspect.signature(duel).parameters else {}
-        return _of_errors(autocorrelated(rng, n_rows, rho), **known)
+        return _of_errors(autocorrelated(rng, n_rows, rho), time=np.arange(n_rows))
 
     return Duel(draw, aim=("claimed", 0.08) if rho <= 0.5 and n_rows >= 200 else None)
 

@@ -253,9 +253,10 @@ def test_of_a_target_with_outliers_neither_scorer_nor_model_squares_errors(
     def beats_guessing(config: SelectConfig) -> bool:
         judgement = select.fn(config, None, 0).judgement
         assert judgement.metrics[0] == "mean_absolute_error"
+        guess = judgement.guessing
+        assert guess is not None
         value = judgement.first_metric["all_features"]["value"]
-        assert judgement.guess is not None
-        return bool(judgement.beats_guessing and value < judgement.guess)
+        return guess.outcome == "beaten" and bool(value < guess.value)
 
     assert beats_guessing(small)
     squares = {**config.model.params, "objective": "regression"}

@@ -46,7 +46,7 @@ def first(
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
     # What is off by default: a version in the registry.
     config = bench.config(
-        description="eight columns", tracking={"register": "auto"}, confirm=CONFIRM
+        description="eight columns", tracking={"register": "always"}, confirm=CONFIRM
     )
     return bench, config, select(config, None, 0)
 
@@ -392,9 +392,9 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(first, monkeypat
 def test_columns_are_offered_unless_all_are_better_or_any_model_guesses(first, capsys):
     _, config, outcome = first
     for change, offered in (
-        ({"verdict": "better", "beats_guessing": True}, True),
-        ({"verdict": "worse", "beats_guessing": True}, False),
-        ({"verdict": "better", "beats_guessing": False}, False),
+        ({"verdict": "better", "guessing": "beaten"}, True),
+        ({"verdict": "worse", "guessing": "beaten"}, False),
+        ({"verdict": "better", "guessing": "not beaten"}, False),
     ):
         print_summary(replace(outcome, headline=replace(outcome.headline, **change)), config)
         assert ("swarm features" in capsys.readouterr().out) == offered
