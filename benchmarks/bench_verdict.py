@@ -408,7 +408,7 @@ def rates_of_duels(case: str, n_runs: int = N_DUELS) -> dict[str, Any]:
         warnings.simplefilter("ignore")
         for seed in range(n_runs):
             drawn = kind.draw(np.random.default_rng([seed, *case.encode()]))
-            met = duel(**drawn, seed=seed)
+            met = duel(**drawn)
             intervals.append((met.low, met.high))
     rows = pd.DataFrame(intervals, columns=["low", "high"])
     return {
