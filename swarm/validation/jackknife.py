@@ -356,7 +356,7 @@ def _ranked_area(
     n_down = len(truth.test) - n_up
     squares = fraction(1.0, n_up) + fraction(1.0, n_down)
     swing = math.sqrt(float(squares.mean()) / len(truth.test))
-    return Measured(value, np.concatenate(without), swing, True, (0.0, 1.0))
+    return Measured(value, np.concatenate(without), swing, False, (0.0, 1.0))
 
 
 def _is_custom(name: str, scoring: Scoring | None) -> bool:
