@@ -354,10 +354,9 @@ class Challenge:
             self._add([make_finding("SWM302", text)])
         table = compared_predictions(
             predictions_of(outcome.judgement, test.row),
-            test,
+            test.rows_to_test(run.search.problem, config.split.kind),
             compared,
             {"champion": before, "challenger": now},
-            test.weight_in_score(run.search.problem),
         )
         # Replaces the predictions of the challenger alone.
         run.log.files({"predictions.parquet": parquet(table)})

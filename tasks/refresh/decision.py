@@ -21,6 +21,7 @@ from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.json_data import json_file
 from swarm.problem.problem import Problem
 from swarm.problem.table import plain_target
+from swarm.rows import Rows
 from swarm.validation.answers import EvaluationTarget
 from tasks.prefect_artifacts import show_table
 from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
@@ -97,10 +98,9 @@ def measure(
 
 def compared_predictions(
     predictions: pd.DataFrame,  # those of the challenger and its baselines on the test rows
-    test: Table,
+    test: Rows,
     compared: NDArray[np.bool_],  # (n_rows,)
     answers: Mapping[str, Answers],  # of "champion" and "challenger"
-    weight: NDArray[np.float64] | None,  # (n_rows,), in the metric
 ) -> pd.DataFrame:
     """Return the predictions of all contenders with everything that a comparison needs.
 
@@ -108,10 +108,8 @@ def compared_predictions(
     ``champion.decision``.
     """
     columns: dict[str, Any] = {"compared": compared}
-    if test.groups is not None:
-        columns["group"] = test.groups.to_numpy()
-    if weight is not None:
-        columns["weight"] = weight
+    given = {"group": test.groups, "time": test.time, "weight": test.weight}
+    columns |= {name: values for name, values in given.items() if values is not None}
     labels = list(test.target.columns) if isinstance(test.target, pd.DataFrame) else []
     for name, one in answers.items():
         columns |= _by_column(name, plain_target(one.predicted), labels)

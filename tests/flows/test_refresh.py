@@ -123,7 +123,7 @@ def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
     target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
     options = {name: record[name] for name in ("margin", "confidence")}
     both = answers("champion"), answers("challenger")
-    again = duel(target, *both, record["metric"], **options)
+    again = duel(target, *both, record["metric"], time=rows.get("time"), **options)
     assert again.as_dict() == {key: record[key] for key in again.as_dict()}
     assert (again.won, record["n_rows"]) == (won, n_rows)
     return table

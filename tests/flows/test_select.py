@@ -45,9 +45,7 @@ def first(
     """One undisturbed run of four epochs, with nothing left out."""
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
     # What is off by default: a version in the registry.
-    config = bench.config(
-        description="eight columns", tracking={"register": "always"}, confirm=CONFIRM
-    )
+    config = bench.config(description="eight columns", tracking={"register": True}, confirm=CONFIRM)
     return bench, config, select(config, None, 0)
 
 

@@ -13,6 +13,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm.answers import Answers
 from swarm.problem.problem import Problem
+from swarm.rows import Rows
 from tasks.refresh.decision import (
     compared_predictions,
     decision_files,
@@ -132,14 +133,12 @@ def test_the_predictions_of_a_comparison_have_all_that_it_was_made_of(kind: str)
             expected |= {f"champion.{name}.{i}": values[:, i] for i in range(3)}
     index = pd.DataFrame(index=range(n))
     predictions = pd.DataFrame({"row": np.arange(n)})
-    bare = compared_predictions(
-        predictions, Table("t", "t", index, target), compared, {"champion": one}, None
-    )
+    bare = compared_predictions(predictions, Rows(index, target), compared, {"champion": one})
     assert bare.columns.tolist() == ["row", "compared", *expected]
-    test = Table("t", "t", index, target, groups=pd.Series(np.arange(n) // 4))
-    weight = rng.random(n)
-    whole = compared_predictions(predictions, test, compared, {"champion": one}, weight)
-    expected = {"compared": compared, "group": test.groups, "weight": weight, **expected}
+    given = {"group": np.arange(n) // 4, "time": np.arange(n), "weight": rng.random(n)}
+    test = Rows(index, target, given["group"], given["weight"], time=given["time"])
+    whole = compared_predictions(predictions, test, compared, {"champion": one})
+    expected = {"compared": compared, **given, **expected}
     pd.testing.assert_frame_equal(whole, predictions.assign(**expected))
 
 
