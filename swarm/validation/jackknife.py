@@ -4,12 +4,12 @@ Each metric is computed again without one unit of the test rows at a time: a row
 one of eight spans of time. The spread of these values gives the standard error, which a t quantile
 widens for few units. Metrics that are functions of sums, and areas under the ROC and the
 precision-recall curve, are computed for all units at once. Every other scikit-learn scorer is
-called for each unit.
+called without a twentieth of the units at a time, which suits medians, too.
 
-Sources: Efron (1982), The Jackknife, the Bootstrap and Other Resampling Plans; Bonett and Price
-(2012), Adjusted Wald confidence interval for a difference of binomial proportions based on paired
-data; Ibragimov and Müller (2010), t-statistic based correlation and heterogeneity robust
-inference.
+Sources: Efron (1982), The Jackknife, the Bootstrap and Other Resampling Plans; Shao and Wu (1989),
+A general theory for jackknife variance estimation; Bonett and Price (2012), Adjusted Wald
+confidence interval for a difference of binomial proportions based on paired data; Ibragimov and
+Müller (2010), t-statistic based correlation and heterogeneity robust inference.
 """
 
 from __future__ import annotations
@@ -43,6 +43,8 @@ from swarm.validation.answers import EvaluationTarget
 
 # More rows or groups are left out several at a time, so that the work grows linearly.
 MOST_UNITS = 1000
+# The same for scorers that are called.
+MOST_CALLS = 20
 # With fewer groups no interval keeps its level unless they are alike.
 FEWEST_GROUPS = 5
 # Long enough that neighbouring spans hardly correlate, and enough for a t quantile of 2.4.
@@ -134,13 +136,16 @@ class Jackknife:
         is_enough = self.n_units > 1 and (self.n_groups is None or self.n_groups >= FEWEST_GROUPS)
         return self.level is not None and is_enough
 
-    def blocks(self) -> Iterator[Int]:
-        """Yield whether each row is left (n_block, n_rows), a row for each unit left out."""
-        n_units = self.n_units if self.is_measured else 0
+    def blocks(self, most: int = MOST_UNITS) -> Iterator[Int]:
+        """Yield whether each row is left (n_block, n_rows), a row for each of at most `most` units.
+
+        Of more units several are left out at a time.
+        """
+        n_units = min(self.n_units, most) if self.is_measured else 0
         size = max(1, CELLS_PER_BLOCK // max(self.n_rows, 1))
         for start in range(0, n_units, size):
             units = np.arange(start, min(start + size, n_units))
-            yield (self.units[None, :] != units[:, None]).astype(np.int64)
+            yield (self.units % most != units[:, None]).astype(np.int64)
 
     def sums(self, statistics: Float) -> Float:
         """Sum statistics (n_rows, n_statistics) without each unit (n_units, n_statistics)."""
@@ -169,7 +174,7 @@ class Jackknife:
         error = self.error(measured)
         if self.level is None or math.isnan(error):
             return math.nan
-        return error * float(t.isf((1.0 - self.level) / 2.0, self.n_units - 1))
+        return error * float(t.isf((1.0 - self.level) / 2.0, len(measured.without) - 1))
 
     def interval(self, measured: Measured) -> tuple[float, float]:
         """Return the confidence interval, within the limits of the metric; NaN without one."""
@@ -185,7 +190,8 @@ class Jackknife:
         error = self.error(measured)
         if math.isnan(error):
             return 0.0
-        return float(t.cdf(difference(measured.value, margin) / error, self.n_units - 1))
+        beyond = difference(measured.value, margin) / error
+        return float(t.cdf(beyond, len(measured.without) - 1))
 
 
 def measure_metrics(
@@ -324,7 +330,7 @@ def _called(
     value = _call(scorer, name, answers, truth, everything)
     without = [
         _call(scorer, name, answers, truth, everything[kept > 0], strict=False)
-        for block in jackknife.blocks()
+        for block in jackknife.blocks(MOST_CALLS)
         for kept in block
     ]
     limits = value_range(name)

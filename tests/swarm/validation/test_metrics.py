@@ -147,7 +147,8 @@ def test_a_scorer_of_ones_own_is_called_without_each_unit_whatever_its_name() ->
     assert scoring.metric == "roc_auc"
     ensemble = SubsetEnsemble(LogisticRegression(), [list("abcd")]).fit(*train)
     truth = EvaluationTarget.of(LogisticRegression(), train[1], test[1], None)
-    answers, jackknife = [answers_of(ensemble, test[0])], Jackknife(len(test[1]))
+    answers, groups = [answers_of(ensemble, test[0])], np.arange(len(test[1])) // 4
+    jackknife = Jackknife(len(groups), groups)
     (own,) = measure_metrics(answers, truth, ["roc_auc"], jackknife, scoring)["roc_auc"]
     (accuracy,) = measure_metrics(answers, truth, ["accuracy"], jackknife)["accuracy"]
     assert own.value == pytest.approx(accuracy.value)
