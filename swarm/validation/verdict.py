@@ -229,7 +229,7 @@ def headline(
     if judgement is not None:
         unseen = judgement.verdict
         if not scoring.reads_answers:
-            # The scorer may read the rows, and cannot be bootstrapped.
+            # The scorer may read the rows, and cannot be computed without some.
             rows = f"{unseen.rows}, in another metric than {scoring.metric!r}"
             unseen = replace(unseen, rows=rows)
         verdicts.append(unseen)
