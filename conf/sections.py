@@ -50,10 +50,10 @@ class DataSection(Section):
     """CSV or Parquet file or fsspec URL for source file, relative to the current directory; ${NAME}
     is replaced by an environment variable when the file is read"""
     url: Location | None = None
-    """SQLAlchemy URL for source sql; ${NAME} is replaced by an environment variable when the
-    connection is made"""
+    """SQLAlchemy URL of a SQLite or PostgreSQL database, for source sql; ${NAME} is replaced by an
+    environment variable when the connection is made"""
     query: Text | None = None
-    """SQL query that returns the table; it must be read-only"""
+    """One SELECT that returns the table; whatever would write is refused"""
     target: Column | Annotated[list[Column], Field(min_length=1)] | None = None
     """Column to predict, or a list of 0/1 label columns; null uses the target of the data set, for
     bundled and uci only"""

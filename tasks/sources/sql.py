@@ -1,11 +1,17 @@
-"""The rows of a SELECT, from any database that SQLAlchemy supports."""
+"""The rows of a SELECT, from SQLite or PostgreSQL.
+
+Nothing here parses SQL. SQLite opens its file to read, and its driver sends one statement, which an
+authorizer keeps from changing that. PostgreSQL gets the query as a value, of which it opens a
+cursor in a read-only transaction: it refuses what is not one statement that returns rows, whatever
+the driver would send.
+"""
 
 from __future__ import annotations
 
 import re
 import sqlite3
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pandas as pd
@@ -17,6 +23,16 @@ from tasks.sources.raw import Raw
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection
+
+# Plans of a cursor favour its first rows, unless all of them will be fetched.
+_SET_QUERY = """
+SELECT set_config('swarm.query', :query, true), set_config('cursor_tuple_fraction', '1', true)
+"""
+_OPEN_CURSOR = """
+DO $$
+DECLARE swarm_rows refcursor := 'swarm_rows';
+BEGIN OPEN swarm_rows FOR EXECUTE current_setting('swarm.query'); END $$
+"""
 
 
 def read_sql(url: str, query: str) -> Raw:
@@ -72,11 +88,16 @@ def _select(address: URL, query: str, shown: str) -> pd.DataFrame | SwarmError:
     from sqlalchemy.pool import NullPool
 
     secrets = _secrets(address)
+    if address.get_backend_name() not in ("sqlite", "postgresql"):
+        return DataError(
+            f"data.source 'sql' reads SQLite and PostgreSQL, got {address.drivername!r}, where"
+            " writes cannot be ruled out; export the rows to a Parquet file and read that"
+        )
     try:
         engine = open_engine(_read_only(address), poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
-        problem = f"unknown database {address.drivername!r} in the URL"
-        return DataError(f"{problem}; use a dialect such as postgresql, mysql or sqlite")
+        problem = f"unknown driver {address.drivername!r} in the database URL"
+        return DataError(f"{problem}; write sqlite, postgresql or postgresql+psycopg")
     except ImportError as error:
         missing = reason(error, secrets)
         return DataError(f"the driver for {shown!r} is not installed ({missing}); install it")
@@ -92,14 +113,11 @@ def _select(address: URL, query: str, shown: str) -> pd.DataFrame | SwarmError:
         )
     try:
         with connection:
-            # Otherwise a '%' in the query is parsed as a parameter.
-            plain = connection.execution_options(no_parameters=True)
-            _refuse_writes(plain)
-            return pd.read_sql_query(query, plain)
+            return _rows(connection, query)
     except Exception as error:
         why = reason(getattr(error, "orig", None) or error, secrets)
         return DataError(
-            f"the query on {shown!r} failed: {why}; correct the query, which may only read"
+            f"the query on {shown!r} failed: {why}; correct the query, which must be one SELECT"
         )
     finally:
         engine.dispose()
@@ -111,29 +129,31 @@ def _read_only(address: URL) -> URL:
     is_plain = address.drivername in ("sqlite", "sqlite+pysqlite")
     if not is_plain or not file or file.startswith(":"):
         return address
-    if file.startswith("file:"):
-        return address.update_query_dict({"mode": "ro"}) if "mode" not in address.query else address
-    uri = Path(file).expanduser().absolute().as_uri()
+    uri = file if file.startswith("file:") else Path(file).expanduser().absolute().as_uri()
     return address.set(database=uri).update_query_dict({"mode": "ro", "uri": "true"})
 
 
-def _refuse_writes(connection: Connection) -> None:
-    """Make the transaction read-only if the database supports it; nothing is committed anyway."""
-    kind = connection.dialect.name
-    if kind == "sqlite":
+def _rows(connection: Connection, query: str) -> pd.DataFrame:
+    """Return the rows of one statement, which the database lets read only."""
+    from sqlalchemy import text
+
+    if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = ON")
-        driver = connection.connection.driver_connection
-        if isinstance(driver, sqlite3.Connection):
-            # ATTACH creates files that do not exist.
-            driver.set_authorizer(_without_attach)
-    elif kind in ("postgresql", "oracle"):
-        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
-    elif kind in ("mysql", "mariadb"):
-        connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
+        driver: Any = connection.connection.driver_connection
+        driver.set_authorizer(_authorize)
+        return pd.read_sql_query(query, connection)
+    connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    connection.execute(text(_SET_QUERY), {"query": query})
+    connection.exec_driver_sql(_OPEN_CURSOR)
+    return pd.read_sql_query("FETCH ALL FROM swarm_rows", connection)
 
 
-def _without_attach(action: int, *_: object) -> int:
-    return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+def _authorize(action: int, _name: str | None, value: str | None, *_: object) -> int:
+    """Refuse what a read-only connection allows: to end that, and to create other files."""
+    sets = action == sqlite3.SQLITE_PRAGMA and value is not None
+    loads = action == sqlite3.SQLITE_FUNCTION and value == "load_extension"
+    refused = action == sqlite3.SQLITE_ATTACH or sets or loads
+    return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
 
 
 def _secrets(address: URL) -> list[str]:
