@@ -11,6 +11,8 @@ _KEY = (
     r"(?:[\w-]*(?:password|passwd|pwd|token|secret|credential|signature"
     r"|api_?key|access_?key|account_?key)[\w-]*|sig)"
 )
+# Parts of words would be masked too: the user `u` of https://u@host in every "refused".
+_SHORT = 5
 _PLACEHOLDER = r"\$\{\w+\}"
 # A port is not a password: http://host:5000/user@place.
 _NOT_A_PORT = r"(?!\d{1,5}(?:[/?#]|$))"
@@ -49,9 +51,12 @@ def secrets_of(url: str) -> list[str]:
 
 
 def scrub(message: str, secrets: Iterable[str]) -> str:
-    """Replace every secret in a message by ``***``."""
+    """Replace every secret in a message by ``***``, a short one only where it is a whole word."""
     for secret in sorted({s for s in secrets if s}, key=len, reverse=True):
-        message = message.replace(secret, "***")
+        pattern = re.escape(secret)
+        if len(secret) < _SHORT:
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        message = re.sub(pattern, "***", message)
     return message
 
 

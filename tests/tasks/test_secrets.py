@@ -16,7 +16,7 @@ from conf.load import from_yaml
 from flows import cli
 from flows.select import select
 from swarm.errors import ConfigError
-from swarm.redaction import holds_secret, redact, secrets_of
+from swarm.redaction import holds_secret, redact, scrub, secrets_of
 from tasks.secrets import reason
 from tasks.tracking import open_tracking
 from tests.leaky import address, register
@@ -153,6 +153,14 @@ def test_a_secret_written_into_an_address_is_refused_and_hidden(address_: str, s
         from_yaml(text, env={})
     assert "hunter2" not in str(caught.value)
     assert secrets_of(address_)
+
+
+def test_a_user_of_one_letter_does_not_garble_what_is_said() -> None:
+    url = "https://u@h/t.csv"
+    assert scrub(f"connection of u to {url} refused", secrets_of(url)) == (
+        "connection of *** to https://***@h/t.csv refused"
+    )
+    assert scrub("xhunter2x", ["hunter2"]) == "x***x"
 
 
 def test_an_address_without_a_secret_is_taken_and_a_user_alone_may_be_one() -> None:
