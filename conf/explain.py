@@ -26,15 +26,19 @@ def sentences(
     """Return a sentence for every problem, unknown keys first."""
     problems: dict[Path, list[ErrorDetails]] = {}
     reasons: list[str] = []
+    refused: set[Path] = set()
     for detail in error.errors(include_url=False):
         path = _path(detail, data)
         if detail["type"] in ("contradiction", "value_error"):
             reason = detail.get("ctx", {}).get("error", detail["msg"])
             reasons.append(f"{'.'.join(path)} {reason}")
+            refused.add(path)
         else:
             problems.setdefault(path, []).append(detail)
+    # One member of a union has refused the value itself, so the type was not wrong.
+    others = [path for path in problems if path not in refused]
     # A misspelt key often explains a missing one.
-    order = sorted(problems, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
+    order = sorted(others, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
     texts = [_sentence(path, problems[path], model, origin(path)) for path in order]
     return [" ".join(redact(text).split()) for text in texts + reasons]
 

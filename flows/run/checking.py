@@ -177,7 +177,12 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
             findings.append(_error("SWM002", str(error)))
             del dates[name]
             drop.append(name)
-    apart = {*drop, *(n for n in roles.values() if n), *name_list(data.target), *raw.target}
+    targets = name_list(data.target)
+    for name in targets:
+        if name not in columns:
+            # The column that was meant is no feature, so nothing else is certain.
+            raise ConfigError(unknown_column("target", name, raw.source, columns))
+    apart = {*drop, *(n for n in roles.values() if n), *targets, *raw.target}
     others = [name for name in {*apart, *raw.aside, *dates} if name in columns]
     features = with_model_dtypes(frame.drop(columns=others))
     categories = {*categorical, *raw.categorical}

@@ -84,6 +84,17 @@ def test_errors_of_names_columns_and_data_are_listed_together(tmp_path: Path) ->
     assert "SWM114" not in {each.code for each in told}
 
 
+def test_a_mistyped_target_and_a_refused_secret_are_one_error_each(tmp_path: Path) -> None:
+    known = {"dates": {"vertrag_seit": "%d.%m.%Y"}}
+    found = errors(all_findings(nasty(tmp_path, data={"target": "gekuendigd", **known}))[1])
+    assert len(found) == 1
+    assert "unknown target column 'gekuendigd'" in found[0]
+    secret = "https://ann:hunter2@h/features.json"
+    found = errors(all_findings(nasty(tmp_path, warm=secret))[1])
+    assert len(found) == 1
+    assert "warm holds a password" in found[0]
+
+
 def test_the_findings_of_rows_are_listed_beside_an_estimator_that_is_wrong(tmp_path: Path) -> None:
     texts = ["notiz", "tarif", "vertrag_seit", "land"]
     model = {"estimator": "lightgbm.LGBMClassifierr"}
