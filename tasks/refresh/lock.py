@@ -2,7 +2,7 @@
 
 All refreshes of a champion, and all processes of a run, share an archive, so the lock belongs to
 the archive: a lock file beside an SQLite file, an advisory lock of a PostgreSQL server. Both are
-released when the process that holds them ends, even if it is killed.
+released when the process that holds them ends, even if it is killed; only then a file stays.
 """
 
 from __future__ import annotations
@@ -50,8 +50,10 @@ def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Itera
             if url.get_backend_name() == "postgresql":
                 _lock_in_database(stack, url, name, conflict)
             else:
-                lock = FileLock(_beside(url, name))
-                stack.enter_context(lock.acquire(timeout=0))
+                file = _beside(url, name)
+                stack.enter_context(FileLock(file).acquire(timeout=0))
+                # Before the release: whoever has opened the file meanwhile locks another one.
+                stack.callback(file.unlink, missing_ok=True)
         except Timeout:
             raise conflict from None
         except sa.exc.DBAPIError as error:

@@ -79,7 +79,8 @@ def _make_tables(file: Path) -> None:
 
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_name(file.name + ".part")
-    with FileLock(file.with_name(f"{file.name}.lock")):
+    lock = file.with_name(f"{file.name}.lock")
+    with FileLock(lock):
         # Another process may have created it meanwhile, or have died while it did.
         if not file.exists():
             for half_made in file.parent.glob(part.name + "*"):
@@ -87,6 +88,7 @@ def _make_tables(file: Path) -> None:
             create: Any = SqlAlchemyStore
             create(f"sqlite:///{part}", "mlruns").engine.dispose()
             part.replace(file)
+        lock.unlink(missing_ok=True)
 
 
 def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:

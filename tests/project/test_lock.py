@@ -5,9 +5,12 @@ Those of archives on PostgreSQL are in ``test_postgres.py``.
 
 from __future__ import annotations
 
+import contextlib
 import subprocess
 import sys
 import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +36,28 @@ def test_a_lock_is_held_by_one_and_belongs_to_its_archive_and_name(
                 lock(url, "a/b").__enter__()
             with lock(url, "another"), lock(f"sqlite:///{tmp_path}/other.db", "a/b"):
                 pass
-    places = {file.parent for file in tmp_path.rglob("*.lock")}
-    assert places <= {tmp_path, (tmp_path / archive).parent, tmp_path / "temporary"}
+            places = {file.parent for file in tmp_path.rglob("*.lock")}
+            assert places == {(tmp_path / archive).parent if archive else tmp_path / "temporary"}
+    assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_a_lock_that_removes_its_file_is_still_held_by_one(tmp_path: Path) -> None:
+    holders, held, most = 0, 0, 0
+
+    def contend(_: int) -> None:
+        nonlocal holders, held, most
+        for _ in range(200):
+            with contextlib.suppress(StoreError), run_lock(f"sqlite:///{tmp_path}/a.db", "run"):
+                holders += 1
+                most, held = max(most, holders), held + 1
+                time.sleep(0)
+                holders -= 1
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(contend, range(8)))
+    assert held > 8
+    assert most == 1
+    assert not list(tmp_path.rglob("*.lock"))
 
 
 def test_errors_of_the_holder_of_a_lock_are_its_own(tmp_path: Path) -> None:
