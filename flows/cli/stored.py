@@ -24,6 +24,7 @@ from flows.cli.options import (
 from flows.display.terminal import echo
 from flows.run.prefect_server import use_running_prefect
 from swarm.errors import InputError
+from tasks.processes import status_of
 
 if TYPE_CHECKING:
     from tasks.tracking import Tracking
@@ -63,13 +64,14 @@ def runs(
         raise InputError(f"the name of the data set {dataset!r} must not contain a quote")
     filters = {
         "tags.kind": kind,
-        "attributes.status": status and status.upper(),
         "tags.dataset": dataset,
     }
     conditions = [f"{key} = '{value}'" for key, value in filters.items() if value is not None]
     name = experiment or default_tracking(tracking_uri).experiment
     tracking = tracking_of(tracking_uri).of_experiment(name)
-    matches = list(islice(_matching_runs(tracking, conditions, kind), limit))
+    found = _matching_runs(tracking, conditions, kind)
+    wanted = (run for run in found if status is None or status_of(run) == status.upper())
+    matches = list(islice(wanted, limit))
     if as_json:
         echo_json([_record(run) for run in matches])
     elif not matches:
@@ -89,7 +91,7 @@ def _record(run: Any) -> dict[str, Any]:
     return {
         "run_id": run.info.run_id,
         "name": run.info.run_name,
-        "status": run.info.status,
+        "status": status_of(run),
         "start": _moment(run.info.start_time).isoformat(timespec="seconds"),
         "seconds": _seconds(run),
         "params": dict(run.data.params),
@@ -102,7 +104,7 @@ def _print(matches: list[Any]) -> None:
     from tasks.tracking.client import SHORT_ID
 
     for run in matches:
-        tags, status = run.data.tags, run.info.status.lower()
+        tags, status = run.data.tags, status_of(run).lower()
         headline = tags.get("headline", status) if status == "finished" else status
         started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
         line = f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name or ''}"
@@ -218,14 +220,15 @@ def _page_of(tracking: Tracking, run_id: str) -> str:
     parent, kind = run.data.tags.get("mlflow.parentRunId"), run.data.tags.get("kind")
     if parent and kind != "compare":
         raise InputError(f"{start}: it is a child of the run {parent}; use that run id")
-    if run.info.status == "RUNNING":
+    status = status_of(run)
+    if status == "RUNNING":
         raise InputError(f"{start} yet: it is still running or was killed; wait, or {resume}")
     if kind in ("nested", "stability"):
         raise InputError(f"{start}; the figures and plots of `swarm {kind}` are in MLflow")
     if kind == "compare":
         resume = "repeat the `swarm compare` command to resume it"
-        raise InputError(f"{start}: it ended as {run.info.status}; {resume}")
-    raise InputError(f"{start}: it ended as {run.info.status}; {resume} completes it")
+        raise InputError(f"{start}: it ended as {status}; {resume}")
+    raise InputError(f"{start}: it ended as {status}; {resume} completes it")
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import socket
 from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-import psutil
 from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
@@ -25,14 +23,12 @@ from conf.load import AnyConfig, from_yaml
 from conf.schema import CompareConfig, RefreshConfig
 from conf.sections import DataSection
 from conf.yaml_text import render
-from flows.run.prefect_server import process_of
 from flows.run.tracking import tracking_as_configured
 from tasks.flow_run import FLOW_RUN_TAG
+from tasks.processes import PROCESS, has_ended, own_process
 from tasks.secrets import expand
 from tasks.sources import newest
 
-# Label of a flow run: id, start time and machine of its process.
-_PROCESS = "swarm.process"
 # Names listed in the name of a run; longer lists are counted.
 _MOST_NAMES = 3
 
@@ -75,26 +71,18 @@ def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
 
     :func:`prefect.tags` would tag every task, and Prefect takes locks for such tasks.
     """
-    process = psutil.Process()
-    mark = f"{process.pid} {process.create_time()} {socket.gethostname()}"
     with get_client(sync_client=True) as client:
         if flow_run.deployment_id is None:
             tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
             client.update_flow_run(flow_run.id, tags=tags)
-        client.update_flow_run_labels(flow_run.id, {_PROCESS: mark})
+        client.update_flow_run_labels(flow_run.id, {PROCESS: own_process()})
         running = FlowRunFilterStateType(any_=[StateType.RUNNING])
         others = FlowRunFilter(state=FlowRunFilterState(type=running))
         for other in client.read_flow_runs(flow_run_filter=others):
-            if _was_killed(str(other.labels.get(_PROCESS, ""))):
+            if has_ended(str(other.labels.get(PROCESS, ""))):
                 crashed: State[Any] = Crashed(message="its process was killed")
                 client.set_flow_run_state(other.id, crashed, force=True)
                 end_crashed(flow, other, crashed)
-
-
-def _was_killed(mark: str) -> bool:
-    """Whether a process of this machine has ended; False for one of another machine."""
-    pid, started, host = mark.split(" ", 2) if mark else ("", "", "")
-    return host == socket.gethostname() and process_of(int(pid), float(started)) is None
 
 
 def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:

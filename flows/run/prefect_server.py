@@ -29,6 +29,7 @@ from flows.run.garbage import collect_rarely
 from swarm.errors import InputError, StoreError
 from swarm.interrupts import sigint_ignored
 from tasks.files import write_atomically
+from tasks.processes import process_of
 
 if TYPE_CHECKING:
     import psutil
@@ -212,18 +213,6 @@ def _require_response() -> None:
                 f"the Prefect server at {client.api_url} does not answer ({problem}); "
                 "start it, or unset PREFECT_API_URL to run without one"
             )
-
-
-def process_of(pid: int, started: float) -> psutil.Process | None:
-    """Return the process of this machine that started at a time, or None if it has ended."""
-    import psutil
-
-    try:
-        process = psutil.Process(pid)
-        is_same = abs(process.create_time() - started) < 1.0
-        return process if is_same and process.status() != psutil.STATUS_ZOMBIE else None
-    except psutil.NoSuchProcess:
-        return None
 
 
 def running_servers() -> list[Server]:

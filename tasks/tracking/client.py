@@ -17,6 +17,7 @@ from filelock import FileLock
 from swarm.errors import InputError, StoreError, check_known
 from swarm.interrupts import sigint_delivered
 from swarm.redaction import redact
+from tasks.processes import PROCESS, own_process
 from tasks.secrets import expand
 from tasks.tracking.store import (
     contact,
@@ -207,6 +208,7 @@ class Tracking:
         with suppress(OSError, KeyError):
             user = getpass.getuser()
         system = {"mlflow.user": user, "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
+        system[PROCESS] = own_process()
         labels = {accepted_key(key): truncate(value, TAG_LENGTH) for key, value in tags.items()}
         with store_errors(self.uri, f"start the run {name!r}"):
             run = self.client.create_run(self.experiment_id, start_ms, system | labels, name)

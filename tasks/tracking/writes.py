@@ -15,6 +15,7 @@ from pathlib import Path, PurePosixPath
 from time import monotonic, sleep
 from typing import Any, NamedTuple
 
+from tasks.processes import PROCESS, own_process
 from tasks.tracking.store import first_line, uninterrupted
 
 _LOGGER = logging.getLogger(__name__)
@@ -68,9 +69,10 @@ def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
 
 
 def reopen_run(client: Any, run_id: str) -> None:
-    """Set a run to running again and remove its error."""
+    """Set a run to running again, in this process, and remove its error."""
     if "error" in client.get_run(run_id).data.tags:
         client.delete_tag(run_id, "error")
+    client.set_tag(run_id, PROCESS, own_process())
     # Last, so that an error of the other call does not leave the run as RUNNING.
     client.update_run(run_id, status="RUNNING")
 

@@ -6,6 +6,7 @@ import json
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -17,6 +18,7 @@ from conf.load import from_yaml
 from conf.schema import SelectConfig
 from flows.cli import app
 from flows.display.terminal import pages_of, store_option
+from tasks.processes import PROCESS
 from tasks.tracking import open_tracking
 from tests import ROOT
 from tests.small_run import BAYES, leave_report_out, table
@@ -258,6 +260,28 @@ def test_an_estimate_has_neither_a_page_nor_columns_and_is_repeated(swarm, store
         told = swarm(command, run_id, "--tracking-uri", uri)
         assert told.status == 2
         assert f"`swarm {kind}`" in told.sentence
+
+
+def test_a_run_whose_process_was_killed_is_listed_as_killed(swarm, store, bench):
+    uri, _ = store
+    start = (
+        "import os, signal\nfrom tasks.tracking import open_tracking\n"
+        f"tracking = open_tracking({uri!r}, {bench.experiment!r})\n"
+        "print(tracking.start_run('lost', {'kind': 'select'}), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    ended = subprocess.run([sys.executable, "-c", start], capture_output=True, text=True)
+    assert ended.returncode == -signal.SIGKILL
+    ids = {"lost": ended.stdout.strip(), "here": bench.tracking.start_run("a", {"kind": "select"})}
+    ids["elsewhere"] = bench.tracking.start_run("b", {"kind": "select"})
+    bench.tracking.client.set_tag(ids["elsewhere"], PROCESS, "1 2.0 another.machine")
+
+    def listed(status: str) -> set[str]:
+        told = swarm("runs", "--tracking-uri", uri, "--status", status, "--json").out
+        return {run["run_id"] for run in json.loads(told) if run["status"] == status.upper()}
+
+    assert listed("killed") == {ids["lost"]}
+    assert listed("running") == {ids["here"], ids["elsewhere"]}
 
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):
