@@ -317,7 +317,8 @@ class Archive:
                 # The insertion above is rolled back.
                 raise StoreError(
                     f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of "
-                    f"another version, this one reads {_FORMAT!r}; name another archive"
+                    f"another version, this one reads {_FORMAT!r}; name another archive, or delete"
+                    " this one, as all that it contains is trained again when it is needed"
                 )
 
     def _write_ahead(self) -> None:
