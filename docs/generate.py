@@ -210,9 +210,10 @@ def _command_line() -> str:
     parts = [
         "# Command line\n",
         f"{root.help}\n",
-        "Exit status: 0 success, 1 a search that failed, 2 bad input or a store that cannot be"
-        " reached, 130 Ctrl-C. Progress and messages go to standard error, results"
-        " to standard output.\n",
+        "Exit status: 0 success, 1 a search that failed or a configuration in which `swarm check`"
+        " finds errors, 2 bad input, or a store, server or database that cannot be reached, 130"
+        " Ctrl-C before there is an answer, 143 SIGTERM. Progress and messages go to standard"
+        " error, results to standard output.\n",
     ]
     commands = list(_commands(root, ""))
     times = Counter(row for _, command in commands for row in _options(command).values())

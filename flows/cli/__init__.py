@@ -122,7 +122,8 @@ def check(
 
     Nothing is searched or stored.
 
-    Example: swarm check my.yaml --mute SWM112. Exit status: 0 without errors, 1 with errors.
+    Example: swarm check my.yaml --mute SWM112.
+    Exit status: 0 without errors, 1 with errors, 2 if the data cannot be reached.
     """
     from flows.run.checking import all_findings
 
@@ -250,7 +251,7 @@ for _group, _commands in _GROUPS.items():
 def main() -> None:
     """Run the command line; expected errors are printed as one sentence without a traceback.
 
-    Exit status: 0 success, 1 a search that failed, 2 bad input, 130 Ctrl-C.
+    Exit status: 0 success, 1 a search that failed, 2 bad input or an unreachable store, 130 Ctrl-C.
     """
     _quieten()
     collect_rarely()

@@ -257,11 +257,13 @@ def test_a_worker_that_dies_in_mid_epoch_changes_nothing(
     assert_as_if_nothing_had_happened(bench, undisturbed)
 
 
-def interrupted(warm: WarmSwarm, bench: Bench, text: str, n_jobs: int) -> tuple[Command, Any]:
-    """A search without end, sent a Ctrl-C as soon as it says `text`."""
+def interrupted(
+    warm: WarmSwarm, bench: Bench, text: str, n_jobs: int, by: int = signal.SIGINT
+) -> tuple[Command, Any]:
+    """A search without end, sent a signal, or a Ctrl-C, as soon as it says `text`."""
     command = warm.start("select", configured(bench, n_jobs, epochs=100_000), "-v")
     command.wait_for(text)
-    command.signal(signal.SIGINT)
+    command.signal(by)
     command.wait()
     (run,) = bench.runs()
     return command, bench.tracking.run(run.info.run_id)
@@ -290,3 +292,12 @@ def test_ctrl_c_before_the_first_epoch_leaves_a_killed_run_that_can_be_resumed(
     assert run.info.status == "KILLED"
     resume(warm, bench, "--set", f"budget.epochs={EPOCHS}")
     assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+def test_sigterm_ends_a_run_as_killed_with_its_own_status(warm: WarmSwarm, bench: Bench) -> None:
+    command, run = interrupted(warm, bench, "epoch 2/", n_jobs=2, by=signal.SIGTERM)
+    # A shell reports a signal as 128 and its number.
+    assert command.status in (-signal.SIGTERM, 128 + signal.SIGTERM), command.said()
+    assert "Traceback" not in command.said()
+    assert not command.left()
+    assert run.info.status == "KILLED"

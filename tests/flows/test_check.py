@@ -191,6 +191,15 @@ def test_the_command_has_a_status_a_line_each_and_json(bench: Bench, swarm: Swar
     assert not bench.made_anything()
 
 
+def test_a_database_that_cannot_be_reached_has_the_status_of_a_store(
+    bench: Bench, swarm: Swarm
+) -> None:
+    data = ("source=sql", "url=postgresql://ann@127.0.0.1:9/d", "query=select 1", "path=null")
+    settings = [word for key in data for word in ("--set", f"data.{key}")]
+    for as_json in ((), ("--json",)):
+        assert "127.0.0.1:9" in swarm("check", bench.file(), *settings, *as_json).sentence
+
+
 def test_a_fit_that_cannot_be_timed_is_a_finding_beside_the_others(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
