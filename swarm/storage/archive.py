@@ -1,8 +1,8 @@
 """The archive: a persistent cache of all evaluations, keyed by problem and mask.
 
-The archive is the only durable state of a search. It is append-only: a mask that was trained on
-two folds and later on the other three has two rows, which are merged on reading. See
-:mod:`swarm.storage.records` for the contents of a row.
+The archive is the only durable state of a search. It is append-only until it is pruned: a mask
+that was trained on two folds and later on the other three has two rows, which are merged on
+reading. See :mod:`swarm.storage.records` for the contents of a row.
 
 A problem without a name, see :mod:`swarm.problem.description`, is cached in memory until the
 archive is closed.
@@ -15,8 +15,8 @@ import json
 import time
 import uuid
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -35,7 +35,7 @@ from swarm.storage.records import Recall, Record, blank_record, decode, encode, 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-_FORMAT = "swarm-archive-2"
+_FORMAT = "swarm-archive-3"
 _KEYS_PER_QUERY = 400
 # Bytes of the in-memory cache of final records.
 _RECALLED = 1 << 26
@@ -54,7 +54,9 @@ _PROBLEMS = sa.Table(
     _META,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("fingerprint", sa.String(64), unique=True, nullable=False),
+    # When it was opened first and last, in seconds since the epoch.
     sa.Column("created", sa.Float, nullable=False),
+    sa.Column("used", sa.Float, nullable=False),
     sa.Column("about", sa.Text, nullable=False),
 )
 _EVALUATIONS = sa.Table(
@@ -160,11 +162,14 @@ class Archive:
         }
         row = {
             "fingerprint": self.fingerprint(problem),
-            "created": time.time(),
+            "created": (now := time.time()),
+            "used": now,
             "about": json.dumps(about),
         }
+        insert = self._insert(_PROBLEMS)
+        opened = insert.on_conflict_do_update(index_elements=["fingerprint"], set_={"used": now})
         with self._connected("write to") as connection:
-            connection.execute(self._insert(_PROBLEMS), row)
+            connection.execute(opened, row)
             query = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(query).scalar_one()
         return ProblemEvaluations(
@@ -188,6 +193,40 @@ class Archive:
         )
         with self._connected("read") as connection:
             return connection.execute(query).first() is not None
+
+    def prune(
+        self, is_used: Callable[[float, float], bool], dry_run: bool = False
+    ) -> tuple[int, int]:
+        """Remove the evaluations of problems that are not used; return their number and bytes.
+
+        `is_used` is called with the times in seconds since the epoch at which a problem was opened
+        first and last. A dry run removes nothing.
+        """
+        held = [c for c in _EVALUATIONS.c if isinstance(c.type, sa.LargeBinary)]
+        size = sum((sa.func.length(c) for c in held), sa.literal(0))
+        count = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0))
+        with self._connected("read" if dry_run else "write to") as connection:
+            if not dry_run:
+                # From here on no other process opens a problem, or writes at all in SQLite.
+                connection.execute(sa.update(_ABOUT).values(format=_FORMAT))
+            query = sa.select(_PROBLEMS) if dry_run else sa.select(_PROBLEMS).with_for_update()
+            problems = connection.execute(query).all()
+            unused = [row.id for row in problems if not is_used(row.created, row.used)]
+            among = _EVALUATIONS.c.problem.in_(sa.bindparam("ids", unused, expanding=True))
+            n_rows, n_bytes = connection.execute(count.where(among)).one()
+            if unused and not dry_run:
+                connection.execute(sa.delete(_EVALUATIONS).where(among))
+                connection.execute(sa.delete(_PROBLEMS).where(_PROBLEMS.c.id.in_(unused)))
+        if unused and not dry_run and not self._on_server:
+            self._shrink()
+        return int(n_rows), int(n_bytes)
+
+    def _shrink(self) -> None:
+        """Give the space of deleted rows back, unless another process uses the SQLite file."""
+        with suppress(sa.exc.OperationalError), self._engine.connect() as connection:
+            connection.exec_driver_sql("PRAGMA busy_timeout = 1000")
+            connection.commit()
+            connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql("VACUUM")
 
     def check(self) -> None:
         """Raise StoreError if the integrity check of a SQLite database fails."""
@@ -311,7 +350,8 @@ class Archive:
                 if self._on_server and table is _EVALUATIONS:
                     connection.execute(sa.schema.CreateIndex(_UNIQUE, if_not_exists=True))
         with self._engine.begin() as connection:
-            connection.execute(self._insert(_ABOUT), {"format": _FORMAT})
+            insert = self._insert(_ABOUT).on_conflict_do_nothing()
+            connection.execute(insert, {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
             if formats != {_FORMAT}:
                 # The insertion above is rolled back.
@@ -339,11 +379,11 @@ class Archive:
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
 
     def _insert(self, table: sa.Table) -> Any:
-        """Return an INSERT that leaves existing rows unchanged."""
+        """Return an INSERT of the database, which may say what to do with existing rows."""
         from sqlalchemy.dialects import postgresql, sqlite
 
         insert = postgresql.insert if self._on_server else sqlite.insert
-        return insert(table).on_conflict_do_nothing()
+        return insert(table)
 
 
 class ProblemEvaluations:
@@ -414,7 +454,7 @@ class ProblemEvaluations:
             return
         for row in rows:
             self._recall.forget(row["mask"])
-        insert = self._archive._insert(_EVALUATIONS)
+        insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
         with self._archive._connected("write to") as connection:
             if self._archive._on_server:
                 # Two writers with the same masks in another order would deadlock.

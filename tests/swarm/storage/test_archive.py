@@ -10,6 +10,7 @@ import sys
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -235,6 +236,33 @@ def test_an_archive_in_memory_is_one_for_all_threads_and_no_file(
         (found,) = pool.submit(part.lookup, mask[None]).result()
     assert found.fold_costs[0] == 0.5
     assert not list(tmp_path.iterdir())
+
+
+def test_pruning_removes_what_is_not_used_and_leaves_the_rest(url: str) -> None:
+    mask, names = np.arange(N_UNITS) == 1, ("accuracy", "f1")
+    problems = {name: problem_of(scoring=name) for name in names}
+    with closing(Archive(url)) as archive:
+        for problem in problems.values():
+            archive.open_problem(problem).add([(mask, piece([0], 0.5))])
+        with archive._engine.begin() as connection:
+            connection.exec_driver_sql("update archive_problems set created = 1, used = 2")
+        # Opened again, so it is used until now.
+        archive.open_problem(problems["accuracy"])
+        seen: list[tuple[float, float]] = []
+
+        def is_used(created: float, used: float) -> bool:
+            seen.append((created, used))
+            return used > 2
+
+        n_rows, n_bytes = archive.prune(is_used, dry_run=True)
+        assert n_rows == 1
+        assert n_bytes > 0
+        assert archive.has_evaluations(problems["f1"])
+        assert archive.prune(is_used) == (n_rows, n_bytes)
+        assert archive.prune(is_used) == (0, 0)
+        assert [used == 2 for _, used in sorted(seen[:2], key=lambda times: times[1])] == [1, 0]
+        assert archive.has_evaluations(problems["accuracy"])
+        assert not archive.has_evaluations(problems["f1"])
 
 
 def test_an_archive_says_what_its_problems_are() -> None:
