@@ -16,7 +16,7 @@ import typer
 from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
 from flows.cli.servers import down, serve, up
-from flows.cli.stored import champion, features, report, rollback, runs
+from flows.cli.stored import champion, features, prune, report, rollback, runs
 from flows.display.terminal import echo, show_warnings_once
 from flows.run.garbage import collect_rarely
 from flows.run.prefect_server import lost_connection
@@ -240,7 +240,7 @@ def config(
 _GROUPS = {
     "Search": (init, check, select, resume, compare, nested, stability),
     "Look": (runs, report, features, strategies, config),
-    "Production": (refresh, champion, rollback, serve),
+    "Production": (refresh, champion, rollback, serve, prune),
     "Set-up": (up, down),
 }
 for _group, _commands in _GROUPS.items():

@@ -1,4 +1,4 @@
-"""The commands about what is stored: runs, features, report, champion, rollback."""
+"""The commands about what is stored: runs, features, report, champion, rollback, prune."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from flows.cli.options import (
 from flows.display.terminal import echo
 from flows.run.prefect_server import use_running_prefect
 from swarm.errors import InputError
+from swarm.wording import counted
 from tasks.processes import status_of
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ _PAGES = ("report.html", "comparison.html")
 
 Kind = Literal["select", "refresh", "compare", "stability", "nested", "search"]
 Status = Literal["running", "finished", "failed", "killed"]
+Experiment = Annotated[
+    str | None,
+    typer.Option(help="Experiment of the runs; default: that of the configuration `default`."),
+]
 Name = Annotated[str, typer.Argument(help="Name of the champion in the model registry.")]
 
 
@@ -40,10 +45,7 @@ def runs(
     kind: Annotated[Kind | None, typer.Option(help="Only runs of this kind.")] = None,
     status: Annotated[Status | None, typer.Option(help="Only runs of this status.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Only runs on this data set.")] = None,
-    experiment: Annotated[
-        str | None,
-        typer.Option(help="Experiment of the runs; default: that of the configuration `default`."),
-    ] = None,
+    experiment: Experiment = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, help="Maximum number of runs.")
     ] = 20,
@@ -58,8 +60,6 @@ def runs(
 
     Example: swarm runs --kind select --status finished
     """
-    from conf.load import default_tracking
-
     if dataset is not None and "'" in dataset:
         raise InputError(f"the name of the data set {dataset!r} must not contain a quote")
     filters = {
@@ -67,8 +67,7 @@ def runs(
         "tags.dataset": dataset,
     }
     conditions = [f"{key} = '{value}'" for key, value in filters.items() if value is not None]
-    name = experiment or default_tracking(tracking_uri).experiment
-    tracking = tracking_of(tracking_uri).of_experiment(name)
+    tracking = _of_experiment(experiment, tracking_uri)
     found = _matching_runs(tracking, conditions, kind)
     wanted = (run for run in found if status is None or status_of(run) == status.upper())
     matches = list(islice(wanted, limit))
@@ -78,6 +77,12 @@ def runs(
         typer.echo("no run matches")
     else:
         _print(matches)
+
+
+def _of_experiment(name: str | None, uri: str | None) -> Tracking:
+    from conf.load import default_tracking
+
+    return tracking_of(uri).of_experiment(name or default_tracking(uri).experiment)
 
 
 def _matching_runs(tracking: Tracking, conditions: list[str], kind: str | None) -> Iterator[Any]:
@@ -288,3 +293,77 @@ def rollback(
     complete_change(champions, now, events=use_running_prefect())
     if now.published:
         typer.echo(f"features published to {now.published}")
+
+
+def prune(
+    older_than: Annotated[
+        str | None,
+        typer.Option(
+            "--older-than",
+            metavar="AGE|DATE",
+            help="Remove runs that started earlier: 30d, 12h, 8w or 2026-01-31.",
+        ),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option("--keep", min=1, help="Remove runs before the last N.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be removed, and change nothing.")
+    ] = False,
+    experiment: Experiment = None,
+    tracking_uri: Uri = None,
+) -> None:
+    """Remove old runs and their artifacts, models and evaluations.
+
+    Their flow runs go too. With both options, those runs go to which both apply. A running run
+    stays, and one that has a model with an alias, such as the champion or the previous one.
+
+    Example: swarm prune --older-than 30d --keep 10 --dry-run
+    """
+    from flows.run.prefect_server import has_started_prefect, start_prefect
+    from flows.run.pruning import moment_of
+    from flows.run.pruning import prune as remove
+    from tasks.tracking.client import SHORT_ID
+
+    if older_than is None and keep is None:
+        raise InputError(
+            "nothing says which runs are old; pass --older-than 30d, --keep 10, or both"
+        )
+    before = None if older_than is None else moment_of(older_than, datetime.now().astimezone())
+    tracking = _of_experiment(experiment, tracking_uri)
+    has_prefect = use_running_prefect()
+    if not dry_run and (has_prefect or has_started_prefect()):
+        # Before anything is removed, as it may not answer.
+        start_prefect()
+        has_prefect = True
+    kinds = get_args(Kind)[:-1]
+    pruned = remove(
+        tracking, before=before, keep=keep, kinds=kinds, has_prefect=has_prefect, dry_run=dry_run
+    )
+    if pruned.before is None:
+        typer.echo(f"nothing to remove: there are at most {keep} runs")
+        return
+    verb, runs = "would remove" if dry_run else "removed", [each.run for each, _ in pruned.runs]
+    stay = f"; {counted(pruned.n_needed, 'earlier one')} needed" if pruned.n_needed else ""
+    typer.echo(
+        f"{verb} {counted(len(runs), 'run')} from before {pruned.before:%Y-%m-%d %H:%M}{stay}"
+    )
+    for run, (_, size) in zip(runs, pruned.runs, strict=True):
+        started = f"{_moment(run.info.start_time).astimezone():%d %b %H:%M}"
+        echo(
+            f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name}, {_megabytes(size)}",
+            indent=2,
+        )
+    n_models = sum(len(each.models) for each, _ in pruned.runs)
+    n_versions = sum(len(each.versions) for each, _ in pruned.runs)
+    typer.echo(f"{verb} {counted(n_models, 'model')}, {counted(n_versions, 'registered version')}")
+    of_archive = _megabytes(pruned.evaluation_bytes)
+    typer.echo(f"{verb} {counted(pruned.n_evaluations, 'evaluation')}, {of_archive}")
+    if pruned.n_flow_runs is not None:
+        typer.echo(f"{verb} {counted(pruned.n_flow_runs, 'flow run')} of Prefect")
+    elif has_started_prefect():
+        typer.echo("the flow runs of Prefect are counted only while `swarm up` runs")
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"

@@ -1,11 +1,11 @@
-"""Names, tags and crashes of flow runs, whether deployed or started from the command line."""
+"""Names, tags, crashes and removal of flow runs, deployed or of the command line."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -13,10 +13,12 @@ from prefect import runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
+    FlowRunFilterStartTime,
     FlowRunFilterState,
     FlowRunFilterStateType,
+    FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import State, StateType
+from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
 from prefect.states import Crashed
 
 from conf.load import AnyConfig, from_yaml
@@ -83,6 +85,24 @@ def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
                 crashed: State[Any] = Crashed(message="its process was killed")
                 client.set_flow_run_state(other.id, crashed, force=True)
                 end_crashed(flow, other, crashed)
+
+
+def prune_flow_runs(before: Any, needed: Collection[str], dry_run: bool) -> int:
+    """Delete the ended flow runs of this package that started before a time; return how many."""
+    ended = FlowRunFilterStateType(any_=list(TERMINAL_STATES))
+    found = FlowRunFilter(
+        tags=FlowRunFilterTags(all_=["swarm"]),
+        state=FlowRunFilterState(type=ended),
+        start_time=FlowRunFilterStartTime(before_=before),
+    )
+    with get_client(sync_client=True) as client:
+        runs: list[Any] = []
+        while page := client.read_flow_runs(flow_run_filter=found, limit=200, offset=len(runs)):
+            runs += page
+        old = [run.id for run in runs if str(run.id) not in needed]
+        for run_id in [] if dry_run else old:
+            client.delete_flow_run(run_id)
+    return len(old)
 
 
 def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:

@@ -8,6 +8,7 @@ released when the process that holds them ends, even if it is killed; only then 
 from __future__ import annotations
 
 import contextlib
+import glob
 import hashlib
 import os
 import re
@@ -64,6 +65,16 @@ def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Itera
             ) from None
         # Outside the try block, as errors of the caller are not errors of the lock.
         yield
+
+
+def remove_free_locks(archive_url: str) -> None:
+    """Remove the lock files of an SQLite archive whose holders were killed."""
+    url = sa.make_url(archive_url)
+    if url.get_backend_name() == "sqlite" and url.database:
+        archive = Path(url.database).absolute()
+        for file in archive.parent.glob(f"{glob.escape(archive.name)}.*.lock"):
+            with contextlib.suppress(Timeout), FileLock(file).acquire(timeout=0):
+                file.unlink(missing_ok=True)
 
 
 def _beside(url: sa.URL, name: str) -> Path:
