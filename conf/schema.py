@@ -80,6 +80,11 @@ class SelectConfig(Section):
     5,000"""
     confirm: ConfirmSection | None = ConfirmSection()
     ensemble: EnsembleSection = EnsembleSection()
+    serve: Literal["subset", "ensemble"] | None = None
+    """Which of the two stored models is registered, and becomes champion: subset, one model of the
+    columns to keep, or ensemble, the vote of the best subsets; null is the subset unless the
+    ensemble beats it on the test rows by more than the standard error of their difference, and is
+    not worse than all columns"""
     test: HoldoutSection = HoldoutSection()
     tracking: TrackingSection = TrackingSection()
     archive: ArchiveSection = ArchiveSection()

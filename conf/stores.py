@@ -23,17 +23,18 @@ class TrackingSection(Section):
     experiment: Text = "swarm"
     """MLflow experiment"""
     register_model: bool | Literal["auto"] = Field(default=False, alias="register")
-    """Register the ensemble under the name of the run; auto does so unless all features are better;
-    a refresh always registers its own"""
+    """Register the model that `serve` names under the name of the run; auto does so unless all
+    features are better than it, or it has no clear gain over guessing; a refresh always registers
+    its own"""
 
     @property
     def register(self) -> bool:
-        """Whether the ensemble may be registered: the key ``tracking.register``."""
+        """Whether the model may be registered: the key ``tracking.register``."""
         return self.register_model is not False
 
     @property
     def registers_always(self) -> bool:
-        """Whether the ensemble is registered even if all features are better."""
+        """Whether the model is registered even if all features are better."""
         return self.register_model is True
 
 

@@ -48,7 +48,7 @@ from tasks.table import Table
 # Sections and keys that a refresh depends on, besides its rows.
 _DECISIVE = {
     *("seed", "strategy", "warm", "budget", "space", "prepare", "proxy", "prefilter", "confirm"),
-    *("ensemble", "test", "split", "model", "scoring", "pos_label", "folds"),
+    *("ensemble", "serve", "test", "split", "model", "scoring", "pos_label", "folds"),
     *("champion.margin", "champion.confidence"),
     *("data.weights_in_score", "evaluation.importance"),
 }

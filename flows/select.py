@@ -25,7 +25,7 @@ from swarm.search.fresh_folds import most_prefix_fits
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
-from tasks.report import answer_files
+from tasks.report import search_files
 from tasks.steps import (
     confirm_fresh,
     cut_by_importance,
@@ -73,7 +73,7 @@ def search_and_evaluate(run: SearchRun, verbosity: int) -> SelectRun:
     # The answer at the end shows the gravest findings.
     print_findings(run.findings, verbosity - 1)
     result = _search(run, verbosity)
-    run.log.files(answer_files(result, run.evaluations, *run.ensemble_limits))
+    run.log.files(search_files(result, run.evaluations))
     ensemble = fit(run, result, verbosity)
     outcome = evaluate(run, result, ensemble, verbosity)
     with show_stage("writing the report", verbosity):

@@ -26,19 +26,33 @@ from tasks.step import step
 from tasks.tracking.curves import unseen_score
 
 
-def answer_files(
-    result: SearchResult,
-    evaluations: ProblemEvaluations,
-    n_models: int,
-    union_at_most: int | float | None = None,
-) -> dict[str, bytes]:
-    """Return features, subsets, history and evaluations of a search, by artifact path.
+def search_files(result: SearchResult, evaluations: ProblemEvaluations) -> dict[str, bytes]:
+    """Return subsets, history and evaluations of a search, by artifact path.
 
     They depend on configuration, seed and data alone, but for the seconds in ``archive.parquet``,
     which leaves out evaluations with other settings.
     """
-    members = result.best_members(n_models, union_at_most)
-    model_inputs = result.space.subset(np.logical_or.reduce(members.masks, axis=0))
+    confirmed: dict[str, bytes] = {}
+    if result.confirmation is not None:
+        confirmed["confirmation.csv"] = _confirmed(result.confirmation, result.space)
+    if result.cut is not None:
+        confirmed["prefilter.csv"] = _ranking(result.cut, result.space)
+    return {
+        **confirmed,
+        "subsets.csv": _subsets(result).to_csv(index=False).encode(),
+        "history.parquet": parquet(result.history),
+        "archive.parquet": parquet(_evaluation_table(result, evaluations)),
+    }
+
+
+def features_file(
+    result: SearchResult,
+    n_models: int,
+    union_at_most: int | float | None = None,
+    **model: Any,  # about the served model, as JSON types
+) -> dict[str, bytes]:
+    """Return ``features.json``: the columns to keep, the subsets, and those of the model."""
+    members, confirmation = result.best_members(n_models, union_at_most), result.confirmation
     features: dict[str, Any] = {
         "features": result.features,
         "n_features": len(result.features),
@@ -48,12 +62,9 @@ def answer_files(
             {"features": result.space.subset(mask), "cost": float(cost), "origin": str(origin)}
             for mask, cost, origin in zip(members.masks, members.costs, members.origin, strict=True)
         ],
-        "model_inputs": model_inputs,
-        "n_model_inputs": len(model_inputs),
+        **model,
         "union_at_most": union_at_most,
     }
-    confirmation = result.confirmation
-    confirmed: dict[str, bytes] = {}
     if confirmation is not None:
         features["confirmation"] = {
             **confirmation.as_dict(),
@@ -61,17 +72,9 @@ def answer_files(
             if confirmation.smallest is None
             else result.space.subset(confirmation.candidates.masks[confirmation.smallest]),
         }
-        confirmed["confirmation.csv"] = _confirmed(confirmation, result.space)
     if result.cut is not None:
         features["prefilter"] = _cut_figures(result.cut)
-        confirmed["prefilter.csv"] = _ranking(result.cut, result.space)
-    return {
-        **confirmed,
-        "features.json": json_file(features),
-        "subsets.csv": _subsets(result).to_csv(index=False).encode(),
-        "history.parquet": parquet(result.history),
-        "archive.parquet": parquet(_evaluation_table(result, evaluations)),
-    }
+    return {"features.json": json_file(features)}
 
 
 def _cut_figures(cut: Cut) -> dict[str, Any]:
@@ -190,9 +193,9 @@ def write_report(data: ReportData) -> dict[str, bytes]:
     return files
 
 
-def ensemble_metrics(judgement: Judgement) -> dict[str, float]:
-    """Return the metrics of the ensemble on the test rows: ``test/f1`` and so on."""
-    rows = judgement.table[judgement.table["contender"] == "ensemble"].to_dict("records")
+def model_metrics(judgement: Judgement, contender: str) -> dict[str, float]:
+    """Return the metrics of a contender on the test rows: ``test/f1`` and so on."""
+    rows = judgement.table[judgement.table["contender"] == contender].to_dict("records")
     return {f"test/{row['metric']}": float(row["value"]) for row in rows}
 
 

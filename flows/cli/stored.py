@@ -151,8 +151,8 @@ def features(
         bool,
         typer.Option(
             "--model-inputs",
-            help="Print the columns that the model needs instead: those of all subsets of the"
-            " ensemble.",
+            help="Print the columns that the served model needs instead: of an ensemble those of"
+            " all subsets.",
         ),
     ] = False,
     tracking_uri: Uri = None,

@@ -45,6 +45,14 @@ def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
         "evaluation": judgement_record(outcome.judgement),
         "epochs": result.state.epoch,
         "reason": result.reason,
+        "models": {
+            name: {
+                "n_features": len({column for subset in model.subsets_ for column in subset}),
+                "score": outcome.judgement.first_metric[outcome.contender(name)]["value"],
+            }
+            for name, model in outcome.models.items()
+        },
+        "served": outcome.served,
         "model": outcome.model_uri or None,
         "registered": outcome.registered,
         "findings": [each.as_dict() for each in outcome.findings],
@@ -59,7 +67,9 @@ def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     typer.secho(head.title, bold=True)
     if columns := chosen_columns(head, names, terminal_width() or sys.maxsize):
         echo_row(columns)
-    for row, line in enumerate(outcome.lines):
+    # The score of the subset is in its evidence, and its columns are at its model below.
+    votes = [outcome.model_line("ensemble")] if "ensemble" in outcome.models else []
+    for row, line in enumerate([*head.answer(), *votes]):
         if row:
             echo_row(f"  {line}")
         else:  # the score is not cut off
@@ -103,10 +113,14 @@ def _describe_model(outcome: SelectRun) -> str:
             "not stored: nothing is pickled, so an estimator of your own cannot be; fit it to the "
             "selected features"
         )
+    which = f"{outcome.served}, {counted(len(outcome.model_inputs), 'column')}"
+    if outcome.contender(outcome.served) == "all_features":
+        which = f"all {counted(len(outcome.model_inputs), 'column')}"
+    if outcome.model_loses:
+        which = f"{which}, worse than all"
+    text = f"{which}: {outcome.model_uri}"
     if outcome.declined:
         beaten = "all features are better"
         why = beaten if outcome.headline.beats_guessing else "it has no clear gain over guessing"
-        return f"{outcome.model_uri}, not registered, as {why}"
-    if not outcome.registered:
-        return f"{outcome.model_uri}, stored with the run"
-    return outcome.model_uri
+        return f"{text}, not registered, as {why}"
+    return text

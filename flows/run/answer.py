@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,7 +30,7 @@ from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses
-from swarm.validation.sentences import ensemble_score
+from swarm.validation.sentences import model_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
 from tasks.flow_run import log_line
@@ -40,12 +40,20 @@ from tasks.prefect_artifacts import as_code, show_answer
 from tasks.refresh.decision import record_of_rows
 from tasks.refresh.drift import summarise
 from tasks.report import (
-    ensemble_metrics,
+    features_file,
     judgement_files,
+    model_metrics,
     selection_metrics,
     write_report,
 )
-from tasks.steps import fit_ensemble, judge_answer, last_step, losses_on_test, register_model
+from tasks.steps import (
+    fit_ensemble,
+    judge_answer,
+    last_step,
+    losses_on_test,
+    positive_of,
+    register_model,
+)
 
 # Ensembles of random subsets, as a baseline.
 _RANDOM_SUBSETS = 5
@@ -63,19 +71,45 @@ class SelectRun:
     search: Search
     result: SearchResult
     ensemble: SubsetEnsemble  # fitted on the training rows
+    # The models to store, by name: `subset`, one model of the columns to keep, and `ensemble`
+    # unless it is that model.
+    models: Mapping[str, SubsetEnsemble]
+    served: str  # name of the one that is registered
     judgement: Judgement
     losses: FeatureLosses  # without each chosen feature, on the test rows
     headline: Headline
     # reasons to doubt the data or the result, without those that are muted
     findings: tuple[Finding, ...]
-    model_uri: str = ""  # empty if the estimator cannot be stored without pickle
-    declined: bool = False  # whether the model was not registered as all features are better
+    model_uri: str = ""  # of the served one; empty if it cannot be stored without pickle
+    declined: bool = False  # whether it was not registered as it lost
     unsent: str = ""  # what the tracking store lacks and how to send it; empty if it has everything
 
     @property
     def lines(self) -> list[str]:
-        """What supports the headline, a sentence each: the subset, another one, the ensemble."""
-        return [*self.headline.answer(), *filter(None, [ensemble_score(self.judgement)])]
+        """What supports the headline, a sentence each: the subset, another one, the models."""
+        return [*self.headline.answer(), *map(self.model_line, self.models)]
+
+    def contender(self, model: str) -> str:
+        """Return the contender that a model is on the test rows."""
+        if model == "ensemble":
+            return model
+        return "all_features" if self.headline.keeps_all else "best_subset"
+
+    def model_line(self, model: str) -> str:
+        """State the score and the columns of a model."""
+        return model_score(self.judgement, self.contender(model))
+
+    @property
+    def model(self) -> SubsetEnsemble:
+        """The served model."""
+        return self.models[self.served]
+
+    @property
+    def model_loses(self) -> bool:
+        """Whether all features are better than the served model."""
+        if self.served == "ensemble":
+            return self.judgement.loses
+        return self.headline.verdict == "worse" and not self.headline.keeps_all
 
     @property
     def doubts(self) -> list[str]:
@@ -89,8 +123,8 @@ class SelectRun:
 
     @property
     def model_inputs(self) -> list[str]:
-        """The columns that the ensemble needs, in the order of the data."""
-        return _columns(self.result.space.columns, self.ensemble.subsets_)
+        """The columns that the served model needs, in the order of the data."""
+        return _columns(self.result.space.columns, self.model.subsets_)
 
     def markdown(self) -> str:
         """Return the answer for Prefect's page and the note of the run."""
@@ -115,10 +149,6 @@ def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     config, train = run.config, run.train
     masks = result.best_members(*run.ensemble_limits).masks
     subsets = [result.space.subset(mask) for mask in masks]
-    used = train.features[_columns(train.features, subsets)]
-    # What a refresh needs if this model becomes the champion.
-    reference = json.dumps(summarise(used)).encode()
-    run.log.files({"reference.json": reference, "trained_rows.npz": record_of_rows(train)})
     several = counted(len(subsets), "model")
     with show_stage(f"training an ensemble of {several}", verbosity):
         trained = fit_ensemble.after(last_step(result))
@@ -168,21 +198,73 @@ def evaluate(
     late = unmuted(found, config.mute)
     findings = unmuted([*run.findings, *late])
     head = headline(result, problem.scoring, judgement)
-    log.files({"findings.json": as_file(findings, config.mute)})
-    log.files(judgement_files(judgement, head, test.row))
-    # The metrics of the ensemble are logged with its model.
-    log.metrics({0: selection_metrics(judgement)})
-    print_findings(late, verbosity - 1)
-    return SelectRun(
+    models = _models_to_store(run, head, ensemble)
+    outcome = SelectRun(
         run_id=log.run_id,
         search=run.search,
         result=result,
         ensemble=ensemble,
+        models=models,
+        served=_served(config, head, judgement, models),
         judgement=judgement,
         losses=losses,
         headline=head,
         findings=findings,
     )
+    log.files(_model_files(run, outcome))
+    log.files({"findings.json": as_file(findings, config.mute)})
+    log.files(judgement_files(judgement, head, test.row))
+    # The metrics of the served model are logged with it.
+    log.metrics({0: selection_metrics(judgement)})
+    print_findings(late, verbosity - 1)
+    return outcome
+
+
+def _models_to_store(
+    run: SearchRun, head: Headline, ensemble: SubsetEnsemble
+) -> dict[str, SubsetEnsemble]:
+    """Return one model of the columns to keep, and the ensemble if it has several."""
+    problem, train = run.search.problem, run.train
+    everything = problem.space.subset(~problem.space.forbidden)
+    columns = everything if head.keeps_all else ensemble.subsets_[0]
+    if columns == ensemble.subsets_[0]:
+        single = SubsetEnsemble(ensemble.estimator, [columns], pos_label=positive_of(problem))
+        single.with_models(ensemble.models_[:1], train.target)
+    else:
+        single = fit_ensemble(problem, train, [columns], "auto")
+    several = {"ensemble": ensemble} if len(ensemble.models_) > 1 else {}
+    return {"subset": single, **several}
+
+
+def _served(
+    config: SelectConfig,
+    head: Headline,
+    judgement: Judgement,
+    models: Mapping[str, SubsetEnsemble],
+) -> str:
+    """Return the name of the model to register: the subset unless the ensemble is better."""
+    if "ensemble" not in models:
+        return "subset"
+    if config.serve is not None:
+        return config.serve
+    rival = "all_features" if head.keeps_all else "best_subset"
+    is_better = judgement.ensemble_beats(rival) and not judgement.loses
+    return "ensemble" if is_better else "subset"
+
+
+def _model_files(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
+    """Return what a consumer needs, and a refresh if the served model becomes the champion."""
+    inputs, train = outcome.model_inputs, run.train
+    facts: dict[str, Any] = {
+        "served": outcome.served,
+        "model_inputs": inputs,
+        "n_model_inputs": len(inputs),
+    }
+    return {
+        **features_file(outcome.result, *run.ensemble_limits, **facts),
+        "reference.json": json.dumps(summarise(train.features[inputs])).encode(),
+        "trained_rows.npz": record_of_rows(train),
+    }
 
 
 def _importances(run: SearchRun, result: SearchResult) -> Float:
@@ -203,6 +285,8 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
         "ensemble": _describe_ensemble(outcome, config.ensemble.union_at_most),
+        "model": f"{outcome.served}, {counted(len(outcome.model_inputs), 'column')}",
+        "models": " ".join(map(outcome.model_line, outcome.models)),
         "data": log.tags["data"],
         "estimator": log.tags["estimator"],
         "scorer": log.tags["scoring"],
@@ -240,50 +324,59 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
 
 
 def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
-    """Store the ensemble with its metrics, and register it unless it lost to all features."""
-    config, log, ensemble = run.config, run.log, outcome.ensemble
+    """Store the models, and register the served one with its metrics unless it lost."""
+    config, log, served = run.config, run.log, outcome.served
     problem = outcome.search.problem
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     always = log.tags.get("kind") == "refresh" or config.tracking.registers_always
     head, judgement = outcome.headline, outcome.judgement
-    loses = head.loses or judgement.loses
+    loses = outcome.model_loses or not head.beats_guessing
     declined = run.registered_name is not None and loses and not always
     name = None if declined else run.registered_name
     description = " ".join([f"{head.title}.", *outcome.lines, judgement.sentence()])
-    digest = _digest(ensemble)
+    digest = _digest(outcome.models)
     tags = log.tracking.run(log.run_id).data.tags
-    is_known = tags.get("answer") == digest and "model" in tags
-    # A model that could not be stored has no id.
-    uri, model_id = (tags["model"], tags.get("model_id")) if is_known else ("", None)
+    is_known = tags.get("answer") == digest
+    # Models that could not be stored have no ids.
+    ids = {each: tags.get(f"model.{each}") for each in outcome.models if is_known}
+    uri = tags["model"] if is_known and tags.get("served") == served else ""
     if not is_known and is_storable(problem.estimator):
         features = run.train.features
         # The signature and the example of a wide table would take many megabytes.
         wide = len(features.columns) > MOST_COLUMNS
-        columns = _columns(features, ensemble.subsets_)
-        example = (features[columns] if wide else features).head(_EXAMPLE_ROWS)
-        params = _model_params(config, outcome)
-        with show_stage(f"{'storing' if name is None else 'registering'} the model", verbosity):
-            uri, model_id = register_model.after(outcome.judgement)(
-                log.tracking,
-                log.run_id,
-                ensemble,
-                example,
-                registered_name=name,
-                description=description,
-                params=params,
-            )
-    elif name is not None and model_id is not None and not is_version(uri):
-        # The run was resumed to register what it had only stored.
-        uri = register_logged(log.tracking, log.run_id, model_id, name, description)
+        # The served one last: once it is registered, nothing is missing.
+        models = sorted(outcome.models.items(), key=lambda item: item[0] == served)
+        several = "the models" if len(models) > 1 else "the model"
+        with show_stage(f"{'storing' if name is None else 'registering'} {several}", verbosity):
+            for each, model in models:
+                columns = _columns(features, model.subsets_)
+                uri, ids[each] = register_model.after(outcome.judgement)(
+                    log.tracking,
+                    log.run_id,
+                    model,
+                    (features[columns] if wide else features).head(_EXAMPLE_ROWS),
+                    registered_name=name if each == served else None,
+                    description=description,
+                    name=each,
+                    params=_model_params(config, outcome, model),
+                )
+    model_id = ids.get(served)
+    if model_id is not None and not is_version(uri):
+        # A run that is resumed may register, or serve, what it had only stored.
+        uri = f"models:/{model_id}"
+        if name is not None:
+            uri = register_logged(log.tracking, log.run_id, model_id, name, description)
     # The tags first: a resume that finds them knows the model that its metrics belong to.
-    log.tag({"answer": digest, "model": uri} | ({"model_id": model_id} if model_id else {}))
-    log.metrics({0: ensemble_metrics(judgement)}, model_id)
+    stored = {"model_id": model_id, **{f"model.{each}": ids[each] for each in ids}}
+    stored |= {"answer": digest, "model": uri, "served": served}
+    log.tag({key: value for key, value in stored.items() if value is not None})
+    log.metrics({0: model_metrics(judgement, outcome.contender(served))}, model_id)
     return replace(outcome, model_uri=uri, declined=declined)
 
 
-def _digest(ensemble: SubsetEnsemble) -> str:
-    """Return the hash of what a stored model follows from, besides the run's own configuration."""
-    text = json.dumps([ensemble.subsets_, ensemble.vote_])
+def _digest(models: Mapping[str, SubsetEnsemble]) -> str:
+    """Return the hash of what stored models follow from, besides the run's own configuration."""
+    text = json.dumps({name: [model.subsets_, model.vote_] for name, model in models.items()})
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -311,15 +404,17 @@ def describe(run: SearchRun, outcome: SelectRun) -> None:
     show_answer(config.name, text, judgement, log.tracking, log.run_id)
 
 
-def _model_params(config: SelectConfig, outcome: SelectRun) -> dict[str, object]:
-    """Return the parameters of the logged model: what it is made of, and what found it."""
-    judgement, ensemble = outcome.judgement, outcome.ensemble
+def _model_params(
+    config: SelectConfig, outcome: SelectRun, model: SubsetEnsemble
+) -> dict[str, object]:
+    """Return the parameters of a logged model: what it is made of, and what found it."""
+    judgement = outcome.judgement
     params: dict[str, object] = {
         "estimator": config.model.estimator,
         **{f"estimator.{key}": value for key, value in config.model.params.items()},
-        "vote": ensemble.vote_,
-        "models": len(ensemble.subsets_),
-        "columns": len(outcome.model_inputs),
+        "vote": model.vote_,
+        "models": len(model.subsets_),
+        "columns": len(_columns(outcome.result.space.columns, model.subsets_)),
         "strategy": config.strategy.name,
         "seed": config.seed,
     }
@@ -330,7 +425,8 @@ def _model_params(config: SelectConfig, outcome: SelectRun) -> dict[str, object]
 
 def _describe_ensemble(outcome: SelectRun, at_most: int | float | None) -> str:
     """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
-    n, together = len(outcome.ensemble.subsets_), len(outcome.model_inputs)
+    subsets = outcome.ensemble.subsets_
+    n, together = len(subsets), len({name for subset in subsets for name in subset})
     bound = "" if at_most is None else f" (union_at_most {at_most:g})"
     columns, vote = counted(together, "column"), outcome.ensemble.vote_
     return f"{counted(n, 'subset')}, {columns} together{bound}, {vote} vote"

@@ -341,7 +341,7 @@ class Challenge:
     ) -> PairedComparison:
         """Compare the answers of both on test rows (n_rows,), and log them."""
         config, task, test = self.config, run.search.problem.task, run.test
-        now = answers_of(outcome.ensemble, test.features)
+        now = answers_of(outcome.model, test.features)
         before = self.champions.predict(champion, test.features, now.classes)
         metric = natural_name(judged_metrics(None, task, run.search.problem.scoring)[0])
         if metric not in METRICS[task] and now.proba is not None and before.proba is None:

@@ -43,8 +43,8 @@ def load_features(uri: str) -> list[str]:
 def load_model_inputs(uri: str) -> list[str]:
     """Read the columns that the model of a champion or of a run needs.
 
-    The model is an ensemble of the best subsets; these are the columns that it uses together. Those
-    of :func:`load_features`, which has the same parameters and errors, are the best subset alone.
+    They are those of :func:`load_features`, which has the same parameters and errors, unless the
+    model is an ensemble, which uses the columns of all its subsets, or a model of all columns.
 
     Examples
     --------

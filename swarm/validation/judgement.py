@@ -61,9 +61,10 @@ class Judgement:
     table : DataFrame
         One row per contender and metric: contender, metric, value, low, high, n_features
         (distinct columns in use), n_models, difference (ensemble minus contender),
-        difference_low, difference_high. For `random_subsets` the value is the mean over the
-        draws, and n_features their rounded mean. Differences are paired: computed without the
-        same rows each time, so that the difficulty of the test rows cancels out.
+        difference_low, difference_high, difference_error (its standard error). For
+        `random_subsets` the value is the mean over the draws, and n_features their rounded mean.
+        Differences are paired: computed without the same rows each time, so that the difficulty
+        of the test rows cancels out.
     predictions : DataFrame (n_rows, n_columns)
         ``y_true`` and the predictions of each contender, `random_subsets_1` and so on for the
         draws; with several labels one column per label (``ensemble.<label>``).
@@ -107,6 +108,12 @@ class Judgement:
         """How the ensemble compares with another contender in the first metric."""
         row = self.first_metric[contender]
         return outcome_in(self.metrics[0], row["difference_low"], row["difference_high"])
+
+    def ensemble_beats(self, contender: str) -> bool:
+        """Whether the ensemble beats another contender by more than the standard error."""
+        row = self.first_metric[contender]
+        gain = -row["difference"] if is_lower_better(self.metrics[0]) else row["difference"]
+        return bool(gain > row["difference_error"])
 
     @property
     def loses(self) -> bool:
@@ -370,12 +377,13 @@ def _table(
     for name in CONTENDERS:
         for metric, found in measured.items():
             low, high = jackknife.interval(found[name])
-            gap = gap_low = gap_high = float("nan")
+            gap = gap_low = gap_high = error = float("nan")
             if name != "ensemble":
                 apart = found["ensemble"].minus(found[name])
-                gap, gap_low, gap_high = 0.0, 0.0, 0.0
+                gap, gap_low, gap_high, error = 0.0, 0.0, 0.0, 0.0
                 if not _are_same(contenders, "ensemble", name):
                     gap, (gap_low, gap_high) = apart.value, jackknife.interval(apart)
+                    error = jackknife.error(apart)
             rows.append(
                 {
                     "contender": name,
@@ -388,6 +396,7 @@ def _table(
                     "difference": gap,
                     "difference_low": gap_low,
                     "difference_high": gap_high,
+                    "difference_error": error,
                 }
             )
     return pd.DataFrame(rows)

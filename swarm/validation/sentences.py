@@ -262,16 +262,21 @@ def against_baseline(judgement: Judgement) -> str:
     )
 
 
-def ensemble_score(judgement: Judgement) -> str:
-    """State the score of the ensemble and its number of columns; empty for a single model."""
-    row = judgement.first_metric["ensemble"]
-    if row["n_models"] == 1:
-        return ""
+def model_score(judgement: Judgement, contender: str) -> str:
+    """State the score of a stored model, the columns that it needs, and whether all are better.
+
+    The contender is `ensemble`, or the single model of `best_subset` or `all_features`.
+    """
+    row = judgement.first_metric[contender]
     score = f"{display_name(judgement.metrics[0])} {format_score(row['value'])} on the unseen rows"
-    worse = ", and is worse than all columns" if judgement.loses else ""
-    return (
-        f"Ensemble of {row['n_models']} models: {score}, needs {row['n_features']} columns{worse}."
-    )
+    columns = counted(row["n_features"], "column")
+    if contender == "ensemble":
+        worse = ", and is worse than all columns" if judgement.loses else ""
+        return f"Ensemble of {row['n_models']} models: {score}, needs {columns}{worse}."
+    is_worse = contender == "best_subset" and judgement.verdict.outcome == "worse"
+    worse = ", and is worse than all columns" if is_worse else ""
+    which = "all columns" if contender == "all_features" else "the subset"
+    return f"Model of {which}: {score}, needs {columns}{worse}."
 
 
 def positive_class_sentence(judgement: Judgement) -> str:

@@ -182,6 +182,12 @@ class Headline:
         return self.guessing == "beaten"
 
     @property
+    def keeps_all(self) -> bool:
+        """Whether the recommendation is to keep all columns."""
+        is_all = self.n_features == self.n_available
+        return self.beats_guessing and (is_all or self.verdict == "worse")
+
+    @property
     def is_told(self) -> bool:
         """Whether the test rows tell how the chosen columns compare with all."""
         return self.tested and self.verdict != "unclear"

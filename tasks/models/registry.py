@@ -48,6 +48,7 @@ def log_ensemble(
     registered_name: str | None,  # created if new; None saves without registering
     description: str | None = None,
     *,
+    name: str = "ensemble",  # of the model in its run
     params: Mapping[str, object] | None = None,  # by which models can be searched
 ) -> ModelInfo:
     """Save a fitted ensemble as a model of a run, verify it on the example, and register it.
@@ -65,7 +66,7 @@ def log_ensemble(
         with store_errors(tracking.uri, "save the model"):
             model = tracking.client.create_logged_model(
                 tracking.client.get_run(run_id).info.experiment_id,
-                name="ensemble",
+                name=name,
                 source_run_id=run_id,
                 params={
                     accepted_key(key): truncate(value, PARAM_LENGTH)

@@ -74,7 +74,8 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     leave_report_out(monkeypatch)
     table().to_csv(bench.folder / "rows_2026-01-05.csv", index=False)
     data = {"path": str(bench.folder / "rows_{date}.csv")}
-    path = bench.file(data=data, model=BAYES, budget={"epochs": 2}, confirm=None)
+    rest = {"budget": {"epochs": 2}, "confirm": None, "serve": "ensemble"}
+    path = bench.file(data=data, model=BAYES, **rest)
     told = swarm("select", path, "-v")
     assert told.status == 0
     run_id = re.search(r"run (\w{32}) in sqlite:///", told.err)[1]

@@ -180,9 +180,9 @@ def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None
     assert desk.champions.require(desk.name).why == done.why
     features = swarm.load_features(str(desk.published))
     assert features == done.outcome.result.features
-    # The columns to keep are not those that the model needs.
     inputs = swarm.load_model_inputs(str(desk.published))
-    assert set(features) < set(inputs)
+    assert inputs == done.outcome.model_inputs
+    assert set(desk.champions.reference(done.champion)) == set(inputs)
     rows = desk.rows()
     assert desk.champions.predict(done.champion, rows[inputs]).predicted.shape == (len(rows),)
     record = desk.record(done.run_id)

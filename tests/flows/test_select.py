@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import mlflow
+import numpy as np
 import pandas as pd
 import psutil
 import pytest
@@ -97,7 +98,8 @@ def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
         assert (metric.dataset_name, metric.dataset_digest) == (test.name, test.digest)
         assert metric.value == run.data.metrics[key]
     told = {"estimator": config.model.estimator, "estimator.n_estimators": "5"}
-    assert (told | {"models": "3", "positive_class": "1"}).items() <= model.params.items()
+    told |= {"models": str(len(outcome.model.subsets_)), "positive_class": "1"}
+    assert told.items() <= model.params.items()
 
 
 def test_a_run_names_the_flow_run_that_it_is_part_of(first, api):
@@ -259,6 +261,16 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     assert subsets["cost"].is_monotonic_increasing
 
 
+def members(bench: Bench, outcome: SelectRun, name: str) -> list[list[str]]:
+    """Return the columns of each model in the stored model of that name."""
+    run = bench.tracking.run(outcome.run_id)
+    model = bench.tracking.client.get_logged_model(run.data.tags[f"model.{name}"])
+    assert model.name == name
+    assert model.model_id in {each.model_id for each in run.outputs.model_outputs}
+    (spec,) = Path(model.artifact_location.removeprefix("file://")).rglob("ensemble.json")
+    return [member["subset"] for member in json.loads(spec.read_text())["members"]]
+
+
 def test_the_chosen_features_are_the_ones_that_were_measured(first):
     bench, _, outcome = first
     answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
@@ -274,11 +286,9 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     assert answer["cost"] == known[json.dumps(answer["features"])]
     assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
     # The ensemble is made of these.
-    (model,) = bench.tracking.run(outcome.run_id).outputs.model_outputs
-    place = bench.tracking.client.get_logged_model(model.model_id).artifact_location
-    (spec,) = Path(place.removeprefix("file://")).rglob("ensemble.json")
-    members = [member["subset"] for member in json.loads(spec.read_text())["members"]]
-    assert members == [subset["features"] for subset in answer["subsets"]]
+    subsets = [subset["features"] for subset in answer["subsets"]]
+    assert members(bench, outcome, "ensemble") == subsets
+    assert members(bench, outcome, "subset") == subsets[:1]
     # Each subset has what proposed it; members that were not confirmed are those of the search.
     table = bench.table(outcome.run_id, "confirmation.csv")
     assert table["origin"].tolist() == outcome.result.confirmation.candidates.origin.tolist()
@@ -310,29 +320,51 @@ def test_contenders_are_trained_on_training_rows_and_judged_on_test_rows_only(fi
     # As wide as the data of a user: every column, in another order, the target too.
     predicted = model.predict(table().iloc[:, ::-1])
     rows = [table()["x0"].tolist().index(value) for value in test.features["x0"]]
-    assert predicted[rows].tolist() == outcome.judgement.predictions["ensemble"].tolist()
+    served = outcome.contender(outcome.served)
+    assert predicted[rows].tolist() == outcome.judgement.predictions[served].tolist()
+
+
+# A single column of the three that add up to the target.
+LOST = {
+    "data": {"target": "number", "drop": ["y", *OTHERS[1:]]},
+    "split": {"kind": "random"},
+    "folds": {"kind": "random"},
+    "model": {"estimator": "sklearn.linear_model.Ridge"},
+    "scoring": "neg_root_mean_squared_error",
+    "space": {"max_size": 1},
+}
+
+
+@pytest.mark.usefixtures("plain")
+def test_the_model_of_all_columns_is_served_where_all_are_kept(bench, capsys):
+    config = bench.config(
+        **LOST, name="whole", ensemble={"n_models": 1}, tracking={"register": "auto"}
+    )
+    outcome = searched(config)
+    assert outcome.headline.title == "Keep all 8 columns: the best 1 is worse"
+    assert (list(outcome.models), outcome.declined) == (["subset"], False)
+    print_summary(outcome, config)
+    assert "all 8 columns: models:/whole/1" in " ".join(capsys.readouterr().out.split())
+    everything = [f"x{i}" for i in range(8)]
+    assert members(bench, outcome, "subset") == [everything]
+    answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    assert (answer["model_inputs"], answer["served"]) == (everything, "subset")
+    train, test, problem = prepared_by_hand(config)
+    model = problem.estimator.fit(train.features, train.target)
+    predicted = outcome.model.predict(test.features)
+    np.testing.assert_allclose(predicted, model.predict(test.features))
 
 
 @pytest.mark.slow
-def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
-    bench, _, _ = first
-    # A single column of the three that add up to the target.
-    lost = {
-        "name": "lost",
-        "data": {"target": "number", "drop": ["y", *OTHERS[1:]]},
-        "split": {"kind": "random"},
-        "folds": {"kind": "random"},
-        "model": {"estimator": "sklearn.linear_model.Ridge"},
-        "scoring": "neg_root_mean_squared_error",
-        "space": {"max_size": 1},
-        "ensemble": {"n_models": 1},
-    }
+@pytest.mark.usefixtures("plain")
+def test_a_vote_that_lost_is_registered_only_if_asked(bench, capsys):
+    lost = LOST | {"name": "lost", "ensemble": {"n_models": 2}, "serve": "ensemble"}
     unasked = bench.config(**lost, tracking={"register": "auto"})
     outcome = searched(unasked)
     print_summary(outcome, unasked)
     said = " ".join(capsys.readouterr().out.split())
-    assert outcome.headline.title == "Keep all 8 columns: the best 1 is worse"
     assert outcome.headline.title in said
+    assert "worse than all" in said
     assert "RMSE on 36 unseen rows: 1." in said
     assert not outcome.model_uri.startswith("models:/lost/")
     assert "not registered, as all features are better" in said
@@ -342,9 +374,19 @@ def test_a_selection_that_lost_is_registered_only_if_asked(first, capsys):
     # The stored model is the one that is registered.
     asked = searched(bench.config(**lost, tracking={"register": True}), outcome.run_id)
     assert asked.model_uri == "models:/lost/1"
-    (model,) = bench.tracking.run(outcome.run_id).outputs.model_outputs
+    run = bench.tracking.run(outcome.run_id)
+    assert len(run.outputs.model_outputs) == 2
     version = bench.tracking.client.get_model_version("lost", "1")
-    assert version.source == f"models:/{model.model_id}"
+    assert version.source == f"models:/{run.data.tags['model.ensemble']}"
+    # So is the other one, which is stored as well.
+    other = searched(
+        bench.config(**lost | {"serve": "subset"}, tracking={"register": True}), outcome.run_id
+    )
+    assert other.model_uri == "models:/lost/2"
+    run = bench.tracking.run(outcome.run_id)
+    assert len(run.outputs.model_outputs) == 2
+    version = bench.tracking.client.get_model_version("lost", "2")
+    assert version.source == f"models:/{run.data.tags['model.subset']}"
 
 
 def test_a_bound_on_the_union_keeps_the_ensemble_small_and_no_version_is_registered_unasked(
@@ -353,9 +395,10 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_and_no_version_is_registe
     bench, _, outcome = first
     bound = len(outcome.result.features)
     known = json.loads(bench.artifact(outcome.run_id, "features.json"))
-    assert known["n_model_inputs"] > bound, "the ensemble has no more columns to lose"
+    used = {name for subset in known["subsets"] for name in subset["features"]}
+    assert len(used) > bound, "the ensemble has no more columns to lose"
     ensemble = {"n_models": 4, "union_at_most": bound}
-    config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM)
+    config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM, serve="ensemble")
     small = searched(config)
     answer = json.loads(bench.artifact(small.run_id, "features.json"))
     together = sorted({name for one in answer["subsets"] for name in one["features"]})
@@ -365,8 +408,9 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_and_no_version_is_registe
     assert len(together) <= bound
     assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
     print_summary(small, config)
-    assert "stored with the run" in " ".join(capsys.readouterr().out.split())
     assert small.model_uri.startswith("models:/m-")
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"Model ensemble, {len(together)} columns: {small.model_uri}" in said
     assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -285,6 +286,20 @@ def test_differences_are_ensemble_minus_contender_and_paired(small: Any) -> None
     same = judged.table.query("contender == 'best_subset'")
     assert (same[["difference", "difference_low", "difference_high"]] == 0.0).all(axis=None)
     assert judged.outcome("best_subset") == "no clear difference"
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "log_loss"])
+def test_an_ensemble_beats_another_by_more_than_the_standard_error(small: Any, metric: str) -> None:
+    judged = judge(KNN, *small, CHOSEN, n_random=1, metrics=[metric])
+    sign = -1.0 if metric == "log_loss" else 1.0
+    for gain, error, beats in (
+        *((0.02, 0.01, True), (0.01, 0.01, False), (-0.02, 0.01, False)),
+        (0.02, float("nan"), False),
+    ):
+        table = judged.table.assign(difference=sign * gain, difference_error=error)
+        assert replace(judged, table=table).ensemble_beats("best_subset") == beats
+    errors = judged.table.set_index("contender")["difference_error"]
+    assert (errors.drop("ensemble") > 0.0).all()
 
 
 def test_the_same_seed_judges_the_same_for_any_number_of_workers(

@@ -19,9 +19,9 @@ from swarm.search.confirmation import Confirmation
 from swarm.validation.sentences import (
     amount,
     chosen_columns,
-    ensemble_score,
     format_score,
     format_signed,
+    model_score,
 )
 from swarm.validation.sentences import evidence as sentence
 from swarm.validation.verdict import Guessing, Headline, Verdict, headline
@@ -375,15 +375,17 @@ def test_doubts_are_not_what_a_headline_without_a_gain_says(
     assert {each.code for each in doubts(told(AUC, evidence, None), found)} == shown
 
 
-def test_a_vote_has_a_sentence_with_its_columns_and_a_single_model_has_none() -> None:
-    def scored(n_models: int, *, loses: bool) -> str:
-        row = {"value": 0.8, "n_models": n_models, "n_features": 5}
-        judgement: Any = SimpleNamespace(
-            first_metric={"ensemble": row}, metrics=["roc_auc"], loses=loses
-        )
-        return ensemble_score(judgement)
-
-    said = "Ensemble of 3 models: ROC AUC 0.800 on the unseen rows, needs 5 columns"
-    assert scored(3, loses=False) == f"{said}."
-    assert scored(3, loses=True) == f"{said}, and is worse than all columns."
-    assert scored(1, loses=True) == ""
+@pytest.mark.parametrize("loses", [False, True])
+def test_a_model_has_a_sentence_with_its_columns_which_says_if_all_are_better(loses: bool) -> None:
+    row = {"value": 0.8, "n_models": 3, "n_features": 5}
+    names = ("ensemble", "best_subset", "all_features")
+    judgement: Any = SimpleNamespace(
+        first_metric=dict.fromkeys(names, row),
+        metrics=["roc_auc"],
+        loses=loses,
+        verdict=SimpleNamespace(outcome="worse" if loses else "no clear difference"),
+    )
+    for name in names:
+        said = model_score(judgement, name)
+        assert "ROC AUC 0.800 on the unseen rows, needs 5 columns" in said
+        assert ("worse than all columns" in said) == (loses and name != "all_features")
