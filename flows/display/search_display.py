@@ -13,6 +13,7 @@ from flows.display.terminal import EpochDisplay, say, show_stage
 from flows.run.search_run import SearchRun
 from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
+from swarm.json_data import plain
 from swarm.metrics import display_name, natural_name
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.scoring import Scoring
@@ -134,8 +135,8 @@ class SearchDisplay:
             metrics |= {
                 f"{name}_all_features": scoring.natural(confirmation.baseline_cost),
                 "fresh/gain": confirmation.gain.mean,
-                "fresh/gain_low": confirmation.gain.low,
-                "fresh/gain_high": confirmation.gain.high,
+                "fresh/gain_low": plain(confirmation.gain.low),
+                "fresh/gain_high": plain(confirmation.gain.high),
             }
         self.log.metrics({0: metrics})
         self.log.tag(

@@ -242,7 +242,11 @@ def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | N
         if not np.isfinite(costs).all() or len(costs) < 2:
             continue
         test = corrected_t(costs, confirmation.n_train, confirmation.n_test)
-        low, high = sorted(map(scoring.natural, (test.low, test.high)))
+        # Equal costs have an unbounded interval.
+        low, high = sorted(
+            scoring.natural(bound if np.isfinite(bound) else test.mean)
+            for bound in (test.low, test.high)
+        )
         is_all = row == len(table)
         other = "search" if is_all or table.origin[row] == "search" else "ranking"
         rows.append(

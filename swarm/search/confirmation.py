@@ -11,6 +11,7 @@ import numpy as np
 from swarm.arrays import Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import check_known
+from swarm.json_data import plain
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
 from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
@@ -229,8 +230,8 @@ class Confirmation:
             "searched_cost": self.searched_cost,
             "all_features_cost": self.baseline_cost,
             "gain": None if gain is None else gain.mean,
-            "gain_low": None if gain is None else gain.low,
-            "gain_high": None if gain is None else gain.high,
+            "gain_low": None if gain is None else plain(gain.low),
+            "gain_high": None if gain is None else plain(gain.high),
             "confidence": CONFIDENCE,
             "n_folds": self.n_folds,
             "n_subsets": len(self.candidates),

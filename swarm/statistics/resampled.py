@@ -44,9 +44,9 @@ def corrected_t(
     differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = CONFIDENCE
 ) -> CorrectedTTest:
     """Test paired differences of J resamples (J,) by the corrected resampled t-test."""
-    # The variance of the mean is (1 / J + n_test / n_train) s**2, with J - 1 degrees of freedom. If
-    # all differences are equal up to rounding, the interval has zero width, and `p` is 1 if they
-    # are 0, else 0.
+    # The variance of the mean is (1 / J + n_test / n_train) s**2, with J - 1 degrees of freedom. Of
+    # equal differences, which scores of few rows have by chance, there is none to infer from: the
+    # interval is unbounded unless all are 0, `p` is 1, and `error` 0.
     from scipy.stats import t
 
     values = np.asarray(differences, dtype=np.float64)
@@ -58,14 +58,12 @@ def corrected_t(
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level!r}")
     n = len(values)
-    if np.ptp(values) <= rounding_error(np.abs(values).max()):
-        same = float(values[0])
-        return CorrectedTTest(
-            mean=same, low=same, high=same, p=1.0 if same == 0 else 0.0, error=0.0
-        )
     mean = float(values.mean())
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
+    # The standard error may underflow to 0.
+    if np.ptp(values) <= rounding_error(np.abs(values).max()) or error == 0.0:
+        same, reach = float(values[0]), 0.0 if not values.any() else math.inf
+        return CorrectedTTest(mean=same, low=same - reach, high=same + reach, p=1.0, error=0.0)
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
-    # The standard error underflows to 0 if the differences are equal up to rounding.
-    p = float(2 * t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
+    p = float(2 * t.sf(abs(mean) / error, n - 1))
     return CorrectedTTest(mean=mean, low=mean - reach, high=mean + reach, p=p, error=error)

@@ -278,6 +278,8 @@ def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Verdict:
     assert gain is not None
     # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
+    if math.isinf(low):
+        low = high = math.nan
     return Verdict(
         rows=f"{confirmation.n_folds} new folds of the same rows",
         metric=scoring.metric,

@@ -42,10 +42,12 @@ def test_it_is_never_surer_than_the_ordinary_t_test_and_its_interval_agrees_with
         assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
 
 
-def test_equal_differences_leave_no_doubt() -> None:
+def test_equal_differences_are_no_evidence() -> None:
     assert corrected_t([0.0] * 5, 80, 20) == CorrectedTTest(0.0, 0.0, 0.0, 1.0, 0.0)
     # The mean of three tenths is not a tenth in floating point: no spread may come of that.
-    assert corrected_t([0.1] * 3, 80, 20) == CorrectedTTest(0.1, 0.1, 0.1, 0.0, 0.0)
+    for value, n in ((0.1, 3), (-0.25, 2), (5e-324, 2)):
+        unknown = CorrectedTTest(value, -math.inf, math.inf, 1.0, 0.0)
+        assert corrected_t([value] * n, 80, 20) == unknown
 
 
 @pytest.mark.parametrize(

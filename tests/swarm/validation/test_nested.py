@@ -47,8 +47,10 @@ def test_costs_and_gains_have_the_interval_of_nadeau_and_bengio():
     )
     # The difficulty of an outer fold cancels out, as gains are paired.
     gain = found.gain("ensemble", "all_features")
-    assert (gain["gain"], gain["low"], gain["high"]) == pytest.approx((0.1, 0.1, 0.1))
-    assert found.verdict() == "better"
+    assert gain["gain"] == pytest.approx(0.1)
+    # Equal gains, as of few rows, have no spread to infer from.
+    assert (gain["low"], gain["high"], gain["p"]) == (-np.inf, np.inf, 1.0)
+    assert found.verdict() == "no clear difference"
     assert found.optimism.mean == pytest.approx(0.15 + np.mean(shifts))
     assert found.optimism_confirmed.mean == pytest.approx(0.10 + np.mean(shifts))
 
