@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
+from sklearn.utils.validation import _check_method_params
 
 from swarm.answers import Answers
 from swarm.errors import ConfigError, check_known
 from swarm.problem.models import is_a, last_step
+from swarm.problem.table import take_rows
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -101,8 +103,18 @@ class Scoring:
     def cost(
         self, estimator: Any, features: Any, target: Any, weight: Any = None, **params: Any
     ) -> float:
-        """Return the cost of a fitted estimator on test rows, with parameters of the scorer."""
+        """Return the cost of a fitted estimator on test rows, with parameters of the scorer.
+
+        Rows of weight 0 are left out.
+        """
         if weight is not None:
+            # Scikit-learn gives a class without weight an F1 of 0, which counts in the mean.
+            rows = np.flatnonzero(weight)
+            if len(rows) < len(weight):
+                params = _check_method_params(features, params, rows)
+                features, target, weight = (
+                    take_rows(part, rows) for part in (features, target, weight)
+                )
             params["sample_weight"] = weight
         score = float(self.scorer(estimator, features, target, **params))
         return (self.upper or 0.0) - score

@@ -361,3 +361,18 @@ def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
     scoring = resolve_scoring(finite, None, truth, "regression")
     found = measure_metrics(answers, target, ["finite"], Jackknife(6), scoring)["finite"]
     assert [one.value for one in found] == pytest.approx([5 / 6, 1.0])
+
+
+@pytest.mark.parametrize("name", ["f1_macro", "balanced_accuracy", "recall_macro"])
+def test_a_class_without_weight_counts_neither_in_the_search_nor_in_the_metric(name: str) -> None:
+    (X, y), (X_test, y_test) = halves("multiclass", 60)
+    model = KNeighborsClassifier(5).fit(X, y)
+    weight = np.where(y_test == 2, 0.0, 1.5)
+    scoring = resolve_scoring(name, model, np.asarray(y), "multiclass")
+    truth = EvaluationTarget.of(model, y, y_test, None, weight)
+    answers = [answers_of(SubsetEnsemble(model, [list(X)]).fit(X, y), X_test)]
+    measured = measure_metrics(answers, truth, [name], Jackknife(60, level=None))[name][0]
+    searched = scoring.natural(scoring.cost(model, X_test, y_test, weight))
+    weighty = weight > 0.0
+    expected = get_scorer(name)(model, X_test[weighty], y_test[weighty])
+    assert (measured.value, searched) == (pytest.approx(expected), pytest.approx(expected))
