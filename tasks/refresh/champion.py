@@ -11,6 +11,7 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -176,7 +177,10 @@ class Champions:
         if not back.since:
             # It was never promoted.
             why = f"rolled back from version {replaced}" if replaced else "promoted by hand"
-            tags |= {"since": when, "why": why, "over": replaced}
+            # A version that came before the present one has no previous one, or the next rollback
+            # would go forward again.
+            is_before = now is not None and back.version in self._before(now)
+            tags |= {"since": when, "why": why, "over": "" if is_before else replaced}
         if now is not None and now.pending not in (None, ROLLED_BACK):
             # Its refresh ended before it was published: the next one of the same rows has to find
             # it, or it would promote them again.
@@ -184,6 +188,18 @@ class Champions:
             self.complete(now)
         with store_errors(self.tracking.uri, f"roll back {name!r}"):
             return now, self._move(name, back.version, tags)
+
+    def _before(self, champion: Champion) -> list[str]:
+        """Return the versions that were champions before this one, the latest first."""
+        versions, name = list[str](), champion.name
+        with store_errors(self.tracking.uri, f"look up the versions of {name!r}"):
+            while (over := champion.over) is not None and over not in versions:
+                versions.append(over)
+                version = self._or_none(partial(self._client.get_model_version, name, over))
+                if version is None:
+                    break
+                champion = self._champion(version)
+        return versions
 
     def features_json(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""

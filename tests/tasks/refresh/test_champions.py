@@ -162,6 +162,25 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
     assert registry.roll_back("1")[1].over is None
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_each_rollback_goes_further_back(by_hand: bool, registry: Registry) -> None:
+    champions = registry.champions
+    if by_hand:
+        champions.point(registry.name, ALIAS, "1")
+    else:
+        registry.promote("1", None, None)
+    for version, before in (("2", "1"), ("3", "2")):
+        promoted = registry.promote(version, before, None)
+        assert promoted is not None
+        champions.complete(promoted)
+    for version in ("2", "1"):
+        assert registry.roll_back()[1].version == version
+        champions.complete(champions.require(registry.name))
+    with pytest.raises(InputError, match="--to"):
+        registry.roll_back()
+    assert registry.aliases == {ALIAS: "1"}
+
+
 def test_a_rollback_completes_a_promotion_that_was_never_published(registry: Registry) -> None:
     """Else the next refresh of the same rows would not find it, and undo the rollback."""
     champions = registry.champions
