@@ -162,6 +162,9 @@ class ChampionSection(Section):
     """Minimum gain of a challenger on the test rows, in units of the metric of the search"""
     confidence: Fraction = 0.95
     """Confidence that the gain exceeds the margin"""
+    least_rows: PositiveCount = 100
+    """Minimum number of test rows to promote a challenger on, with ten of each class; on fewer, or
+    if they give no interval, the champion is kept"""
     approve: bool = False
     """Ask before a challenger that won replaces the champion: a deployed run pauses for at most
     twelve hours and shows the comparison in a form; a run by hand keeps the champion, and prints
@@ -169,8 +172,11 @@ class ChampionSection(Section):
     publish: Location | None = None
     """Path or fsspec URL of the published features.json; null publishes none"""
     on_missing: Literal["stop", "replace"] = "stop"
-    """If the champion cannot be compared, as the table lacks its columns, or has other types or
-    another target: stop, or replace it by the challenger"""
+    """If the champion cannot be compared, as the table lacks its columns, or has other types,
+    target or labels, or as it does worse than guessing: stop, or replace it by the challenger"""
+    allow: list[Literal["new_labels", "fewer_rows"]] = []
+    """What else does not stop a refresh: new_labels, labels besides all those of the champion;
+    fewer_rows, a table of less than half as many rows as that of the champion"""
 
 
 class DriftSection(Section):

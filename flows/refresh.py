@@ -49,7 +49,7 @@ from tasks.table import Table
 _DECISIVE = {
     *("seed", "strategy", "warm", "budget", "space", "prepare", "proxy", "prefilter", "confirm"),
     *("ensemble", "serve", "test", "split", "model", "scoring", "pos_label", "folds"),
-    *("champion.margin", "champion.confidence"),
+    *("champion.margin", "champion.confidence", "champion.least_rows"),
     *("data.weights_in_score", "evaluation.importance"),
 }
 
@@ -185,7 +185,8 @@ def _refresh(
         # The training and test rows are copies.
         del table
         data = prepare(config, rows, report_needs(config), warm=warm)
-        challenge.check_rows(data)
+        if snapshot.answer is not None:
+            challenge.check_rows(snapshot.answer, data)
     tracking = champions.tracking
     with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)

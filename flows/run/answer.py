@@ -37,7 +37,7 @@ from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import as_code, show_answer
-from tasks.refresh.decision import record_of_rows
+from tasks.refresh.decision import labels_of, record_of_rows
 from tasks.refresh.drift import summarise
 from tasks.report import (
     features_file,
@@ -255,10 +255,13 @@ def _served(
 def _model_files(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     """Return what a consumer needs, and a refresh if the served model becomes the champion."""
     inputs, train = outcome.model_inputs, run.train
+    has_classes = outcome.judgement.task in ("binary", "multiclass")
     facts: dict[str, Any] = {
         "served": outcome.served,
         "model_inputs": inputs,
         "n_model_inputs": len(inputs),
+        "labels": labels_of(train.target, run.test.target) if has_classes else None,
+        "n_rows": len(train.features) + len(run.test.features),
     }
     return {
         **features_file(outcome.result, *run.ensemble_limits, **facts),

@@ -27,9 +27,11 @@ from flows.run.answer import SelectRun
 from flows.run.configured import PreparedData
 from flows.run.search_run import SearchRun
 from flows.run.tracking import stored_configuration
+from swarm.answers import Answers
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
 from swarm.metrics import METRICS, default_metrics, display_name, judged_metrics, natural_name
+from swarm.problem.problem import Problem
 from swarm.rounding import difference
 from swarm.validation.answers import answers_of
 from swarm.wording import quoted
@@ -40,8 +42,11 @@ from tasks.refresh.decision import (
     complete_change,
     decision_files,
     find_trained_rows,
+    labels_of,
     measure,
+    shortage,
     show_decision,
+    worse_than_guessing,
 )
 from tasks.refresh.drift import changed_type, drift_table
 from tasks.refresh.paired_comparison import PairedComparison
@@ -148,13 +153,23 @@ class Challenge:
             raise DataError(f"{text}; check the table, or set drift.action to warn")
         self._add([make_finding("SWM301", text, list(far["feature"]))])
 
-    def check_rows(self, data: PreparedData) -> None:
-        """Find out whether the champion predicts the target of these rows."""
-        champion = self.champion
-        if champion is None or self.misfit:
+    def check_rows(self, answer: dict[str, Any], data: PreparedData) -> None:
+        """Find out whether the champion predicts the target of these rows.
+
+        `answer` is its ``features.json``.
+        """
+        champion, train, test = self.champion, data.train, data.test
+        assert champion is not None
+        assert test is not None
+        n_rows, allowed = len(train.features) + len(test.features), self.config.champion.allow
+        if 2 * n_rows < answer["n_rows"] and "fewer_rows" not in allowed:
+            raise DataError(
+                f"the table has {n_rows:,} rows, less than half of the {answer['n_rows']:,} of "
+                f"champion {champion.uri}; check its source, or add fewer_rows to champion.allow"
+            )
+        if self.misfit:
             return
-        assert data.test is not None
-        target = data.test.target
+        target = test.target
         names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
         # Null for a data set that has a target of its own.
         stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
@@ -163,23 +178,43 @@ class Challenge:
             was, now = (", ".join(map(repr, each)) for each in (before, names))
             self._replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
             return
+        classes = None
+        if data.problem.task in ("binary", "multiclass"):
+            classes = labels_of(train.target, target)
+            old, new = (set(labels or []) for labels in (answer["labels"], classes))
+            if old != new:
+                was, now = (quoted(sorted(each, key=str)) for each in (old, new))
+                text = (
+                    f"the labels of {names[0]!r} are {now}, but champion {champion.uri} was trained"
+                    f" on {was}"
+                )
+                if not (old and old < new):
+                    self._replace(text)
+                    return
+                if "new_labels" not in allowed:
+                    raise DataError(f"{text}; correct them, or add new_labels to champion.allow")
         try:
-            predicted = self.champions.predict(champion, data.test.features).predicted
+            answers = self.champions.predict(champion, test.features, classes)
         except DataError as error:
             self._replace(str(error))
             return
-        labels = set(predicted.ravel().tolist())
-        if data.problem.task == "regression":
-            same = np.issubdtype(predicted.dtype, np.number)
-        else:
-            # A class may appear or disappear; if none is left, they were recoded.
-            classes = np.concatenate([np.ravel(part.target) for part in (data.train, data.test)])
-            same = not labels.isdisjoint(classes.tolist())
-        if not same:
-            shown = ", ".join(map(repr, sorted(labels, key=str)[:3]))
+        if data.problem.task == "regression" and not np.issubdtype(
+            answers.predicted.dtype, np.number
+        ):
+            shown = ", ".join(map(repr, answers.predicted[:3].tolist()))
             self._replace(
-                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} has none of"
-                " these"
+                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} is a number"
+            )
+            return
+        metric = _metric(data.problem, answers)[1]
+        guess = worse_than_guessing(
+            data.problem, train, test, answers, metric=metric, split=self.config.split.kind
+        )
+        if guess is not None:
+            self._replace(
+                f"champion {champion.uri} does worse than guessing on {guess.n_rows} rows of this "
+                f"table ({display_name(metric)} {guess.challenger:.4f} against "
+                f"{guess.champion:.4f}): labels or columns have another meaning"
             )
 
     def decide(self, run: SearchRun, outcome: SelectRun) -> RefreshRun:
@@ -275,6 +310,10 @@ class Challenge:
         why = duel.verdict()
         if seen := int((~compared).sum()):
             why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
+        has_classes = run.search.problem.task in ("binary", "multiclass")
+        target = run.test.take(compared).target if has_classes else None
+        if lack := shortage(duel, target, config.champion.least_rows):
+            return "kept", f"{why}; {lack}", duel
         return ("promoted" if duel.won else "kept"), why, duel
 
     def _ask_approval(
@@ -340,13 +379,13 @@ class Challenge:
         self, champion: Champion, run: SearchRun, outcome: SelectRun, compared: NDArray[np.bool_]
     ) -> PairedComparison:
         """Compare the answers of both on test rows (n_rows,), and log them."""
-        config, task, test = self.config, run.search.problem.task, run.test
+        config, test = self.config, run.test
         now = answers_of(outcome.model, test.features)
         before = self.champions.predict(champion, test.features, now.classes)
-        metric = natural_name(judged_metrics(None, task, run.search.problem.scoring)[0])
-        if metric not in METRICS[task] and now.proba is not None and before.proba is None:
-            # Labels alone would be scored as certain.
-            asked, metric = metric, default_metrics(task)[0]
+        asked, metric = _metric(run.search.problem, before)
+        if now.proba is None:
+            metric = asked
+        if metric != asked:
             text = (
                 f"{display_name(metric)} decides in place of {display_name(asked)}, as the champion"
                 f" {champion.uri} has no probabilities of these classes"
@@ -371,6 +410,16 @@ class Challenge:
             margin=config.champion.margin,
             confidence=config.champion.confidence,
         )
+
+
+def _metric(problem: Problem, champion: Answers) -> tuple[str, str]:
+    """Return the metric of the search, and the one in which a champion is compared."""
+    metric = natural_name(judged_metrics(None, problem.task, problem.scoring)[0])
+    is_computed = problem.task == "regression" or metric in METRICS[problem.task]
+    if is_computed or champion.proba is not None:
+        return metric, metric
+    # Labels alone would be scored as certain.
+    return metric, default_metrics(problem.task)[0]
 
 
 class Approval(RunInput):

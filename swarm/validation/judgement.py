@@ -411,28 +411,41 @@ def _are_same(contenders: Sequence[Contender], one: str, other: str) -> bool:
 def _guess(
     truth: EvaluationTarget, metric: str, jackknife: Jackknife, scoring: Scoring | None
 ) -> Measured | None:
-    """Measure a model that ignores the features, of several the best one on the training rows."""
+    """Measure the guess; None if the metric cannot be computed for it."""
+    blind = guess_of(truth, metric, scoring)
+    if blind is None:
+        return None
+    try:
+        found = measure_metrics([blind], truth, [metric], jackknife, scoring)[metric][0]
+    except InputError:
+        return None
+    return None if math.isnan(found.value) else found
+
+
+def guess_of(
+    truth: EvaluationTarget, metric: str, scoring: Scoring | None = None
+) -> Answers | None:
+    """Return the answers of a model that ignores the features on the test rows.
+
+    Of several such models, it is the one with the best metric on the training rows; None if it
+    cannot be computed for any.
+    """
     known = replace(truth, test=truth.train, weight=None)
     once = Jackknife(len(truth.train), level=None)
 
-    def scored(model: BaseEstimator, rows: EvaluationTarget, units: Jackknife) -> Measured:
-        blind = [answers_of_model(model, np.zeros((len(rows.test), 1)))]
-        return measure_metrics(blind, rows, [metric], units, scoring)[metric][0]
+    def answers(model: BaseEstimator, rows: EvaluationTarget) -> Answers:
+        return answers_of_model(model, np.zeros((len(rows.test), 1)))
 
     sign = 1.0 if is_lower_better(metric) else -1.0
     costs: dict[BaseEstimator, float] = {}
     for model in blind_models(truth.task, truth.train):
         # Some scorers need predictions of every class.
         with suppress(InputError):
-            costs[model] = sign * scored(model, known, once).value
-    costs = {model: cost for model, cost in costs.items() if not math.isnan(cost)}
-    if not costs:
-        return None
-    try:
-        found = scored(min(costs, key=costs.__getitem__), truth, jackknife)
-    except InputError:
-        return None
-    return None if math.isnan(found.value) else found
+            blind = [answers(model, known)]
+            cost = sign * measure_metrics(blind, known, [metric], once, scoring)[metric][0].value
+            if not math.isnan(cost):
+                costs[model] = cost
+    return answers(min(costs, key=costs.__getitem__), truth) if costs else None
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,18 +18,24 @@ from numpy.typing import NDArray
 
 from swarm.answers import Answers
 from swarm.arrays import AnyArray
+from swarm.errors import InputError
 from swarm.findings.rows import hash_rows, is_distinguished
-from swarm.json_data import json_file
+from swarm.json_data import json_file, plain
 from swarm.problem.problem import Problem
 from swarm.problem.table import plain_target
 from swarm.rows import Rows
 from swarm.validation.answers import EvaluationTarget
+from swarm.validation.jackknife import FEWEST_GROUPS
+from swarm.validation.judgement import guess_of
 from tasks.prefect_artifacts import show_table
 from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
 from tasks.refresh.paired_comparison import PairedComparison, duel
 from tasks.step import step
 from tasks.steps import positive_of
 from tasks.table import Table
+
+# Rows of each class without which a comparison promotes nothing.
+_LEAST_OF_CLASS = 10
 
 
 def record_of_rows(train: Table) -> bytes:
@@ -69,6 +76,58 @@ def _hashes(table: Table, names: list[str]) -> NDArray[np.uint32]:
     return (hash_rows(both) >> np.uint64(32)).astype(np.uint32)
 
 
+def labels_of(*targets: Any) -> list[Any]:
+    """Return the distinct labels of classes as JSON types, in the order of their text."""
+    labels = {plain(label) for target in targets for label in plain_target(target)}
+    known = (label if isinstance(label, str | int | float) else str(label) for label in labels)
+    return sorted(known, key=str)
+
+
+def shortage(compared: PairedComparison, target: Any, least_rows: int) -> str:
+    """Say what the compared rows lack for a promotion; empty if nothing.
+
+    `target` is that of these rows if they have classes, else None.
+    """
+    lacks = []
+    if compared.n_rows < least_rows:
+        lacks.append(f"at least {least_rows} test rows, got {compared.n_rows}")
+    counts = pd.Series(dtype=int) if target is None else pd.Series(target).value_counts()
+    if len(counts) and counts.min() < _LEAST_OF_CLASS:
+        least = f"{counts.min()} of {plain(counts.idxmin())!r}"
+        lacks.append(f"at least {_LEAST_OF_CLASS} of each class, got {least}")
+    if math.isnan(compared.low):
+        few = compared.n_groups is not None and compared.n_groups < FEWEST_GROUPS
+        groups = f"at least {FEWEST_GROUPS} groups, got {compared.n_groups}"
+        lacks.append(groups if few else "an interval of the gain, which these rows do not give")
+    return f"a promotion needs {', and '.join(lacks)}" if lacks else ""
+
+
+def worse_than_guessing(
+    problem: Problem,
+    train: Table,
+    test: Table,
+    champion: Answers,
+    *,
+    metric: str,
+    split: str,  # kind of the split
+) -> PairedComparison | None:
+    """Compare a champion with a guess, in a duel; None if it is not significantly worse."""
+    truth = _truth(problem, train, test, test.rows_to_test(problem, split))
+    # A metric that is undefined for these rows is refused with the reason when they are judged.
+    with contextlib.suppress(InputError):
+        guess = guess_of(truth, metric)
+        if guess is not None:
+            # Directly, as it is not the duel that Prefect's page shows.
+            found = measure.fn(problem, train, test, guess, champion, metric=metric, split=split)
+            return found if found.high < 0.0 else None
+    return None
+
+
+def _truth(problem: Problem, train: Table, test: Table, rows: Rows) -> EvaluationTarget:
+    positive = positive_of(problem)
+    return EvaluationTarget.of(problem.estimator, train.target, test.target, positive, rows.weight)
+
+
 @step("duel")
 def measure(
     problem: Problem,
@@ -83,13 +142,7 @@ def measure(
 ) -> PairedComparison:
     """Compare two predictions of the test rows."""
     rows = test.rows_to_test(problem, split)
-    truth = EvaluationTarget.of(
-        problem.estimator,
-        train.target,
-        test.target,
-        positive_of(problem),
-        rows.weight,
-    )
+    truth = _truth(problem, train, test, rows)
     before, now = (
         replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
     )

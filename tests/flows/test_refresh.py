@@ -63,7 +63,8 @@ class Desk:
 
     def config(self, *, target: str = "y", **sections: Any) -> RefreshConfig:
         data = {"source": "file", "path": str(self.snapshots / "rows_{date}.parquet")}
-        champion = {"publish": str(self.published), "margin": 0.01}
+        # The tables are small.
+        champion = {"publish": str(self.published), "margin": 0.01, "least_rows": 30}
         sections["champion"] = champion | sections.get("champion", {})
         defaults = {
             "name": self.name,
@@ -481,7 +482,9 @@ def test_a_table_that_the_champion_cannot_be_compared_on_is_refused_before_the_s
     frame = desk.rows()
     for table, words, sections in (
         (frame.rename(columns={"y": "z"}), "'z'.*'y'", {"target": "z"}),
-        (frame.assign(y=frame["y"].map({0: "stays", 1: "leaves"})), "0, 1, .*'y'", {}),
+        (frame.assign(y=frame["y"].map({0: "stays", 1: "leaves"})), "'y'.*'leaves'.* 0, 1", {}),
+        (frame.assign(y=frame["y"] + 1), "'y'.* 1, 2, .* 0, 1", {}),
+        (frame.assign(y=1 - frame["y"]), "worse than guessing", {}),
     ):
         table.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
         with pytest.raises(DataError, match=f"{words}.*champion.on_missing"):
@@ -494,12 +497,14 @@ def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
     frame = desk.rows()
     used = swarm.load_features(str(desk.published))[0]
     frame[used] += 3.0
-    # A class that is new is no recoding: the champion is compared.
+    # A class that is new is no recoding: the champion is compared, if allowed.
     frame.loc[::5, "y"] = 2
     frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
     with pytest.raises(DataError, match=f"'{used}'.*drift.action"):
         desk.refresh(drift={"action": "stop"})
-    told = desk.refresh()
+    with pytest.raises(DataError, match=r"'y'.* 0, 1, 2,.*new_labels to champion\.allow"):
+        desk.refresh()
+    told = desk.refresh(champion={"allow": ["new_labels"]})
     assert told.duel is not None
     assert [finding.code for finding in told.findings] == ["SWM301"]
     table = desk.bench.table(told.run_id, "drift.csv")

@@ -18,6 +18,7 @@ from tasks.refresh.decision import (
     compared_predictions,
     decision_files,
     find_trained_rows,
+    labels_of,
     measure,
     record_of_rows,
     show_decision,
@@ -140,6 +141,16 @@ def test_the_predictions_of_a_comparison_have_all_that_it_was_made_of(kind: str)
     whole = compared_predictions(predictions, test, compared, {"champion": one})
     expected = {"compared": compared, **given, **expected}
     pd.testing.assert_frame_equal(whole, predictions.assign(**expected))
+
+
+def test_labels_are_those_of_all_targets_whatever_their_type() -> None:
+    whole = pd.Series([1, 0, 1])
+    for same in (whole, whole.astype(float), whole.astype(bool), whole.astype(object)):
+        found = labels_of(same, whole[:2])
+        assert set(found) == {0, 1}
+        assert json.loads(json.dumps(found)) == found
+    days = pd.Series(pd.to_datetime(["2026-01-05", "2026-01-12"])).astype(object)
+    assert labels_of(pd.Series(["b", "a"], dtype="category"), days)[2:] == ["a", "b"]
 
 
 def test_the_decision_is_a_file_and_a_table_of_the_same_record(
