@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import pandas as pd
@@ -34,6 +35,7 @@ from flows.run.search_run import open_run
 from flows.run.tracking import tracking_as_configured
 from flows.select import search_and_evaluate
 from swarm.storage.archive import Archive
+from tasks.flow_run import rename_flow_run
 from tasks.refresh.champion import (
     CHALLENGER,
     ROLLED_BACK,
@@ -74,7 +76,9 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
         If another refresh of this champion is running, or a store is unavailable.
     """
     with _lock_champion(config, verbosity) as champions:
-        return _refresh(config, champions, force, verbosity)
+        done = _refresh(config, champions, force, verbosity)
+    rename_flow_run(f"refresh-{datetime.now(UTC).date()}-{done.decision}")
+    return done
 
 
 def unchanged(config: RefreshConfig) -> RefreshRun | None:

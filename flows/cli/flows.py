@@ -167,6 +167,9 @@ def refresh(
     force: Annotated[
         bool, typer.Option("--force", help="Search even if neither the data nor CONFIG changed.")
     ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print the decision, winner and loser as JSON.")
+    ] = False,
     verbose: Verbose = 0,
     quiet: Quiet = False,
 ) -> None:
@@ -191,7 +194,10 @@ def refresh(
             with starting_prefect(verbosity):
                 load_mlflow()
             done = flow(checked, force, verbosity)
-    summary.print_refresh(done, checked, quiet=quiet)
+    if as_json:
+        echo_json(done.as_dict())
+    else:
+        summary.print_refresh(done, checked, quiet=quiet)
 
 
 def nested(

@@ -6,7 +6,7 @@ A person may have to approve the promotion, by a form of a deployed run.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -30,6 +30,7 @@ from flows.run.tracking import stored_configuration
 from swarm.answers import Answers
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding, unmuted
+from swarm.json_data import plain
 from swarm.metrics import METRICS, default_metrics, display_name, judged_metrics, natural_name
 from swarm.problem.problem import Problem
 from swarm.rounding import difference
@@ -77,6 +78,12 @@ class RefreshRun:
     drift: pd.DataFrame  # see `drift_table`
     # about drift and the comparison; `outcome` has those of the search
     findings: tuple[Finding, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)  # decision.json; empty if unchanged
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return ``decision.json``, or of an unchanged refresh the decision and the champion."""
+        facts = {"decision": self.decision, "why": self.why, "run": self.run_id}
+        return {**facts, "winner": _side(self.champion), "loser": None, **self.record}
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -226,10 +233,12 @@ class Challenge:
         if config.champion.approve and decision in ("promoted", "replaced"):
             decision, why = self._ask_approval(run, version, decision, why)
         when = datetime.now(UTC).isoformat(timespec="seconds")
-        record: dict[str, Any] = {"decision": decision, "why": why, "when": when}
-        record |= self._decision_record(run, outcome, duel)
+        facts = self._facts(run, outcome, duel)
+        challenger, before = facts.pop("challenger"), facts.pop("champion")
+        record = {"decision": decision, "why": why, "when": when, **facts}
         now, changes = champion, decision not in ("kept", "declined")
         if changes:
+            record |= {"winner": challenger, "loser": before}
             # The store must have everything that a rollback, a consumer or a later refresh needs.
             run.log.files(decision_files(record, self.drift))
             run.log.settle()
@@ -248,11 +257,9 @@ class Challenge:
                     f"version {each.version}" if each else "none" for each in (champion, now)
                 )
                 why = f"the champion was changed from {old} to {new} during the refresh"
-                now = now or champion
+                before, now = _side(now or champion), now or champion
         if not changes:
-            record |= {"decision": decision, "why": why, "champion": None}
-            if now is not None:
-                record["champion"] = {"name": name, "version": now.version, "run": now.run_id}
+            record |= {"decision": decision, "why": why, "winner": before, "loser": challenger}
             run.log.files(decision_files(record, self.drift))
         run.log.tag({"decision": decision, "why": why})
         show_decision(record)
@@ -267,19 +274,26 @@ class Challenge:
             duel=duel,
             drift=self.drift,
             findings=self.findings,
+            record=record,
         )
 
-    def _decision_record(
+    def _facts(
         self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
     ) -> dict[str, Any]:
-        """Return what is stored about a decision, as if the challenger were promoted."""
-        config = self.config
-        version = outcome.model_uri.rpartition("/")[2]
-        challenger = {"name": config.name, "version": version, "run": outcome.run_id}
+        """Return both sides of a decision, and what it was made from."""
+        uri, judgement = outcome.model_uri, outcome.judgement
+        score = judgement.first_metric[outcome.contender(outcome.served)]["value"]
         return {
-            "champion": challenger,
-            "challenger": {**challenger, "cost": outcome.result.cost},
-            "before": None if self.champion is None else {"version": self.champion.version},
+            "name": self.config.name,
+            "run": outcome.run_id,
+            "metric": judgement.metrics[0] if duel is None else duel.metric,
+            "challenger": {
+                "version": uri.rpartition("/")[2],
+                "model": uri,
+                "run": outcome.run_id,
+                "score": plain(score if duel is None else duel.challenger),
+            },
+            "champion": _side(self.champion, None if duel is None else duel.champion),
             "duel": None if duel is None else duel.as_dict(),
             "data": run.train.source,
             "rows": {"searched": len(run.train.features), "tested": len(run.test.features)},
@@ -410,6 +424,14 @@ class Challenge:
             margin=config.champion.margin,
             confidence=config.champion.confidence,
         )
+
+
+def _side(champion: Champion | None, score: float | None = None) -> dict[str, Any] | None:
+    """Return a champion as a side of a decision."""
+    if champion is None:
+        return None
+    version, run_id = champion.version, champion.run_id
+    return {"version": version, "model": champion.uri, "run": run_id, "score": plain(score)}
 
 
 def _metric(problem: Problem, champion: Answers) -> tuple[str, str]:

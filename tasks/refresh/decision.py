@@ -195,19 +195,18 @@ def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, 
 
 def show_decision(record: Mapping[str, Any]) -> None:
     """Show the decision in Prefect's UI; a failure is ignored."""
-    champion, name = record["champion"], record["challenger"]["name"]
     duel_of = record["duel"] or {}
+    sides = {side: record[side] for side in ("winner", "loser")}
     row = {
         "decision": record["decision"],
         "why": record["why"],
-        "champion": f"{name} version {champion['version']}" if champion else "none",
-        "challenger": f"version {record['challenger']['version']}",
+        **{side: f"version {one['version']}" if one else "none" for side, one in sides.items()},
         "gain": duel_of.get("gain"),
         "chance": duel_of.get("chance"),
         "data": record["data"],
-        "run": record["challenger"]["run"],
+        "run": record["run"],
     }
-    show_table(f"decision-{_key(name)}", [row], str(record["why"]))
+    show_table(f"decision-{_key(record['name'])}", [row], str(record["why"]))
 
 
 def complete_change(champions: Champions, champion: Champion, *, events: bool = True) -> None:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 import yaml
-from prefect import flow
+from prefect import flow, runtime
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from conf.check import check
@@ -17,6 +17,7 @@ from conf.schema import SelectConfig
 from flows import deployed
 from flows.cli.servers import serve
 from swarm.errors import ConfigError, EvaluationError, StoreError, TransientError
+from tasks.flow_run import rename_flow_run
 from tasks.prefect_artifacts import show_table
 from tests import ROOT
 from tests.servers import happens
@@ -141,6 +142,21 @@ def test_what_may_pass_is_tried_again_after_a_growing_while_and_bad_input_is_not
 
 
 # ---------------------------------------------------------------- what is shown costs nothing
+
+
+@pytest.mark.usefixtures("prefect_server")
+def test_a_flow_run_is_renamed_by_what_it_decided(api, monkeypatch):
+    name = "refresh-2026-11-29-kept"
+
+    @flow(flow_run_name="rows/multiswarm/seed 0")
+    def deciding() -> str:
+        rename_flow_run(name)
+        return str(runtime.flow_run.id)
+
+    assert api.read_flow_run(deciding()).name == name
+    monkeypatch.setattr("tasks.flow_run.get_client", Mock(side_effect=OSError("away")))
+    assert api.read_flow_run(deciding()).name == "rows/multiswarm/seed 0"
+    rename_flow_run("outside of any")
 
 
 @pytest.mark.usefixtures("prefect_server")

@@ -232,6 +232,8 @@ def test_a_command_that_finds_nothing_new_starts_no_server(
     monkeypatch.setattr("flows.cli.flows.starting_prefect", None)
     said = swarm("refresh", str(tmp_path / "again.yaml"))
     assert (said.status, last in said.out) == (0, True)
+    told = json.loads(swarm("refresh", str(tmp_path / "again.yaml"), "--json", "--quiet").out)
+    assert (told["decision"], told["run"], told["winner"]["version"]) == ("unchanged", last, "1")
 
 
 def full(*_: object, **__: object) -> None:
@@ -288,7 +290,8 @@ def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only
     print_refresh(done, desk.config(scoring="accuracy"), quiet=True)
     assert str(desk.published) not in capsys.readouterr().out
     record = desk.record(done.run_id)
-    assert (record["decision"], record["champion"]) == ("declined", None)
+    assert (record["decision"], record["winner"]) == ("declined", None)
+    assert record["loser"]["version"] == "1"
     # Nor is it searched and registered again.
     again = desk.refresh(scoring="accuracy")
     assert (again.decision, again.champion) == ("unchanged", None)
@@ -317,7 +320,14 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     assert (second.champion.version, second.champion.over) == ("3", "1")
     assert (desk.alias(ALIAS), desk.alias(PREVIOUS)) == ("3", "1")
     assert {"x6", "x7"} <= set(swarm.load_features(str(desk.published)))
-    assert desk.record(second.run_id)["before"] == {"version": "1"}
+    record = desk.record(second.run_id)
+    assert record == second.as_dict()
+    for side, version, score in (
+        ("winner", "3", second.duel.challenger),
+        ("loser", "1", second.duel.champion),
+    ):
+        assert (record[side]["version"], record[side]["score"]) == (version, score)
+        assert record[side]["model"] == f"models:/{desk.name}/{version}"
     for run in (unasked, second):
         audited(desk, run.run_id, won=True, n_rows=288)
     # Published where the configuration says now, though there is nothing to decide.
@@ -393,6 +403,8 @@ def test_a_champion_that_is_changed_during_a_refresh_stands_and_another_refresh_
     kept = desk.refresh()
     assert (kept.decision, kept.champion.version) == ("kept", "2")
     assert "version 1 to version 2" in kept.why
+    record = desk.record(kept.run_id)
+    assert (record["winner"]["version"], record["loser"]["version"]) == ("2", "3")
     assert kept.duel is not None
     assert kept.duel.won
     assert desk.champions.require(desk.name).version == "2"

@@ -161,21 +161,23 @@ def test_the_decision_is_a_file_and_a_table_of_the_same_record(
     record: dict[str, Any] = {
         "decision": "promoted",
         "why": "it is better",
-        "champion": {"version": "2"},
-        "challenger": {"name": "Churn EU", "version": "2", "run": "a1b2"},
+        "name": "Churn EU",
+        "run": "a1b2",
+        "winner": {"version": "2"},
+        "loser": {"version": "1"},
         "duel": {"gain": 0.25, "chance": 0.99},
         "data": "file:rows.parquet",
     }
     show_decision(record)
-    show_decision(record | {"champion": None, "duel": None})
+    show_decision(record | {"loser": None, "duel": None})
     (key, (row,), text), (_, (first,), _) = shown
     assert (key, text) == ("decision-churn-eu", "it is better")
-    assert row.pop("champion").split() == ["Churn", "EU", "version", "2"]
     assert row == {
-        **{"decision": "promoted", "why": "it is better", "challenger": "version 2"},
+        **{"decision": "promoted", "why": "it is better"},
+        **{"winner": "version 2", "loser": "version 1"},
         **{"gain": 0.25, "chance": 0.99, "data": "file:rows.parquet", "run": "a1b2"},
     }
-    assert (first["champion"], first["gain"], first["chance"]) == ("none", None, None)
+    assert (first["loser"], first["gain"], first["chance"]) == ("none", None, None)
     drift = pd.DataFrame({"feature": ["x"], "psi": [0.5]})
     files = decision_files(record, drift)
     assert json.loads(files["decision.json"]) == record
