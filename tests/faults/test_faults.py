@@ -16,8 +16,11 @@ from typing import Any
 
 import pytest
 
+from conf.load import as_yaml
 from flows.display.terminal import store_option
 from swarm.storage.archive import Archive
+from swarm.storage.features_file import read_published
+from tests.flows.test_refresh import Desk, snapshot
 from tests.small_run import NO_REPORT, Bench
 from tests.warm_swarm import Command, WarmSwarm
 
@@ -223,6 +226,39 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
         assert_as_if_nothing_had_happened(bench, undisturbed)
     assert in_commit >= KILLS // 5
     print(f"{kills} kills, {in_commit} of them while committing, over {runs} runs")
+
+
+STEPS = ["training an ensemble", "judging", "sending the rest", "storing the models"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_run_killed_after_its_search_is_completed_by_a_resume(
+    step: str, warm: WarmSwarm, undisturbed: Undisturbed, bench: Bench
+) -> None:
+    command = warm.start("select", configured(bench), "-v")
+    command.wait_for(step)
+    command.signal(signal.SIGKILL)
+    assert command.wait() == -signal.SIGKILL, command.said()
+    resume(warm, bench)
+    assert_as_if_nothing_had_happened(bench, undisturbed)
+
+
+def test_a_refresh_killed_while_it_promotes_and_publishes_is_completed_by_the_next(
+    warm: WarmSwarm, bench: Bench
+) -> None:
+    desk = Desk(bench)
+    snapshot(desk.snapshots, "2026-01-05", 3)
+    (bench.folder / "desk.yaml").write_text(as_yaml(desk.config()))
+    command = warm.start("refresh", str(bench.folder / "desk.yaml"))
+    command.wait_for("comparing with the champion")
+    command.signal(signal.SIGKILL)
+    command.wait()
+    command = warm.start("refresh", str(bench.folder / "desk.yaml"))
+    assert command.wait() == 0, command.said()
+    champion = desk.champions.require(desk.name)
+    assert champion.pending is None
+    assert read_published(str(desk.published))["version"] == champion.version
+    assert "RUNNING" not in bench.statuses()
 
 
 def test_a_run_that_ends_while_its_store_is_away_says_so_and_is_sent_by_a_resume(
