@@ -21,8 +21,8 @@ from swarm.findings.groups import GroupColumn, group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.json_data import plain
 from swarm.problem.target import Task, task_of
+from swarm.reader import with_model_dtypes
 from tasks.sources.assembly import sorted_date
-from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
 _RARE = 0.1

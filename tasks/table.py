@@ -10,6 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.problem import Problem
+from swarm.reader import Reader
 from swarm.rows import Rows
 
 
@@ -40,6 +41,17 @@ class Table:
     # Features that no column of the source has as its name: parts of dates.
     derived: tuple[str, ...] = ()
     as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
+    reader: Reader | None = None  # how the features were read; None if they were given as they are
+    # Dates and percentages as they are in the source, where the features have numbers.
+    written: pd.DataFrame | None = None
+
+    @property
+    def cells(self) -> pd.DataFrame:
+        """The columns of the source that the features are made of."""
+        if self.written is None:
+            return self.features
+        given = self.features.drop(columns=list(self.derived))
+        return given.assign(**{str(name): cells for name, cells in self.written.items()})
 
     def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
         """Return the weights of these rows for the scorer of a problem, or None."""

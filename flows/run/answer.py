@@ -8,6 +8,8 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from conf.load import as_yaml
 from conf.resolve import fold_kind
 from conf.schema import SelectConfig
@@ -22,7 +24,6 @@ from swarm.findings.outcome import (
     judgement_findings,
     search_findings,
 )
-from swarm.problem.hints import MOST_COLUMNS
 from swarm.report import report_data
 from swarm.report.data import by_column, ranked
 from swarm.search.requests import importances_of, requested_evaluations
@@ -344,23 +345,21 @@ def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
     ids = {each: tags.get(f"model.{each}") for each in outcome.models if is_known}
     uri = tags["model"] if is_known and tags.get("served") == served else ""
     if not is_known and is_storable(problem.estimator):
-        features = run.train.features
-        # The signature and the example of a wide table would take many megabytes.
-        wide = len(features.columns) > MOST_COLUMNS
+        example = run.train.take(np.arange(min(_EXAMPLE_ROWS, len(run.train.features)))).cells
         # The served one last: once it is registered, nothing is missing.
         models = sorted(outcome.models.items(), key=lambda item: item[0] == served)
         several = "the models" if len(models) > 1 else "the model"
         with show_stage(f"{'storing' if name is None else 'registering'} {several}", verbosity):
             for each, model in models:
-                columns = _columns(features, model.subsets_)
                 uri, ids[each] = register_model.after(outcome.judgement)(
                     log.tracking,
                     log.run_id,
                     model,
-                    (features[columns] if wide else features).head(_EXAMPLE_ROWS),
+                    example,
                     registered_name=name if each == served else None,
                     description=description,
                     name=each,
+                    reader=run.train.reader,
                     params=_model_params(config, outcome, model),
                 )
     model_id = ids.get(served)

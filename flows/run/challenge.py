@@ -201,7 +201,7 @@ class Challenge:
                 if "new_labels" not in allowed:
                     raise DataError(f"{text}; correct them, or add new_labels to champion.allow")
         try:
-            answers = self.champions.predict(champion, test.features, classes)
+            answers = self.champions.predict(champion, test.cells, classes)
         except DataError as error:
             self._replace(str(error))
             return
@@ -395,7 +395,7 @@ class Challenge:
         """Compare the answers of both on test rows (n_rows,), and log them."""
         config, test = self.config, run.test
         now = answers_of(outcome.model, test.features)
-        before = self.champions.predict(champion, test.features, now.classes)
+        before = self.champions.predict(champion, test.cells, now.classes)
         asked, metric = _metric(run.search.problem, before)
         if now.proba is None:
             metric = asked

@@ -39,11 +39,11 @@ from swarm.findings.table import column_findings, target_findings
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
+from swarm.reader import with_model_dtypes
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
 from tasks.sources import read_raw
 from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
-from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, name_list, unknown_column
 from tasks.table import Table
 

@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.problem.table import block_width, is_collection, is_plain
+from swarm.reader import timestamps
 
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
 _FEWEST_ROWS = 50
@@ -196,19 +197,6 @@ def date_format(column: pd.Series) -> str | None:
     return None
 
 
-def timestamps(column: pd.Series, form: str | None) -> pd.Series:
-    """Return text as timestamps without a zone, those with an offset in UTC."""
-    # `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-            # Numbers such as 20240131 become floats with a gap.
-            column = column.astype("Int64")
-        text = column.astype("string").str.strip()
-        moments = pd.to_datetime(text, format=form or "ISO8601", errors="coerce", utc=True)
-    return moments.dt.tz_localize(None)
-
-
 def _may_be_date(text: str) -> bool:
     """Whether a text has digits and something between them, so that it is no word or number."""
     return bool(_DATE.fullmatch(text)) and any(map(str.isdigit, text)) and not text.isalnum()
@@ -290,19 +278,6 @@ def _is_sentinel(mark: float, values: NDArray[Any]) -> bool:
     if not _NINES.fullmatch(f"{abs(mark):.12g}"):
         return gap > 3 * (high - low)
     return gap > (high - low) / 4 or mark < 0 <= low
-
-
-def percentages(column: pd.Series, decimal: str = ".") -> pd.Series | None:
-    """Return a text column of percentages as their numbers, 12.5 for ``12.5%``; None of others."""
-    form = rf"\s*[-+]?\d+(?:{re.escape(decimal)}\d+)?\s*%\s*"
-    head = text_values(column, 20)
-    if not head or not all(re.fullmatch(form, text) for text in head):
-        return None
-    texts = column.astype("string")
-    if not texts.dropna().str.fullmatch(form).all():
-        return None
-    numbers = texts.str.replace(decimal, ".").str.strip(" %").str.strip()
-    return pd.Series(numbers.astype("Float64").to_numpy(np.float64, na_value=np.nan), column.index)
 
 
 def is_sorted(moments: pd.Series) -> bool:

@@ -29,13 +29,13 @@ from swarm.problem.scoring import Scoring, scores_perfect_predictions
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import (
     as_frame,
-    has_odd_categories,
     has_several_values,
     is_polars,
     names_of,
     plain_target,
     refuse_masked,
 )
+from swarm.reader import has_odd_categories
 from swarm.rows import Fold
 from swarm.wording import quoted
 

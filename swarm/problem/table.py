@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.types import is_numeric_dtype
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
@@ -170,15 +169,6 @@ def has_plain_dtypes(table: pd.DataFrame) -> bool:
 def block_width(n_rows: int) -> int:
     """Return how many columns are converted at once."""
     return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
-
-
-def has_odd_categories(dtype: Any) -> bool:
-    """Whether a column has categories other than text, numbers and booleans."""
-    return (
-        isinstance(dtype, pd.CategoricalDtype)
-        and not is_numeric_dtype(dtype.categories)
-        and not all(isinstance(each, (str, int, float)) for each in dtype.categories)
-    )
 
 
 def has_several_values(column: pd.Series) -> bool:

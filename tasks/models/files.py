@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from swarm import reader as reader_code
 from swarm.ensemble import has_probabilities
 from swarm.errors import StoreError
 from swarm.problem.models import is_lightgbm
 from swarm.problem.table import names_for_lightgbm
+from swarm.reader import Reader
 from tasks.secrets import reason
 
 _PLAIN = ("lightgbm.sklearn.LGBMClassifier", "lightgbm.sklearn.LGBMRegressor")
@@ -43,7 +46,12 @@ def is_storable(estimator: Any) -> bool:
     return all(name.partition(".")[0] in TRUSTED_PACKAGES or name in trusted for name in names)
 
 
-def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[str]:
+def write_ensemble(
+    ensemble: Any,
+    reader: Reader,  # of the columns that the ensemble needs
+    example: pd.DataFrame,  # rows of the training table
+    folder: Path,
+) -> list[str]:
     """Write a fitted ensemble into an empty folder and return the packages needed to load it.
 
     StoreError if a member, a class label or a category cannot be stored safely.
@@ -57,11 +65,15 @@ def write_ensemble(ensemble: Any, example: pd.DataFrame, folder: Path) -> list[s
         accepted = names_for_lightgbm(example[subset]) if is_lightgbm(model) else {}
         renamed = {"names": list(accepted.values())} if accepted else {}
         members.append({"subset": names, **renamed, **spec})
-    used = {name for member in members for name in member["subset"]}
+    for dtype in (dtype for column in reader.columns for dtype in column.features.values()):
+        if isinstance(dtype, pd.CategoricalDtype):
+            _plain(dtype.categories, "category")
+    # How cells are read is code, the same as in training.
+    shutil.copy(reader_code.__file__, folder / "reader.py")
     spec = {
         "format": 1,
         "members": members,
-        "columns": [_column(example[name]) for name in example.columns if name in used],
+        "reader": reader.as_dict(),
         **_voting(ensemble),
     }
     text = json.dumps(spec, indent=1, allow_nan=False)
@@ -85,22 +97,6 @@ def _voting(ensemble: Any) -> dict[str, Any]:
         "positive": int(ensemble.positive_),
         "probabilities": has_probabilities(ensemble.estimator),
     }
-
-
-def _column(values: pd.Series) -> dict[str, Any]:
-    dtype = values.dtype
-    spec: dict[str, Any] = {
-        "name": str(values.name),
-        "dtype": str(dtype),
-        "kind": dtype.kind,
-        "extension": not isinstance(dtype, np.dtype),
-        "categories": None,
-    }
-    if isinstance(dtype, pd.CategoricalDtype):
-        levels = dtype.categories
-        spec["categories"] = _plain(levels.to_numpy(), "category")
-        spec |= {"category_dtype": str(levels.dtype), "ordered": bool(dtype.ordered)}
-    return spec
 
 
 def _plain(labels: Any, what: str) -> list[Any]:

@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import StoreError
+from swarm.reader import Reader
 from tasks.models.files import write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
@@ -44,25 +45,29 @@ def log_ensemble(
     tracking: Tracking,
     run_id: str,
     ensemble: Any,
-    example: pd.DataFrame,  # rows of the training table; the first five are the input example
+    example: pd.DataFrame,  # rows as in the source; the first five are the input example
     registered_name: str | None,  # created if new; None saves without registering
     description: str | None = None,
     *,
     name: str = "ensemble",  # of the model in its run
+    reader: Reader | None = None,  # of the training table; None if the rows are those of `example`
     params: Mapping[str, object] | None = None,  # by which models can be searched
 ) -> ModelInfo:
     """Save a fitted ensemble as a model of a run, verify it on the example, and register it.
 
-    The model accepts additional columns in any order. StoreError if a member cannot be stored
-    safely, its predictions differ, or the store does not accept the model.
+    The model reads rows as in the source, ignores other columns, and has no need of their order.
+    StoreError if a member cannot be stored safely, its predictions differ, or the store does not
+    accept the model.
     """
     load_mlflow()
     from mlflow.entities import LoggedModelOutput
 
+    used = {name for subset in ensemble.subsets_ for name in subset}
+    reader = (reader or Reader.learn(example)).restricted(used)
     with tempfile.TemporaryDirectory(prefix="ensemble-") as scratch:
         parts = Path(scratch) / "ensemble"
         parts.mkdir()
-        packages = write_ensemble(ensemble, example, parts)
+        packages = write_ensemble(ensemble, reader, reader.read(example), parts)
         with store_errors(tracking.uri, "save the model"):
             model = tracking.client.create_logged_model(
                 tracking.client.get_run(run_id).info.experiment_id,
@@ -79,7 +84,8 @@ def log_ensemble(
         try:
             _save(
                 ensemble,
-                example,
+                example[reader.inputs],
+                reader,
                 parts=parts,
                 folder=folder,
                 packages=packages,
@@ -118,6 +124,8 @@ def register_logged(
 def _save(
     ensemble: Any,
     example: pd.DataFrame,
+    reader: Reader,
+    *,
     parts: Path,
     folder: Path,
     packages: list[str],
@@ -128,7 +136,8 @@ def _save(
     import mlflow
     from mlflow.models import Model
 
-    expected = np.asarray(ensemble.predict(example))
+    features = reader.read(example)
+    expected = np.asarray(ensemble.predict(features))
     record = Model(
         artifact_path=model.artifact_location,
         run_id=run_id,
@@ -142,8 +151,8 @@ def _save(
             path=str(folder),
             python_model=str(Path(__file__).with_name("served_model.py")),
             artifacts={"ensemble": str(parts)},
-            signature=_signature(ensemble, example, expected),
-            input_example=example.head(EXAMPLE_ROWS).reset_index(drop=True),
+            signature=_signature(ensemble, reader, expected),
+            input_example=_records(example.head(EXAMPLE_ROWS)),
             pip_requirements=_requirements(packages),
             mlflow_model=record,
         )
@@ -153,7 +162,7 @@ def _save(
         same = _equal(served, expected)
         if hasattr(ensemble, "mean_proba"):
             served = np.asarray(loaded.predict(example, params={"probabilities": True}))
-            wanted = _columns(ensemble.mean_proba(example), ensemble.classes_)
+            wanted = _columns(ensemble.mean_proba(features), ensemble.classes_)
             same = same and _equal(served, wanted)
     # Loading has compiled the code of the model.
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
@@ -189,27 +198,33 @@ def _forget_local_paths(record: Any, folder: Path) -> None:
     record.save(str(folder / "MLmodel"))
 
 
-def _signature(ensemble: Any, example: pd.DataFrame, expected: np.ndarray) -> Any:
+def _records(example: pd.DataFrame) -> list[dict[str, Any]]:
+    """Return rows as a request has them, for JSON."""
+    records: list[dict[str, Any]] = json.loads(
+        example.to_json(orient="records", date_format="iso", double_precision=15)
+    )
+    return records
+
+
+def _signature(ensemble: Any, reader: Reader, expected: np.ndarray) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
-    from mlflow.types.schema import AnyType
 
-    used = {name for subset in ensemble.subsets_ for name in subset}
-    # MLflow accepts neither int64 for double nor floats for long, and has no categories. A batch
-    # from a CSV file has int64 where its values happen to be whole, so every column accepts any
-    # value, and the served model casts it to the dtype of training.
     columns: list[Any] = [
-        ColSpec(AnyType(), name=str(name), required=name in used)  # type: ignore[no-untyped-call]
-        for name in example.columns
+        ColSpec(DataType[column.type], name=column.name, required=not column.optional)
+        for column in reader.columns
     ]
     outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
     output = outputs.get(expected.dtype.kind, DataType.string)
     names: list[str | None] = [None] if expected.ndim == 1 else ensemble.labels_
     outcome: list[Any] = [ColSpec(output, name=n) for n in names]
-    if not hasattr(ensemble, "mean_proba"):
-        return ModelSignature(Schema(columns), Schema(outcome))
-    params = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
-    return ModelSignature(Schema(columns), Schema(outcome), params)
+    signature = ModelSignature(Schema(columns), Schema(outcome))
+    if hasattr(ensemble, "mean_proba"):
+        signature.params = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
+    # The model checks its rows itself, as one with type hints does. MLflow would refuse whole
+    # numbers in a column of fractions, a gap in one of whole numbers, and texts such as "?".
+    signature._is_signature_from_type_hint = True
+    return signature
 
 
 def _requirements(packages: list[str]) -> list[str]:

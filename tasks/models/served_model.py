@@ -1,11 +1,14 @@
 """The served ensemble: needs only its own files, not this project.
 
 MLflow copies this file into the registered model and runs it wherever the model is loaded. The
-folder of the model contains ``ensemble.json`` (columns, subsets, classes, vote) and one file per
-member: LightGBM's own text format, or skops. Nothing is unpickled.
+folder of the model contains ``ensemble.json`` (columns, subsets, classes, vote), ``reader.py``, the
+code by which the cells of the training table were read, and one file per member: LightGBM's own
+text format, or skops. Nothing is unpickled.
 """
 
+import importlib.util
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +19,27 @@ from numpy.typing import NDArray
 
 
 class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, misc]
-    """Predict the vote of all members, from a table with at least their columns."""
+    """Predict the vote of all members, from rows with the cells of the training table."""
 
     def load_context(self, context: Any) -> None:
         """Read the members from the folder of the model."""
         folder = Path(context.artifacts["ensemble"])
         self.spec = json.loads((folder / "ensemble.json").read_text(encoding="utf-8"))
         self.members = [_Member(folder, member) for member in self.spec["members"]]
-        self.columns = {column["name"]: column for column in self.spec["columns"]}
+        self.reader = _reader(folder, self.spec["reader"])
 
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> NDArray[Any] | pd.DataFrame:
         """Return one prediction per row, or a table with a column for each of several labels.
 
+        The input is a table, or what makes one, such as a list of dicts in a request. Columns that
+        the model does not need are ignored.
+
         With ``params={"probabilities": True}`` return the mean probability over the members, in a
         column per class, or per label; shares of votes if members have none.
         """
-        used = dict.fromkeys(name for member in self.members for name in member.subset)
-        missing = [name for name in used if name not in model_input.columns]
-        if missing:
-            raise ValueError(f"the table has no column {missing[0]!r}; the model needs it")
-        frame = pd.DataFrame(
-            {name: _cast(model_input[name], self.columns[name]) for name in used},
-            index=model_input.index,
-        )
+        frame = self.reader.read(pd.DataFrame(model_input))
         probabilities = bool((params or {}).get("probabilities", False))
         if self.spec["classes"] is None:
             if probabilities:
@@ -158,53 +157,17 @@ class _Member:
         return output if output.ndim == 2 else np.vstack((1.0 - output, output)).transpose()
 
 
-def _text(value: Any) -> str:
-    whole = isinstance(value, (float, np.floating)) and float(value).is_integer()
-    return str(int(value)) if whole else str(value)
-
-
-def _truth(value: Any) -> Any:
-    return {"true": True, "1": True, "false": False, "0": False}.get(_text(value).lower())
-
-
-def _cast(values: pd.Series, column: dict[str, Any]) -> pd.Series:
-    """Cast a column to the dtype of training; whole numbers with missing values stay floats."""
-    dtype, kind = column["dtype"], column["kind"]
-    if column["categories"] is not None:
-        levels = pd.Index(column["categories"], dtype=column["category_dtype"])
-        if pd.api.types.is_bool_dtype(levels):
-            # A gap makes a column of truth values one of objects, and a file may have their text.
-            levels = levels.astype(object)
-            values = values.astype(object).map(_truth, na_action="ignore")
-        elif pd.api.types.is_string_dtype(levels):
-            # Dates and the like were stored as their text, and a gap makes integers floats.
-            values = values.astype(object).map(_text, na_action="ignore")
-        elif pd.api.types.is_numeric_dtype(levels) and not pd.api.types.is_numeric_dtype(values):
-            # One code with a letter makes all of a column text.
-            values = pd.to_numeric(values.astype(object), errors="coerce")
-        # A value that is no level is missing.
-        known = levels.get_indexer(pd.Index(values))
-        levels = pd.Index(column["categories"], dtype=column["category_dtype"])
-        categorical = pd.Categorical.from_codes(known, levels, ordered=column["ordered"])
-        return pd.Series(categorical, index=values.index)
-    if values.dtype == dtype:
-        return values
-    if getattr(values.dtype, "kind", "O") == "m":
-        # Durations are numbers of seconds in training too.
-        values = values.dt.total_seconds()
-    if kind not in "iufb" or column["extension"]:
-        return values.astype(dtype)
-    try:
-        numbers = pd.to_numeric(values).to_numpy(dtype=np.float64, na_value=np.nan)
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"the column {column['name']!r} has a value that is not a number ({error})"
-        ) from None
-    same = numbers if kind == "f" else np.where(np.isnan(numbers), 0, numbers)
-    with np.errstate(invalid="ignore", over="ignore"):
-        cast = same.astype(dtype)
-    exact = kind == "f" or np.array_equal(cast.astype(np.float64), numbers)
-    return pd.Series(cast if exact else numbers, index=values.index)
+def _reader(folder: Path, data: dict[str, Any]) -> Any:
+    """Return how cells are read, by the code that is stored with the model."""
+    spec = importlib.util.spec_from_file_location("swarm_model_reader", folder / "reader.py")
+    loader = None if spec is None else spec.loader
+    if spec is None or loader is None:
+        raise ImportError(f"cannot load {folder / 'reader.py'}")
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look their module up; models of several versions share the name.
+    sys.modules[spec.name] = module
+    loader.exec_module(module)
+    return module.Reader.from_dict(data)
 
 
 mlflow.models.set_model(ServedEnsemble())

@@ -22,9 +22,10 @@ from swarm.answers import Answers
 from swarm.errors import DataError, InputError, StoreError
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.features_file import FORMAT, read_published
+from tasks.models.inference import load_model
 from tasks.secrets import expand, reason
 from tasks.tracking import Tracking
-from tasks.tracking.store import load_mlflow, store_errors
+from tasks.tracking.store import store_errors
 from tasks.tracking.writes import log_texts
 
 ALIAS = "champion"
@@ -215,32 +216,23 @@ class Champions:
             return None
         return self.tracking.download(champion.run_id, "trained_rows.npz").read_bytes()
 
-    def predict(self, champion: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
-        """Predict with the registered model, loaded as a consumer would load it.
+    def predict(self, champion: Champion, cells: pd.DataFrame, classes: Any = None) -> Answers:
+        """Predict rows as in the source with the registered model, loaded as a consumer loads it.
 
         Without `classes`, or if the model has others, there are no probabilities. StoreError if it
         cannot be loaded, DataError if it cannot predict these rows.
         """
-        mlflow = load_mlflow()
-        with store_errors(self.tracking.uri, f"load the champion {champion.uri}"):
-            version = self._client.get_model_version(champion.name, champion.version)
-            logged = self._logged_model(version)
-            source = str(version.source if logged is None else logged.artifact_location)
-            folder = mlflow.artifacts.download_artifacts(
-                artifact_uri=source, tracking_uri=self.tracking.uri
-            )
-            model = mlflow.pyfunc.load_model(str(folder))
+        model = load_model(self.tracking, champion.uri)
         inputs = model.metadata.get_input_schema()
         if inputs is not None:
             # MLflow warns of columns that the model does not need.
-            known = [name for name in inputs.input_names() if name in features]
-            features = features[known]
+            cells = cells[[name for name in inputs.input_names() if name in cells]]
         try:
-            predicted, proba = np.asarray(model.predict(features)), None
+            predicted, proba = np.asarray(model.predict(cells)), None
             of_one = classes is not None and not isinstance(classes, list)
             names = _class_names(classes) if of_one else []
             if names and model.metadata.get_params_schema() is not None:
-                served = model.predict(features, params={"probabilities": True})
+                served = model.predict(cells, params={"probabilities": True})
                 served.columns = _class_names(served.columns)
                 proba = served[names].to_numpy() if set(served.columns) == set(names) else None
             return Answers(predicted, proba, classes=classes)

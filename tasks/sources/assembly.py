@@ -8,23 +8,22 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
+from swarm import reader
 from swarm.errors import DataError
 from swarm.findings.columns import (
     date_format,
     is_sorted,
     is_text,
     signed_number,
-    timestamps,
 )
 from swarm.problem.table import is_collection
+from swarm.reader import Reader, timestamps, with_model_dtypes
 from swarm.wording import quoted
-from tasks.sources.dtypes import with_model_dtypes
 from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
 # Share of the rows; more classes have too few rows each to be learned.
 _MOST_CLASSES = 0.5
-_HOURS = ("%H", "%I", "%c", "%X", "ISO8601")
 
 
 def assemble(
@@ -59,13 +58,15 @@ def assemble(
             )
     # Groups are compared, not computed with.
     as_read = [by_role.get(role) for role in ("group", "part", "fold")]
-    frame = with_model_dtypes(frame, as_read)
+    cells, frame = frame, with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     answer = _check_target(frame[targets] if len(targets) > 1 else frame[targets[0]], raw)
     apart = {*targets, *by_role.values(), *drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
-    features = _features(raw, frame, names, formats, categorical)
+    learned = _reader(raw, cells, names, formats, categorical)
+    features = learned.read(cells)
+    check_features(features)
     return Table(
         name=raw.name,
         source=raw.source,
@@ -77,6 +78,8 @@ def assemble(
         in_order_of=None if "time" in by_role else sorted_date(frame, formats),
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
         as_text=raw.as_text,
+        reader=learned,
+        written=_written(raw, cells[[name for name in names if name in formats]], names, row),
     )
 
 
@@ -107,37 +110,50 @@ def _check_roles(
             _check_cells(role, frame[name])
 
 
-def _features(
+def _reader(
     raw: Raw,
-    frame: pd.DataFrame,
+    cells: pd.DataFrame,
     names: Sequence[str],
     formats: Mapping[str, str | None],
     categorical: Sequence[str],
-) -> pd.DataFrame:
-    """Return the columns that have no other role, with the parts of dates in place of dates."""
+) -> Reader:
+    """Return the reader of the columns that have no other role."""
     if not names:
         raise DataError(
             f"no features are left in {raw.source!r} after target, roles and drop; drop fewer"
         )
     if "" in names:
         raise DataError(
-            f"column {list(frame.columns).index('') + 1} of {raw.source!r} has no name; give it one"
+            f"column {list(cells.columns).index('') + 1} of {raw.source!r} has no name; give it one"
         )
-    parts = _date_parts({name: frame[name] for name in names if name in formats}, formats)
-    taken_twice = parts.columns[parts.columns.isin(frame.columns)]
+    learned = Reader.learn(
+        cells[names],
+        dates=formats,
+        categorical={*categorical, *raw.categorical},
+        percentages=raw.percentages,
+        csv=raw.csv,
+    )
+    parts = [part for column in learned.columns if column.is_date for part in column.features]
+    taken_twice = cells.columns.intersection(parts)
     if len(taken_twice):
         raise DataError(
             f"{raw.source!r} has a column {taken_twice[0]!r}, the name of a part of a date; "
             "rename one of them, or leave the date out of data.dates"
         )
-    features = frame[[name for name in names if name not in formats]].copy()
-    if len(parts.columns):
-        features = pd.concat([features, parts], axis=1)
-    check_features(features)
-    cast = set(features.columns) & {*categorical, *raw.categorical}
-    if cast:  # even an empty cast splits the frame into one block per column
-        features = features.astype(dict.fromkeys(cast, "category"))
-    return with_model_dtypes(features)
+    return learned
+
+
+def _written(
+    raw: Raw, dates: pd.DataFrame, names: Sequence[str], row: pd.Series
+) -> pd.DataFrame | None:
+    """Return the cells of dates and percentages as they are in the source; None without any."""
+    texts = {
+        name: column.iloc[row].reset_index(drop=True)
+        for name, column in raw.percentages.items()
+        if name in names
+    }
+    cells = dates.assign(**texts) if texts else dates
+    return cells if len(cells.columns) else None
 
 
 def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Series | None]:
@@ -309,21 +325,11 @@ def _infinite(column: pd.Series) -> int:
 
 
 def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
-    """Return texts or timestamps as timestamps; missing values stay missing.
-
-    `form` is for :meth:`datetime.strptime`, None for ISO 8601. DataError if a value has another.
-    """
-    if is_datetime64_any_dtype(column):
-        zone = getattr(column.dtype, "tz", None)
-        return column if zone is None else column.dt.tz_convert("UTC").dt.tz_localize(None)
-    moments = timestamps(column, form)
-    wrong = column[moments.isna() & column.notna()]
-    if len(wrong):
-        raise DataError(
-            f"date column {column.name!r} has {str(wrong.tolist()[0])!r} in {len(wrong)} rows, "
-            f"which is not of the form {form or 'ISO 8601'}; correct its format in data.dates"
-        )
-    return moments
+    """Return texts or timestamps as timestamps; DataError if a value has another form."""
+    try:
+        return reader.parsed_dates(column, form)
+    except ValueError as error:
+        raise DataError(str(error)) from None
 
 
 def date_columns(
@@ -345,20 +351,3 @@ def date_columns(
         form = formats.get(str(name)) or date_format(column)
         if form is not None:
             yield str(name), timestamps(column, form)
-
-
-def _date_parts(dates: Mapping[str, pd.Series], formats: Mapping[str, str | None]) -> pd.DataFrame:
-    """Return year, month, day and weekday of each column, and the hour if its format has one.
-
-    Numbers, from 0 for Monday for the weekday; missing where the date is missing.
-    """
-    parts: dict[str, pd.Series] = {}
-    attributes = {"weekday": "day_of_week"}
-    for name, column in dates.items():
-        wanted = ["year", "month", "day", "weekday"]
-        if any(mark in (formats[name] or "") for mark in _HOURS):
-            wanted.append("hour")
-        for part in wanted:
-            values = getattr(column.dt, attributes.get(part, part))
-            parts[f"{name}_{part}"] = values.astype(np.float64 if column.isna().any() else np.int64)
-    return pd.DataFrame(parts)

@@ -16,7 +16,8 @@ import numpy as np
 import pandas as pd
 
 from swarm.errors import DataError, StoreError
-from swarm.findings.columns import percentages, text_columns
+from swarm.findings.columns import text_columns
+from swarm.reader import percentages
 from swarm.wording import quoted
 from tasks.secrets import expand, reason
 from tasks.sources.raw import Raw, duplicates, release_memory
@@ -34,6 +35,7 @@ def read_file(
     decimal: str = ".",
     encoding: str = "utf-8",
     na_values: Sequence[str] = (),  # further marks of missing values
+    text: Sequence[str] = (),  # columns that are text, whatever they look like
 ) -> Raw:
     """Read a file by its extension; with ``{date}`` in the name, the file of the latest date.
 
@@ -47,11 +49,18 @@ def read_file(
             f"unknown encoding {encoding!r}; set data.csv.encoding to one of Python's, such as"
             " utf-8 or cp1252"
         ) from None
+    style = {
+        "separator": separator,
+        "decimal": decimal,
+        "encoding": encoding,
+        "na_values": list(na_values),
+    }
     csv = {
         "sep": separator,
         "decimal": decimal,
         "encoding": encoding,
         "na_values": list(na_values) or None,
+        "dtype": dict.fromkeys(text, str) or None,
     }
     path = os.fspath(path)
     values: list[str] = []
@@ -71,9 +80,7 @@ def read_file(
         stem, kind = _kind(full, shown)
         if not remote:
             _refuse_stream(full, shown)
-        frame, aside = (
-            _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown, csv)
-        )
+        parts = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown, csv)
     except DataError:
         raise
     except FileNotFoundError:
@@ -100,8 +107,8 @@ def read_file(
         # The name of the snapshot that was read.
         folder = source[: source.rindex("/") + 1] if "/" in source else ""
         source = folder + PurePosixPath(full).name
-    as_text = frame.attrs.pop("as_text", ())
-    return Raw(name=stem, source=f"file:{source}", frame=frame, aside=aside, as_text=as_text)
+    csv_style = None if kind == "parquet" else style
+    return Raw(name=stem, source=f"file:{source}", csv=csv_style, **parts)
 
 
 def _refuse_stream(full: str, shown: str) -> None:
@@ -128,9 +135,8 @@ def _kind(full: str, shown: str) -> tuple[str, str]:
     )
 
 
-def _read_csv(
-    full: str, kind: str, shown: str, csv: dict[str, Any]
-) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a :class:`Raw` that a file gives."""
     compression: Literal["gzip"] | None = "gzip" if kind == "gzip" else None
     # pandas silently renames a repeated name to 'a.1', so the header is read separately.
     plain = {"sep": csv["sep"], "encoding": csv["encoding"], "compression": compression}
@@ -146,10 +152,11 @@ def _read_csv(
     frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
     texts = _long_numbers(full, frame, {"compression": compression, **csv})
     frame = frame.assign(**texts) if texts else frame
-    frame.attrs["as_text"] = tuple(texts)
-    for name in text_columns(frame.drop(columns=list(texts))):
+    written: dict[str, pd.Series] = {}
+    for name in text_columns(frame.drop(columns=[*texts, *(csv["dtype"] or ())])):
         numbers = percentages(frame[name], csv["decimal"])
         if numbers is not None:
+            written[name] = frame[name]
             frame[name] = numbers
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
@@ -159,9 +166,9 @@ def _read_csv(
         )
     numbers = frame.iloc[:, 0].to_numpy()
     is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)
-    if is_index and len(frame) and (numbers - numbers[0] == range(len(frame))).all():
-        return frame, (str(frame.columns[0]),)
-    return frame, ()
+    is_index = is_index and len(frame) > 0 and (numbers - numbers[0] == range(len(frame))).all()
+    aside = (str(frame.columns[0]),) if is_index else ()
+    return {"frame": frame, "aside": aside, "as_text": tuple(texts), "percentages": written}
 
 
 def _long_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:
@@ -170,7 +177,7 @@ def _long_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[s
     large = floats.columns[(floats.abs() > _LARGEST_EXACT).any()].tolist()
     if not large:
         return {}
-    texts = pd.read_csv(full, usecols=large, dtype=str, **csv)
+    texts = pd.read_csv(full, usecols=large, **{**csv, "dtype": str})
     return {
         name: column
         for name, column in texts.items()
@@ -178,7 +185,7 @@ def _long_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[s
     }
 
 
-def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+def _read_parquet(full: str) -> dict[str, Any]:
     import pyarrow.parquet as pq
 
     if Path(full).is_file():
@@ -192,7 +199,7 @@ def _read_parquet(full: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
     columns = set(frame.columns)
     saved = [n for n in frame.index.names if n is not None and n not in columns]
     frame = frame.reset_index(level=saved) if saved else frame
-    return frame, tuple(str(name) for name in saved)
+    return {"frame": frame, "aside": tuple(str(name) for name in saved)}
 
 
 def _refuse_duplicates(names: list[str], shown: str) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import pandas as pd
 
@@ -25,6 +26,9 @@ class Raw:
     aside: tuple[str, ...] = ()  # may have a role but are never features: ids, a saved index
     categorical: tuple[str, ...] = ()  # columns that the source declares as categorical
     as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
+    # texts of the columns of percentages, which are numbers in `frame`
+    percentages: Mapping[str, pd.Series] = field(default_factory=dict)
+    csv: Mapping[str, Any] | None = None  # how the file is written, None if it is no CSV file
 
 
 def name_list(names: str | Sequence[str] | None) -> list[str]:

@@ -14,7 +14,8 @@ from pathlib import Path
 import pandas as pd
 
 from swarm.errors import DataError
-from swarm.findings.columns import is_number, percentages
+from swarm.findings.columns import is_number
+from swarm.reader import MISSING, percentages
 
 # pandas reads cells of any length.
 csv.field_size_limit(2**31 - 1)
@@ -29,13 +30,6 @@ _MARKS = frozenset(
     (
         *("-", "--", "---", "?", ".", "na", "none", "missing", "unknown", "NULL", "\\N", "(null)"),
         *("k.A.", "k. A.", "n.a.", "N.A.", "unbekannt", "keine Angabe", "#NV", "#N/V"),
-    )
-)
-# What pandas reads as missing without being told.
-_KNOWN = frozenset(
-    (
-        *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
-        *("1.#QNAN", "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     )
 )
 # Numbers with a decimal mark that may also divide thousands.
@@ -93,7 +87,7 @@ def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
 def _note(cells: list[str], style: CsvStyle) -> str:
     """Say what is read as something else, and what to do if that is wrong."""
     distinct = set(cells) - {""}
-    marks = [mark for mark in dict.fromkeys((*style.na_values, *_KNOWN)) if mark in distinct]
+    marks = [mark for mark in dict.fromkeys((*style.na_values, *MISSING)) if mark in distinct]
     values = [cell for cell in cells if cell and cell not in marks]
     notes = []
     # Among numbers, the usual marks are no words.
@@ -195,7 +189,7 @@ def _marks(header: list[str], rows: list[list[str]], target: str) -> tuple[str, 
     marks: dict[str, None] = {}
     values: set[str] = set()  # words that are values in some column
     for name, column in zip(header, zip_longest(*rows, fillvalue=""), strict=False):
-        cells = [cell.strip() for cell in column if cell.strip() not in _KNOWN]
+        cells = [cell.strip() for cell in column if cell.strip() not in MISSING]
         # A number with a separator of thousands is no mark.
         words = Counter(c for c in cells if not _NUMBER.fullmatch(c) and not is_number(c))
         is_numeric = sum(words.values()) <= (1.0 - _SHARE_NUMBERS) * len(cells)

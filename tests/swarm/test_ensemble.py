@@ -26,7 +26,7 @@ from swarm import SubsetSelector
 from swarm.ensemble import SubsetEnsemble, with_one_thread
 from swarm.errors import DataError, InputError
 from swarm.multilabel import MLkNN
-from tasks.sources.dtypes import with_model_dtypes
+from swarm.reader import with_model_dtypes
 from tests.stored import served
 
 

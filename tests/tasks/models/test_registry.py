@@ -26,9 +26,8 @@ from sklearn.svm import LinearSVC
 
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
-from tasks.models.files import _column
+from swarm.reader import Reader
 from tasks.models.registry import ModelInfo, default_store, log_ensemble
-from tasks.models.served_model import _cast
 from tasks.tracking import Tracking, open_tracking
 
 CONSUMER = """
@@ -228,7 +227,13 @@ def test_the_model_has_signature_example_and_pinned_requirements(
     assert "MLmodel" in files
     model = load(info.uri)
     metadata = model.metadata
-    assert metadata.get_input_schema().input_names() == list(table().columns)
+    assert metadata.get_input_schema().to_dict() == [
+        {"name": "length", "type": "double", "required": True},
+        {"name": "count", "type": "long", "required": True},
+        {"name": "single", "type": "double", "required": True},
+    ]
+    rows = model.input_example
+    assert np.array_equal(model.predict(rows), model.predict(table().head(len(rows))))
     assert metadata.saved_input_example_info is not None
     pins = [
         line.split("==") for line in (folder_of(model) / "requirements.txt").read_text().split()
@@ -312,6 +317,7 @@ def test_a_category_is_known_again_whatever_type_its_column_has(
     levels: pd.Categorical, values: list[Any], expected: list[Any]
 ) -> None:
     training = pd.Series(levels, name="code")
-    cast = _cast(pd.Series(values), json.loads(json.dumps(_column(training))))
+    reader = json.loads(json.dumps(Reader.learn(training.to_frame()).as_dict()))
+    cast = Reader.from_dict(reader).read(pd.DataFrame({"code": values}))["code"]
     assert cast.dtype == training.dtype
     assert [None if pd.isna(value) else value for value in cast] == expected
