@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pandas as pd
 from swarm.json_data import json_file
 from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.space import SearchSpace
+from swarm.reader import Reader
 from swarm.report import ReportData, draw_figures, render
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
@@ -49,12 +51,23 @@ def features_file(
     result: SearchResult,
     n_models: int,
     union_at_most: int | float | None = None,
+    *,
+    reader: Reader | None = None,
+    model_inputs: Sequence[str],
     **model: Any,  # about the served model, as JSON types
 ) -> dict[str, bytes]:
-    """Return ``features.json``: the columns to keep, the subsets, and those of the model."""
+    """Return ``features.json``: the columns to keep, the subsets, and those of the model.
+
+    The keys with ``raw`` have the columns of the source, such as a date, where the others have what
+    the reader makes of them.
+    """
     members, confirmation = result.best_members(n_models, union_at_most), result.confirmation
-    features: dict[str, Any] = {
+    columns = {
         "features": result.features,
+        "model_inputs": list(model_inputs),
+        "available": result.space.subset(~result.space.forbidden),
+    }
+    features: dict[str, Any] = {
         "n_features": len(result.features),
         "n_available": result.space.n_columns,
         "cost": result.cost,
@@ -62,6 +75,12 @@ def features_file(
             {"features": result.space.subset(mask), "cost": float(cost), "origin": str(origin)}
             for mask, cost, origin in zip(members.masks, members.costs, members.origin, strict=True)
         ],
+        **columns,
+        "n_model_inputs": len(model_inputs),
+        **{
+            f"raw_{key}": names if reader is None else reader.sources(names)
+            for key, names in columns.items()
+        },
         **model,
         "union_at_most": union_at_most,
     }

@@ -155,12 +155,20 @@ def features(
             " all subsets.",
         ),
     ] = False,
+    derived: Annotated[
+        bool,
+        typer.Option(
+            "--derived",
+            help="Print what is made of the columns, such as the month of a date, in their place.",
+        ),
+    ] = False,
     tracking_uri: Uri = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the selected columns of a run, one per line.
+    """Print the columns of the table to keep, one per line.
 
-    The model of the run may need more columns, which --model-inputs prints.
+    All of them if fewer are worse. The model of the run may need more columns than those to keep,
+    which --model-inputs prints.
 
     Example: swarm features RUN_ID --model-inputs
     """
@@ -173,13 +181,16 @@ def features(
     if as_json:
         typer.echo(text.rstrip())
         return
-    names = json.loads(text).get("model_inputs" if model_inputs else "features")
-    if names is None:
+    content, key = json.loads(text), "model_inputs" if model_inputs else "features"
+    if content.get(key) is None:
         raise InputError(f"the run {run_id} has no model; omit --model-inputs")
     if store.find_artifact(run_id, "evaluation.json"):
         head = json.loads(artifact_of(store, run_id, "evaluation.json"))["headline"]
         if head["verdict"] == "worse" or not head["beats_guessing"]:
             echo(f"warning {head['title']}", err=True)
+        if head["verdict"] == "worse" and head["beats_guessing"] and not model_inputs:
+            key = "available"
+    names = content[key] if derived else content.get(f"raw_{key}", content[key])
     typer.echo("\n".join(names))
 
 

@@ -260,12 +260,11 @@ def _model_files(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     facts: dict[str, Any] = {
         "served": outcome.served,
         "model_inputs": inputs,
-        "n_model_inputs": len(inputs),
         "labels": labels_of(train.target, run.test.target) if has_classes else None,
         "n_rows": len(train.features) + len(run.test.features),
     }
     return {
-        **features_file(outcome.result, *run.ensemble_limits, **facts),
+        **features_file(outcome.result, *run.ensemble_limits, reader=train.reader, **facts),
         "reference.json": json.dumps(summarise(train.features[inputs])).encode(),
         "trained_rows.npz": record_of_rows(train),
     }

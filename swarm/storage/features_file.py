@@ -13,9 +13,10 @@ FORMAT = "swarm-features-1"
 
 
 def load_features(uri: str) -> list[str]:
-    """Read the selected features of a champion or of a run: the columns to keep.
+    """Read the selected features of a champion or of a run: the columns of the source to keep.
 
-    The registered model may need more, see :func:`load_model_inputs`.
+    Where features are parts of a date, this is the column of the date. The registered model may
+    need more, see :func:`load_model_inputs`.
 
     Parameters
     ----------
@@ -25,7 +26,7 @@ def load_features(uri: str) -> list[str]:
     Returns
     -------
     list of str
-        Column names, in the order of the data.
+        Names of columns, in the order of the data.
 
     Raises
     ------
@@ -37,11 +38,12 @@ def load_features(uri: str) -> list[str]:
     >>> load_features("mlruns/champion/features.json")  # doctest: +SKIP
     ['mean radius', 'worst texture']
     """
-    return list(read_published(uri)["features"])
+    content = read_published(uri)
+    return list(content.get("raw_features", content["features"]))
 
 
 def load_model_inputs(uri: str) -> list[str]:
-    """Read the columns that the model of a champion or of a run needs.
+    """Read the columns of the source that the model of a champion or of a run needs.
 
     They are those of :func:`load_features`, which has the same parameters and errors, unless the
     model is an ensemble, which uses the columns of all its subsets, or a model of all columns.
@@ -51,7 +53,8 @@ def load_model_inputs(uri: str) -> list[str]:
     >>> load_model_inputs("mlruns/champion/features.json")  # doctest: +SKIP
     ['mean radius', 'mean texture', 'worst area', 'worst texture']
     """
-    inputs = read_published(uri).get("model_inputs")
+    content = read_published(uri)
+    inputs = content.get("raw_model_inputs", content.get("model_inputs"))
     if inputs is None:
         raise DataError(
             f"{redact(str(uri))!r} has no model_inputs, as it is of a search without a model; give"
