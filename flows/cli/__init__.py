@@ -15,6 +15,7 @@ import typer
 
 from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
+from flows.cli.predict import predict
 from flows.cli.servers import down, serve, up
 from flows.cli.stored import champion, features, prune, report, rollback, runs
 from flows.display.terminal import echo, show_warnings_once
@@ -240,7 +241,7 @@ def config(
 _GROUPS = {
     "Search": (init, check, select, resume, compare, nested, stability),
     "Look": (runs, report, features, strategies, config),
-    "Production": (refresh, champion, rollback, serve, prune),
+    "Production": (predict, refresh, champion, rollback, serve, prune),
     "Set-up": (up, down),
 }
 for _group, _commands in _GROUPS.items():

@@ -1,0 +1,238 @@
+"""From the cells of a file to a prediction: a stored model reads rows as its training table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from conf.load import load_as
+from conf.schema import SelectConfig
+from flows.run.answer import SelectRun
+from flows.run.configured import fetch_as_configured
+from flows.select import select
+from tasks.models.inference import load_model
+from tasks.refresh.champion import Champion, Champions
+from tests import ROOT
+from tests.command import Swarm
+from tests.small_run import Bench, leave_report_out
+
+N = 300
+# What a consumer does who knows nothing of the configuration.
+CONSUMER = """
+import sys
+import mlflow, pandas as pd
+store, uri, rows, separator, answers = sys.argv[1:]
+mlflow.set_tracking_uri(store)
+model = mlflow.pyfunc.load_model(uri)
+table = pd.read_csv(rows, sep=separator)
+model.predict(table, params={"probabilities": True}).to_parquet(answers)
+assert not {"swarm", "tasks"} & set(sys.modules)
+"""
+
+
+def cells(decimal: str) -> pd.DataFrame:
+    """A table in the cells of its file, all texts: every kind that is read as something else."""
+    rng = np.random.default_rng(0)
+
+    def written(values: Any, digits: int) -> np.ndarray:
+        return np.array([f"{value:.{digits}f}".replace(".", decimal) for value in values])
+
+    signal, days = rng.normal(size=N), rng.integers(0, 900, N)
+    dates = pd.Timestamp("2021-03-01") + pd.to_timedelta(days, unit="D")
+    plan = rng.choice(["basic", "plus", "max"], N)
+    frame = pd.DataFrame(
+        {
+            "id": [f"K{i:05d}" for i in rng.permutation(N)],
+            "load": written(signal * 7, 15),
+            "age": rng.integers(18, 80, N).astype(str),
+            "used": written(rng.uniform(0, 100, N), 1),
+            "signed": dates.strftime("%d.%m.%Y"),
+            "plan": plan,
+            "paid": rng.choice(["€1,200", "€950", "€2,150"], N),
+            "sold": rng.choice(["1 200", "2 450", "3 000"], N),
+            "steps": rng.integers(1000, 9000, N).astype(str),
+        }
+    )
+    frame["used"] += "%"
+    gone = (signal + (plan == "max") + days / 900 + rng.normal(scale=0.4, size=N)) > 0.9
+    frame["gone"] = np.where(gone, "yes", "no")
+    for name, mark in (("age", "-999"), ("steps", "?"), ("used", ""), ("signed", ""), ("plan", "")):
+        frame.loc[rng.random(N) < 0.1, name] = mark
+    return frame
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A run on such a file, and what its ensemble answers on the table as it was read."""
+
+    bench: Bench
+    file: Path
+    separator: str
+    rows: pd.DataFrame  # the cells
+    config: SelectConfig
+    outcome: SelectRun
+
+    @property
+    def expected(self) -> pd.DataFrame:
+        table, ensemble = fetch_as_configured(self.config), self.outcome.ensemble
+        return pd.DataFrame(ensemble.mean_proba(table.features), columns=ensemble.classes_)
+
+    def write(self, rows: pd.DataFrame) -> str:
+        file = self.bench.folder / "rows.csv"
+        rows.to_csv(file, index=False, sep=self.separator)
+        return str(file)
+
+    def served(self) -> Any:
+        return load_model(self.bench.tracking, self.outcome.model_uri)
+
+
+@pytest.fixture(params=[(",", "."), (";", ",")], ids=["point", "comma"])
+def trained(
+    request: pytest.FixtureRequest,
+    bench: Bench,
+    swarm: Swarm,
+    monkeypatch: pytest.MonkeyPatch,
+    plain: None,
+) -> Trained:
+    separator, decimal = request.param
+    leave_report_out(monkeypatch)
+    file, out = bench.folder / "customers.csv", bench.folder / "customers.yaml"
+    rows = cells(decimal)
+    rows.to_csv(file, index=False, sep=separator)
+    said = swarm("init", str(file), "--target", "gone", "--out", str(out))
+    assert said.status == 0, said
+    config = load_as(SelectConfig, out)
+    assert config.data.drop == ["id"]
+    assert set(config.data.csv.na_values) == {"?", "-999"}
+    assert config.data.csv.decimal == decimal
+    small = bench.config(
+        budget={"epochs": 2},
+        tracking={"register": True},
+        space={"fixed": ["load", "age", "used", "signed_month", "plan", "paid", "sold", "steps"]},
+    )
+    kept = ("data", "split", "folds", "model", "scoring", "pos_label")
+    small = small.model_copy(update={key: getattr(config, key) for key in kept})
+    return Trained(bench, file, separator, rows, small, select.fn(small, None, 0))
+
+
+def other_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    if arguments[0] == "-m":
+        environment["PYTHONPATH"] = str(ROOT)
+    command = [sys.executable, *arguments]
+    return subprocess.run(
+        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=240
+    )
+
+
+@pytest.mark.slow
+def test_a_file_gives_the_same_probabilities_in_every_process_to_the_last_bit(
+    trained: Trained, swarm: Swarm
+) -> None:
+    bench, expected, run_id = trained.bench, trained.expected, trained.outcome.run_id
+    uri, folder, at = trained.outcome.model_uri, bench.folder, ("--tracking-uri", bench.uri)
+    inputs = trained.served().metadata.get_input_schema().to_dict()
+    assert {each["name"]: (each["type"], each["required"]) for each in inputs} == {
+        "load": ("double", True),
+        "age": ("double", False),
+        "used": ("string", False),
+        "signed": ("string", False),
+        "plan": ("string", False),
+        "paid": ("string", True),
+        "sold": ("string", True),
+        "steps": ("double", False),
+    }
+    arguments = (bench.uri, uri, str(trained.file), trained.separator, "answers.parquet")
+    done = other_process("-c", CONSUMER, *arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(folder / "answers.parquet"), expected, check_exact=True
+    )
+    command = ("-m", "flows.cli", "predict", run_id, str(trained.file), *at, "--out", "own.parquet")
+    done = other_process(*command, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"wrote own.parquet: 300 predictions of {uri}\n"
+    own = pd.read_parquet(folder / "own.parquet")
+    shares = own[["probability_no", "probability_yes"]].set_axis(["no", "yes"], axis=1)
+    pd.testing.assert_frame_equal(shares, expected, check_exact=True)
+    table = fetch_as_configured(trained.config)
+    assert np.array_equal(own["prediction"], trained.outcome.ensemble.predict(table.features))
+    # A refresh compares champions on the rows of its own table.
+    name, _, version = uri.removeprefix("models:/").partition("/")
+    champion = Champion(name, version, run_id)
+    answers = Champions(bench.tracking).predict(champion, table.cells, expected.columns.to_numpy())
+    assert np.array_equal(answers.proba, expected)
+    # The names are those of the file.
+    names = swarm("features", run_id, *at).out.split()
+    assert (
+        {"load", "signed"}
+        <= set(names)
+        <= set(pd.read_csv(trained.file, sep=None, engine="python"))
+    )
+    assert "signed_month" in swarm("features", run_id, *at, "--derived").out.split()
+    assert set(swarm("features", run_id, *at, "--model-inputs").out.split()) == {
+        each["name"] for each in inputs
+    }
+
+
+@pytest.mark.slow
+def test_cells_that_are_numbers_and_dates_already_are_the_same(trained: Trained) -> None:
+    model, expected = trained.served(), trained.expected
+    table = fetch_as_configured(trained.config)
+    moments = pd.to_datetime(table.cells["signed"], format="%d.%m.%Y")
+    texts = trained.rows.replace("", None)
+    for batch in (
+        table.cells,
+        table.cells.assign(signed=moments, used=table.features["used"]),
+        texts,  # everything as text
+    ):
+        told = model.predict(batch, params={"probabilities": True})
+        pd.testing.assert_frame_equal(told, expected, check_exact=True)
+    # A row alone, and as a request has it.
+    row = texts.iloc[[7]]
+    for one in (row, row.to_dict("records"), table.cells.iloc[[7]].convert_dtypes()):
+        told = model.predict(one, params={"probabilities": True})
+        assert np.array_equal(told, expected.iloc[[7]])
+
+
+@pytest.mark.slow
+def test_what_training_did_not_have_is_warned_of_or_refused(trained: Trained, swarm: Swarm) -> None:
+    rows, at = trained.rows.head(40), ("--tracking-uri", trained.bench.uri)
+    out = trained.bench.folder / "predictions.csv"
+
+    def predicted(changed: pd.DataFrame) -> tuple[pd.DataFrame, str]:
+        said = swarm(
+            "predict", trained.outcome.run_id, trained.write(changed), *at, "--out", str(out)
+        )
+        assert said.status == 0, said
+        return pd.read_csv(out, float_precision="round_trip"), said.err
+
+    usual, told = predicted(rows)
+    assert (told, len(usual)) == ("", 40)
+    assert np.array_equal(usual["probability_yes"], trained.expected["yes"].head(40))
+    pd.testing.assert_frame_equal(predicted(rows.assign(more="extra"))[0], usual)
+    new, told = predicted(rows.assign(plan="gold"))
+    assert "warning column 'plan' has categories" in told
+    assert "'gold', in 40 rows" in told
+    pd.testing.assert_frame_equal(new, predicted(rows.assign(plan=""))[0])
+    for wrong, words in (
+        (rows.drop(columns="age"), "no column 'age'"),
+        (rows.assign(age=["7x", *rows["age"][1:]]), "column 'age' has '7x' in row 0"),
+        (rows.assign(used=[*rows["used"][:39], "much"]), "column 'used' has 'much' in row 39"),
+        (rows.assign(signed="2021-03-01"), "column 'signed' has '2021-03-01' in 40 rows"),
+    ):
+        out.unlink(missing_ok=True)
+        file = trained.write(wrong)
+        said = swarm("predict", trained.outcome.run_id, file, *at, "--out", str(out))
+        assert words in said.sentence
+        assert not out.exists()
+        with pytest.raises(ValueError, match=words.split(" in ")[0]):
+            trained.served().predict(pd.read_csv(file, sep=trained.separator))
