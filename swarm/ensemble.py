@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from swarm.arrays import AnyArray, Float, Int
 from swarm.errors import DataError, InputError, check_known, suggestion
+from swarm.problem.codes import fit_model
 from swarm.problem.column_params import column_params, for_columns
 from swarm.problem.models import (
     has_method,
@@ -174,8 +175,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             extra = {}
             if sample_weight is not None:
                 extra[weight_name(model)] = take_rows(sample_weight, member_rows)
-            member_model.fit(table, take_rows(y, member_rows), **extra)
-            self.models_.append(member_model)
+            fitted = fit_model(member_model, table, take_rows(y, member_rows), **extra)
+            self.models_.append(fitted)
         named = range(n_columns) if labels is None else labels
         # Labels may be tuples.
         self.feature_names_in_ = pd.Index(named, dtype=object, tupleize_cols=False).to_numpy()

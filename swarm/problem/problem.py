@@ -16,6 +16,7 @@ from sklearn.utils.validation import _check_method_params
 
 from swarm.arrays import Float, Int, Positions
 from swarm.errors import ConfigError, DataError, check_known
+from swarm.problem.codes import fit_model
 from swarm.problem.column_params import check_fit_params as check_fit_columns
 from swarm.problem.column_params import column_params, dropped_columns, fit_params_for, for_columns
 from swarm.problem.description import Unnamed
@@ -302,7 +303,7 @@ class Problem:
         Returns
         -------
         estimator
-            The clone, whatever its ``fit`` returns.
+            The clone, whatever its ``fit`` returns; it predicts the labels of the target.
         """
         table, names = with_accepted_names(take_rows(columns, rows), self.estimator)
         place, params = (self.space.n_columns, positions, names), self.fit_params
@@ -312,8 +313,8 @@ class Problem:
             model = clone_of(self.estimator)
         if self.other_fit_params:
             params = fit_params_for(params, labels_of(self.X), *place)
-        model.fit(table, take_rows(self.y, rows), **_check_method_params(self.X, params, rows))
-        return model
+        params = _check_method_params(self.X, params, rows)
+        return fit_model(model, table, take_rows(self.y, rows), **params)
 
     def cost(self, model: Any, tested: Any, rows: Int) -> float:
         """Return the cost of a fitted model on some rows; `tested` are their columns."""
@@ -506,7 +507,7 @@ def _provides_importances(problem: Problem) -> bool:
     rows = _rows_of_a_trial(problem.target, problem.task in ("binary", "multiclass"))
     model = clone_of(problem.estimator)
     try:
-        model.fit(take_rows(problem.X, rows), take_rows(problem.y, rows))
+        model = fit_model(model, take_rows(problem.X, rows), take_rows(problem.y, rows))
     except Exception:
         return hasattr(type(last), "feature_importances_")
     return has_importances(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pandas as pd
 from swarm import reader as reader_code
 from swarm.ensemble import has_probabilities
 from swarm.errors import StoreError
+from swarm.problem.codes import Decoded
 from swarm.problem.models import is_lightgbm
 from swarm.problem.table import names_for_lightgbm
 from swarm.reader import Reader
@@ -59,7 +61,12 @@ def write_ensemble(
     packages: list[str] = []
     members = []
     for number, (model, subset) in enumerate(zip(ensemble.models_, ensemble.subsets_, strict=True)):
-        spec = _write_member(model, folder, number)
+        coded: dict[str, Any] = {}
+        if isinstance(model, Decoded):
+            labels = np.asarray(model.classes_)
+            coded = {"labels": _plain(labels, "class"), "label_dtype": labels.dtype.str}
+            model = model.model
+        spec = {**_write_member(model, folder, number), **coded}
         packages += spec.pop("packages")
         names = [str(name) for name in subset]
         accepted = names_for_lightgbm(example[subset]) if is_lightgbm(model) else {}
@@ -172,4 +179,5 @@ def _write_skops(model: Any, file: Path) -> list[str]:
 
 def _distribution(package: str) -> str:
     names = {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn", "swarm": "swarmselect"}
-    return names.get(package, package)
+    # XGBoost is also xgboost-cpu.
+    return names.get(package) or packages_distributions().get(package, [package])[0]

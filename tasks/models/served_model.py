@@ -118,6 +118,10 @@ class _Member:
             self.model = lightgbm.Booster(model_str=file.read_text(encoding="utf-8"))
             classes = spec["classes"]
             self.classes = None if classes is None else np.array(classes, dtype=spec["dtype"])
+        # Of a model that was fitted to their codes.
+        self.labels = None
+        if "labels" in spec:
+            self.labels = self.classes = np.array(spec["labels"], dtype=spec["label_dtype"])
 
     def _columns(self, frame: pd.DataFrame) -> pd.DataFrame:
         part: pd.DataFrame = frame[self.subset]
@@ -126,7 +130,8 @@ class _Member:
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
         part = self._columns(frame)
         if self.kind == "skops" or self.classes is None:
-            return np.asarray(self.model.predict(part))
+            answer = np.asarray(self.model.predict(part))
+            return answer if self.labels is None else self.labels[answer.astype(np.int64)]
         chosen = np.argmax(self._probabilities(part), axis=1)
         return np.asarray(self.classes[chosen])
 

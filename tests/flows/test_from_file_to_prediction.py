@@ -22,7 +22,7 @@ from tasks.models.inference import load_model
 from tasks.refresh.champion import Champion, Champions
 from tests import ROOT
 from tests.command import Swarm
-from tests.small_run import Bench, leave_report_out
+from tests.small_run import OTHERS, Bench, leave_report_out, table
 
 N = 300
 # What a consumer does who knows nothing of the configuration.
@@ -236,3 +236,66 @@ def test_what_training_did_not_have_is_warned_of_or_refused(trained: Trained, sw
         assert not out.exists()
         with pytest.raises(ValueError, match=words.split(" in ")[0]):
             trained.served().predict(pd.read_csv(file, sep=trained.separator))
+
+
+# A tree that accepts the labels 0 to k-1 alone, as XGBoost does.
+ONLY_CODES = """
+import numpy as np
+from sklearn.tree import DecisionTreeClassifier
+
+
+class XGBClassifier(DecisionTreeClassifier):
+    def fit(self, X, y, sample_weight=None):
+        if not np.array_equal(np.unique(y), np.arange(len(np.unique(y)))):
+            raise ValueError("Invalid classes inferred from unique values of `y`")
+        return super().fit(X, y, sample_weight)
+"""
+
+
+@pytest.fixture
+def only_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The import path of such a tree, in a package named as XGBoost is."""
+    package = tmp_path / "site" / "xgboost"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "sklearn.py").write_text(ONLY_CODES)
+    described = tmp_path / "site" / "xgboost-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: xgboost\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    for name in [name for name in sys.modules if name.partition(".")[0] == "xgboost"]:
+        monkeypatch.delitem(sys.modules, name)
+    return "xgboost.sklearn.XGBClassifier"
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("plain")
+@pytest.mark.parametrize("target", ["kind", "y"])
+def test_a_model_that_accepts_codes_alone_predicts_labels(
+    target: str, only_codes: str, bench: Bench
+) -> None:
+    rows = table()
+    rows["y"] += 1
+    rows.to_csv(bench.folder / "table.csv", index=False)
+    drop = [name for name in [*OTHERS, "y"] if name != target]
+
+    def run(estimator: str) -> SelectRun:
+        params = {"max_depth": 3, "random_state": 0}
+        config = bench.other(estimator.partition(".")[0]).config(
+            data={"path": str(bench.folder / "table.csv"), "target": target, "drop": drop},
+            model={"estimator": estimator, "params": params, "allow": ["xgboost"]},
+            budget={"epochs": 2},
+        )
+        return select.fn(config, None, 0)
+
+    codes, labels = run(only_codes), run("sklearn.tree.DecisionTreeClassifier")
+    # Search, confirmation and judgement are those of the same model with the labels themselves.
+    assert codes.result.features == labels.result.features
+    assert codes.result.cost == labels.result.cost
+    pd.testing.assert_frame_equal(codes.judgement.table, labels.judgement.table)
+    pd.testing.assert_frame_equal(codes.judgement.predictions, labels.judgement.predictions)
+    model = load_model(bench.tracking, codes.model_uri)
+    assert np.array_equal(model.predict(rows), labels.ensemble.predict(rows))
+    shares = model.predict(rows, params={"probabilities": True})
+    assert shares.columns.tolist() == [str(each) for each in sorted(rows[target].unique())]
+    assert np.array_equal(shares, labels.ensemble.mean_proba(rows))
