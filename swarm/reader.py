@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 from pandas.api.types import (
     infer_dtype,
     is_bool_dtype,
@@ -53,6 +54,21 @@ class Column:
     features: dict[str, Any]
     is_date: bool = False
     form: str | None = None  # of its dates, None for ISO 8601
+
+    @property
+    def kind(self) -> str:
+        """Type of its values, or of its categories."""
+        return _type(next(iter(self.features.values())))
+
+    @property
+    def is_category(self) -> bool:
+        """Whether the feature is a category."""
+        return isinstance(next(iter(self.features.values())), pd.CategoricalDtype)
+
+    @property
+    def is_percentage(self) -> bool:
+        """Whether texts such as ``12.5%`` are numbers."""
+        return self.type == "string" and not self.is_date and self.kind != "string"
 
 
 @dataclass(frozen=True)
@@ -182,7 +198,11 @@ class Reader:
         if table.shape[1] != len(whole):
             raise ValueError("the table has two columns of the same name; rename one")
         changed: dict[int, Any] = {}
-        for at, column in enumerate(whole):
+        for at, (column, dtype) in enumerate(zip(whole, table.dtypes, strict=True)):
+            # Of a wide table, most columns are numbers that are read already.
+            is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iufb"
+            if is_plain and dtype == column.features[column.name] and not self._sentinels:
+                continue
             values = table.iloc[:, at]
             read = _cast(self._values(values, column), column.name, column.features[column.name])
             if read is not values:
@@ -221,46 +241,46 @@ class Reader:
     def _values(self, values: pd.Series, column: Column) -> pd.Series:
         """Return the values that the cells of a column stand for."""
         if _is_text(values.dtype):
-            is_written = values.map(lambda cell: isinstance(cell, str)).astype(bool)
-            if is_written.any():
-                gaps = values.isin(self._marks)
-                values = values.mask(gaps) if gaps.any() else values
-                values = self._parsed(values, is_written & ~gaps, column)
+            is_text = values.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
+            gaps = values.isin(self._marks).to_numpy() & is_text
+            values = values.mask(gaps) if gaps.any() else values
+            is_text = is_text & ~gaps
+            if is_text.any() and not column.is_date and column.kind != "string":
+                values = self._parsed(values, is_text, column)
         if _may_change(values.dtype):
             values = _with_model_dtype(values)
-        if self._sentinels and is_numeric_dtype(values.dtype) and not is_bool_dtype(values.dtype):
-            gaps = values.isin(self._sentinels)
+        is_number = is_numeric_dtype(values.dtype) and not is_bool_dtype(values.dtype)
+        if self._sentinels and is_number and not column.is_percentage:
+            gaps = values.isin(self._sentinels).to_numpy()
             values = values.mask(gaps) if gaps.any() else values
         return values
 
-    def _parsed(self, values: pd.Series, is_written: pd.Series, column: Column) -> pd.Series:
-        """Return a column with the numbers of its texts, if it is one of numbers."""
-        (dtype,) = column.features.values() if len(column.features) == 1 else (None,)
-        is_category = isinstance(dtype, pd.CategoricalDtype)
-        kind = _type(dtype) if dtype is not None else ""
-        if column.is_date or kind == "string" or not is_written.any():
-            return values
-        texts = values[is_written]
-        if column.type == "string" and not is_category:
+    def _parsed(self, values: pd.Series, is_text: NDArray[np.bool_], column: Column) -> pd.Series:
+        """Return a column with numbers, or truth values, in place of its texts."""
+        texts = values[is_text]
+        if column.is_percentage:
             numbers = percentages(texts, self._decimal)
         else:
-            numbers = self._numbers(texts, kind)
-        if numbers is None and not is_category:
-            wrong = next(
-                (at for at, text in enumerate(texts) if not self._is_number(text, column)), 0
-            )
-            what = "percentage" if column.type == "string" else _WORDS[kind]
-            raise ValueError(
-                f"column {column.name!r} has {texts.iloc[wrong]!r} in row "
-                f"{np.flatnonzero(is_written)[wrong]}, which is no {what}; correct it"
-            )
+            numbers = self._numbers(texts, column.kind)
+        if numbers is None and column.is_category:
+            # A text that is no number is a new category.
+            plain = texts.str.strip(" %") if column.is_percentage else texts
+            each = pd.to_numeric(plain.str.replace(self._decimal, "."), errors="coerce")
+            numbers = each.astype(object).where(each.notna(), texts)
         if numbers is None:
-            # A value that is no number is a new category.
-            numbers = pd.to_numeric(texts.str.replace(self._decimal, "."), errors="coerce")
-            numbers = numbers.astype(object).where(numbers.notna(), texts)
-        if is_written.all():
+            wrong = [not self._is_number(text, column) for text in texts]
+            at = wrong.index(True) if any(wrong) else 0
+            what = "percentage" if column.is_percentage else _WORDS[column.kind]
+            raise ValueError(
+                f"column {column.name!r} has {texts.iloc[at]!r} in row "
+                f"{np.flatnonzero(is_text)[at]}, which is no {what}; correct it"
+            )
+        if is_text.all():
             return numbers
-        return values.astype(object).where(~is_written, numbers.astype(object)).infer_objects()
+        # By position, as the index may have labels twice.
+        mixed = values.to_numpy(dtype=object, copy=True)
+        mixed[is_text] = numbers.to_numpy(dtype=object)
+        return pd.Series(mixed, index=values.index, name=values.name, dtype=object)
 
     def _numbers(self, texts: pd.Series, kind: str) -> pd.Series | None:
         """Return texts as pandas reads them in a CSV file; None if some are no numbers."""
@@ -279,9 +299,9 @@ class Reader:
     def _is_number(self, text: str, column: Column) -> bool:
         """Whether a text can be a cell of a column of numbers."""
         mark = re.escape(self._decimal)
-        if column.type == "string":
+        if column.is_percentage:
             return _percentage(self._decimal).fullmatch(text) is not None
-        if column.type == "boolean":
+        if column.kind == "boolean":
             return text.lower() in ("true", "false")
         form = rf"\s*[-+]?(\d+({mark}\d*)?|{mark}\d+)([eE][-+]?\d+)?\s*"
         return re.fullmatch(form, text) is not None

@@ -51,11 +51,11 @@ def predict_file(model: Any, uri: str, path: str) -> pd.DataFrame:
     if reader is None:
         raise InputError(f"{uri} was not stored by swarm; load it with mlflow.pyfunc.load_model")
     # A file of another kind than the training table is read by the defaults.
-    cells = read_file(path, **(reader.csv or {}), text=reader.texts).frame
+    raw = read_file(path, **(reader.csv or {}), text=reader.texts)
     try:
-        return _table(stored, cells)
+        return _table(stored, raw.frame)
     except ValueError as error:
-        raise DataError(f"cannot predict {path!r}: {error}") from error
+        raise DataError(f"cannot predict {raw.source.removeprefix('file:')!r}: {error}") from error
 
 
 def _table(stored: Any, cells: pd.DataFrame) -> pd.DataFrame:
