@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from swarm.ensemble import SubsetEnsemble
+from swarm.reader import Reader
 from tasks.models.files import write_ensemble
 from tasks.models.served_model import ServedEnsemble
 
@@ -15,7 +16,9 @@ def served(
     ensemble: SubsetEnsemble, rows: Any, folder: Path, like: Any = None, **params: Any
 ) -> Any:
     """Write an ensemble, read it, and return what it predicts; `like` are rows of training."""
-    write_ensemble(ensemble, (rows if like is None else like).head(5), folder)
+    like = rows if like is None else like
+    reader = Reader.learn(like).restricted({n for subset in ensemble.subsets_ for n in subset})
+    write_ensemble(ensemble, reader, like.head(5), folder)
     read = ServedEnsemble()
     read.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
     return read.predict(None, rows, params=params or None)
