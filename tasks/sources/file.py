@@ -153,7 +153,8 @@ def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str
     texts = _long_numbers(full, frame, {"compression": compression, **csv})
     frame = frame.assign(**texts) if texts else frame
     written: dict[str, pd.Series] = {}
-    for name in text_columns(frame.drop(columns=[*texts, *(csv["dtype"] or ())])):
+    as_they_are = frame.columns.intersection([*texts, *(csv["dtype"] or ())])
+    for name in text_columns(frame.drop(columns=as_they_are)):
         numbers = percentages(frame[name], csv["decimal"])
         if numbers is not None:
             written[name] = frame[name]

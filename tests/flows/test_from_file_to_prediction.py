@@ -225,6 +225,7 @@ def test_what_training_did_not_have_is_warned_of_or_refused(trained: Trained, sw
     pd.testing.assert_frame_equal(new, predicted(rows.assign(plan=""))[0])
     for wrong, words in (
         (rows.drop(columns="age"), "no column 'age'"),
+        (rows.drop(columns="plan"), "no column 'plan'"),
         (rows.assign(age=["7x", *rows["age"][1:]]), "column 'age' has '7x' in row 0"),
         (rows.assign(used=[*rows["used"][:39], "much"]), "column 'used' has 'much' in row 39"),
         (rows.assign(signed="2021-03-01"), "column 'signed' has '2021-03-01' in 40 rows"),

@@ -25,6 +25,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import ConfigError
 from swarm.problem.fingerprint import recipe
 from swarm.problem.problem import Problem
+from swarm.reader import Reader
 from tasks.models.files import is_storable, write_ensemble
 from tests.fakes import evaluated
 from tests.stored import served
@@ -92,7 +93,7 @@ def test_members_of_an_ensemble_stop_alike_and_are_stored_as_text(tmp_path: Path
     ensemble = SubsetEnsemble(model, [list(X.columns), list(X.columns[:2])]).fit(X, y)
     assert all(1 <= member.best_iteration_ < 60 for member in ensemble.models_)
     assert list(served(ensemble, X, tmp_path)) == list(ensemble.predict(X))
-    assert write_ensemble(ensemble, X.head(5), tmp_path) == ["lightgbm"]
+    assert write_ensemble(ensemble, Reader.learn(X), X.head(5), tmp_path) == ["lightgbm"]
 
 
 @pytest.mark.parametrize("fraction", [0, -0.2, 1, float("nan")])
