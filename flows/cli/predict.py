@@ -33,9 +33,13 @@ def predict(
 
     Example: swarm predict RUN_ID new_rows.csv --out predictions.csv
     """
-    write = {".csv": "to_csv", ".parquet": "to_parquet", ".pq": "to_parquet"}.get(out.suffix)
+    write = {".csv": "to_csv", ".parquet": "to_parquet", ".pq": "to_parquet"}.get(
+        out.suffix.lower()
+    )
     if write is None:
-        raise InputError(f"cannot write {str(out)!r}: its extension is unknown; use .csv, .parquet")
+        raise InputError(
+            f"cannot write {str(out)!r}: its extension is unknown; use .csv or .parquet"
+        )
     from tasks.models.inference import load_model, model_of_run, predict_file
     from tasks.refresh.champion import Champions
 

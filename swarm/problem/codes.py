@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,8 @@ def fit_model(model: Any, X: Any, y: Any, **params: Any) -> Any:
 
 def needs_codes(estimator: Any) -> bool:
     """Whether an estimator is, or contains, a classifier of XGBoost, which accepts codes only."""
+    if "xgboost" not in sys.modules:
+        return False
     params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
     return is_a(is_classifier, estimator) and any(
         any(cls.__module__.partition(".")[0] == "xgboost" for cls in type(part).__mro__)
