@@ -148,7 +148,14 @@ class Reader:
             is_percentage = label in percentages
             kind = "string" if is_percentage else _type(dtype if values is None else values.dtype)
             columns.append(
-                Column(label, kind, bool(gaps[at]), features, is_date, formats.get(label))
+                Column(
+                    label,
+                    type=kind,
+                    optional=bool(gaps[at]),
+                    features=features,
+                    is_date=is_date,
+                    form=formats.get(label),
+                )
             )
         return cls(tuple(columns), None if csv is None else dict(csv))
 
