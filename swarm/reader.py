@@ -249,7 +249,9 @@ class Reader:
         """Return the values that the cells of a column stand for."""
         if _is_text(values.dtype):
             is_text = values.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
-            gaps = values.isin(self._marks).to_numpy() & is_text
+            # Other cells may be lists, which have no hash.
+            gaps = np.zeros(len(values), dtype=bool)
+            gaps[is_text] = values[is_text].isin(self._marks)
             values = values.mask(gaps) if gaps.any() else values
             is_text = is_text & ~gaps
             if is_text.any() and not column.is_date and column.kind != "string":

@@ -84,6 +84,7 @@ def test_what_a_database_returns_is_read_alike() -> None:
             "open": [True, None, False],
             "wait": pd.to_timedelta([1, 2, 3], unit="s"),
             "code": ["NA", "7", "8"],
+            "tags": [["a"], None, ["b", "c"]],  # which the check of a model refuses
         }
     )
     reader = again(Reader.learn(frame, categorical=["code"]))
@@ -93,6 +94,7 @@ def test_what_a_database_returns_is_read_alike() -> None:
         "open": ("boolean", True),
         "wait": ("double", False),
         "code": ("string", False),
+        "tags": ("string", True),
     }
     told = reader.read(frame)
     # Of a database, NA is a text as any other.
