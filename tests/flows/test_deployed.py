@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from unittest.mock import Mock
 
 import pytest
 import yaml
 from prefect import flow, runtime
+from prefect.server.schemas.schedules import CronSchedule
 from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from conf.check import check
@@ -52,6 +55,16 @@ def test_serve_refuses_in_one_sentence(configs, settings, sentence, monkeypatch)
 
 
 # ---------------------------------------------------------------- a run on a real server
+
+
+def test_the_scheduler_of_prefect_makes_runs_of_a_cron_schedule():
+    """With the versions of the lock: it logs errors, and makes none, where they do not fit."""
+    schedule = CronSchedule(**CRON)
+    runs = asyncio.run(schedule.get_dates(2, start=datetime(2026, 11, 29, tzinfo=UTC)))
+    assert [each.isoformat() for each in runs] == [
+        "2026-11-30T04:00:00+01:00",
+        "2026-12-07T04:00:00+01:00",
+    ]
 
 
 def test_the_schedule_is_on_the_deployment(bench, api):
