@@ -36,5 +36,6 @@ def as_json(value: Any) -> Any:
 
 
 def json_file(value: object) -> bytes:
-    """Return JSON data as the content of a file."""
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()
+    """Return a value as the content of a JSON file; undefined and unbounded numbers are null."""
+    data = as_json(value)
+    return (json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False) + "\n").encode()
