@@ -228,8 +228,9 @@ class PrepareSection(Section):
 class StrategySection(Section):
     """The search algorithm."""
 
-    name: Text = "multiswarm"
-    """Name of a registered strategy"""
+    name: Text = "auto"
+    """Name of a registered strategy; auto is multiswarm, or without params rankings where columns
+    outnumber the training rows more than ten times"""
     params: Params = {}
     """Parameters of the strategy; others keep their defaults"""
 
@@ -315,8 +316,9 @@ class ConfirmSection(Section):
 
     best: PositiveCount = 20
     """Number of best subsets that are evaluated on fresh folds; where columns outnumber training
-    rows, half of them are the highest-ranked columns by mutual information and by extremely
-    randomised trees, in up to ten sizes each"""
+    rows, half of them are the highest-ranked columns by the F statistic and by extremely
+    randomised trees, in up to nine sizes each, up to all columns; strategy rankings evaluates all
+    of these sizes, and no others"""
     repeats: Annotated[int, Field(ge=1, le=100)] = 5
     """Number of fresh fold partitions"""
     goal: Literal["score", "balanced", "size"] = "balanced"

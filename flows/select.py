@@ -21,7 +21,7 @@ from flows.run.configured import (
 )
 from flows.run.flow_runs import COMMAND_FLOW
 from flows.run.search_run import SearchRun, open_run
-from swarm.search.fresh_folds import most_prefix_fits
+from swarm.search.fresh_folds import most_rival_fits
 from swarm.search.history import EpochRecord
 from swarm.search.result import SearchResult
 from swarm.search.runner import Stages
@@ -100,10 +100,9 @@ def _search(run: SearchRun, verbosity: int) -> SearchResult:
             shown.log_proxy(result)
         if run.search.confirmation is None or result.interrupted:
             return result
-        plan = run.search.confirmation
+        n_folds = run.search.confirmation.problem.n_folds
         if stages.rankings_compete(result):
-            most = most_prefix_fits(plan.n_best, plan.problem.n_folds)
-            with shown.stage("ranking the columns", most):
+            with shown.stage("ranking the columns", most_rival_fits(n_folds, stages.n_rivals)):
                 result = rank_units.after(last_step(result))(stages, result)
         if not result.interrupted:
             with shown.confirmation(stages, result):

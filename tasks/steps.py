@@ -56,7 +56,7 @@ def run_epoch(driver: Driver, state: SearchState) -> tuple[SearchState, EpochRec
 
 def last_step(result: SearchResult) -> object:
     """Return what the last step of a search gave, for the arrows on Prefect's page."""
-    return result.confirmation or result.prefixes or result.measured or result.records[-1]
+    return result.confirmation or result.rivals or result.measured or result.records[-1]
 
 
 @step("ensemble", retries=RETRIES)

@@ -14,6 +14,7 @@ from conf.load import as_yaml
 from conf.resolve import fold_kind
 from conf.schema import SelectConfig
 from flows.display.terminal import print_findings, show_stage
+from flows.run.configured import strategy_name
 from flows.run.search_run import SearchRun
 from swarm.arrays import Float
 from swarm.ensemble import SubsetEnsemble
@@ -283,7 +284,7 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     train, test = run.train, run.test
     problem, result, judgement = search.problem, outcome.result, outcome.judgement
     facts = {
-        "strategy": config.strategy.name,
+        "strategy": run.strategy,
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
         "rows": f"{len(train.features)} to search, {len(test.features)} to test",
@@ -310,7 +311,7 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     data = report_data(
         result,
         list(zip(members.masks, members.costs, strict=True)),
-        title=f"{config.name}, {config.strategy.name}, seed {config.seed}",
+        title=f"{config.name}, {run.strategy}, seed {config.seed}",
         headline=outcome.headline,
         scoring=problem.scoring,
         evaluated=evaluated,
@@ -416,7 +417,7 @@ def _model_params(
         "vote": model.vote_,
         "models": len(model.subsets_),
         "columns": len(_columns(outcome.result.space.columns, model.subsets_)),
-        "strategy": config.strategy.name,
+        "strategy": strategy_name(config, outcome.search),
         "seed": config.seed,
     }
     if judgement.pos_label is not None:

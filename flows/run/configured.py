@@ -25,10 +25,11 @@ from swarm.problem.target import task_of
 from swarm.search.budget import Budget
 from swarm.search.pose import pose_search
 from swarm.search.prefilter import is_wide
+from swarm.search.rankings import can_replace_search
 from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.features_file import load_subsets, subsets_of
-from swarm.strategies.catalogue import make
+from swarm.strategies.catalogue import AUTO, make, name_of
 from tasks.preparation import check_test_metrics
 from tasks.secrets import expand
 from tasks.sources import fetch
@@ -100,6 +101,10 @@ def hints_before_prefilter(
     config: SelectConfig, problem: Problem, needs: Sequence[str]
 ) -> list[str]:
     """Return the hints of `needs` that are computed before a prefilter, if there is one."""
+    if _is_auto(config) and can_replace_search(problem):
+        # Those of the report.
+        needs = [name for name in needs if name not in TARGET_HINTS]
+        return needs if problem.space.n_columns <= MOST_COLUMNS else []
     if config.prefilter is None or not is_wide(problem.space, config.prefilter):
         return list(needs)
     # The search gets hints of the kept units, and the report of a wide table no distances.
@@ -140,6 +145,17 @@ def cluster(
             " table, or set warm to null"
         )
     return hints
+
+
+def _is_auto(config: SelectConfig) -> bool:
+    """Whether rankings may replace the strategy: it has no parameters and no subsets to start."""
+    return config.strategy.name == AUTO and not config.strategy.params and config.warm is None
+
+
+def strategy_name(config: SelectConfig, search: Search) -> str:
+    """Return the name of the strategy that runs."""
+    name = config.strategy.name
+    return name_of(search.strategy) if name == AUTO else name
 
 
 def strategy_needs(config: SelectConfig) -> tuple[str, ...]:
@@ -233,6 +249,7 @@ def search_as_configured(
         proxy=proxy_options(config),
         confirm=confirm,
         prefilter=prefilter,
+        auto=_is_auto(config),
     )
 
 

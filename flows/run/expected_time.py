@@ -10,6 +10,7 @@ from joblib import cpu_count
 
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
+from swarm.search.fresh_folds import most_rival_fits
 from swarm.search.search import Search
 from tasks.table import Table
 
@@ -91,11 +92,13 @@ def _search_fits(search: Search) -> int | None:
 
 
 def _confirmation_fits(search: Search) -> int:
-    """Return the fits of the full model after the search, without those of rankings."""
+    """Return the fits of the full model after the search, without those that compete with it."""
     plan, proxy, n_folds = search.confirmation, search.proxy, search.problem.n_folds
     measured = 0 if proxy is None else proxy.n_best + proxy.n_probes
     if plan is None:
         return measured * n_folds
+    if plan.replaces_search:
+        return most_rival_fits(plan.problem.n_folds, None)
     confirmed = min(plan.n_best, measured) if measured else plan.n_best
     # The units that they share, and all features.
     return measured * n_folds + (confirmed + 2) * plan.problem.n_folds

@@ -16,6 +16,7 @@ from flows.run.configured import (
     archive_url,
     probe_as_configured,
     search_as_configured,
+    strategy_name,
 )
 from flows.run.tracking import (
     describe_run,
@@ -56,6 +57,11 @@ class SearchRun:
             return ""
         return f"swarm resume {self.log.run_id}{self.log.tracking.option}"
 
+    @property
+    def strategy(self) -> str:
+        """Name of the strategy that runs."""
+        return strategy_name(self.config, self.search)
+
     @cached_property
     def evaluations(self) -> ProblemEvaluations:
         """What the archive has of the problem."""
@@ -90,7 +96,10 @@ def open_run(
         if run_id is not None:
             locked.enter_context(run_lock(url, run_id))
             _refuse_smaller_budget(config, tracking, run_id)
-        with _open_log(config, run_id, tracking, data, tags or {}) as log:
+        strategy = strategy_name(config, search)
+        with _open_log(
+            config, run_id, tracking, data, strategy=strategy, extra_tags=tags or {}
+        ) as log:
             if run_id is None:
                 locked.enter_context(run_lock(url, log.run_id))
             run = SearchRun(
@@ -157,10 +166,12 @@ def _open_log(
     run_id: str | None,
     tracking: Tracking,
     data: PreparedData,
+    *,
+    strategy: str,
     extra_tags: Mapping[str, str],
 ) -> RunLog:
     train = data.train
-    tags = describe_run(data.problem, train.source, config.strategy.name, config.seed)
+    tags = describe_run(data.problem, train.source, strategy, config.seed)
     tags |= {"kind": "select", "dataset": train.name, "config": config.name, **extra_tags}
     text = as_yaml(config)
     tags["config.digest"] = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -175,7 +186,7 @@ def _open_log(
         return log
     return RunLog.start(
         tracking,
-        Cell(train.name, config.strategy.name, config.seed).name,
+        Cell(train.name, strategy, config.seed).name,
         logged_parameters(config),
         tags,
         text,

@@ -14,8 +14,7 @@ from swarm.errors import check_known
 from swarm.json_data import plain
 from swarm.problem.problem import Problem
 from swarm.rounding import difference, rounding_error
-from swarm.search.candidates import GOALS, SEARCH, Candidates, Goal, pick, smallest
-from swarm.search.rankings import allows_rankings
+from swarm.search.candidates import GOALS, Candidates, Goal, pick, smallest
 from swarm.statistics.resampled import (
     CONFIDENCE,
     CorrectedTTest,
@@ -24,9 +23,6 @@ from swarm.statistics.resampled import (
     outcome_of,
 )
 from swarm.storage.records import costs_of
-
-# Standard errors by which a subset of the search has to be better than the best of rankings.
-_DOUBT = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,17 +37,21 @@ class ConfirmationPlan:
     n_best : int
         Number of subsets with the lowest cost on the folds of the search.
     rankings : bool
-        Whether up to half of them are the first units of rankings where units outnumber rows, see
-        :mod:`swarm.search.rankings`.
+        Whether up to half of them are the first units of rankings where units outnumber rows, and
+        at a given size what the importances of the model keep, see :mod:`swarm.search.rankings` and
+        :mod:`swarm.search.elimination`.
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
-        that is not worse than all features by more than `margin`. With the first two, the best of
-        the rankings is preferred unless the subset of the search is better by more than two
-        standard errors: the rows of the fresh folds have seen the search, but not the rankings.
+        that is not worse than all features by more than `margin`. With the first two, what
+        elimination leaves at a given size is the result unless another subset is better by more
+        than half a standard error; where units outnumber rows many times, a ranking is unless the
+        subset of the search is better by more than two.
     margin : float
         Mean difference in cost that does not matter, in standard errors of the paired difference
         over the fresh folds, corrected for the overlap of resamples.
+    replaces_search : bool
+        Whether the candidates are those of rankings alone, as nothing is searched.
     """
 
     problem: Problem
@@ -59,17 +59,13 @@ class ConfirmationPlan:
     rankings: bool = True
     goal: Goal = "balanced"
     margin: float = 0.25
+    replaces_search: bool = False
 
     def __post_init__(self) -> None:
         require("n_best", self.n_best, at_least=1, whole=True)
         require("margin", self.margin, at_least=0)
         require("rankings", self.rankings, truth=True)
         check_known("goal", self.goal, GOALS)
-
-    @property
-    def uses_rankings(self) -> bool:
-        """Whether rankings compete with the search."""
-        return self.rankings and self.n_best > 1 and allows_rankings(self.problem)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +82,12 @@ class Confirmation:
     # Models of the candidates and of all features, without those that the search has requested and
     # those of rankings within the fresh folds.
     n_fits: int
+    # Origins of subsets that are preferred unless another is better by more than `doubt` standard
+    # errors, as the search has seen the test rows of the fresh folds.
+    preferred: tuple[str, ...] = ()
+    doubt: float = 0.0
+    # Whether nothing was searched; then the costs of the candidates are those on the fresh folds.
+    replaces_search: bool = False
 
     def __post_init__(self) -> None:
         read_only(self.baseline)
@@ -98,36 +100,45 @@ class Confirmation:
     @cached_property
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
+        costs, rows = self.candidates.fresh_fold_costs, np.arange(len(self.candidates))
         if self.goal == "size":
-            return self._picked(np.arange(len(self.candidates)), self.baseline)
-        searched, ranked = self._by_origin
-        if not len(searched):
-            return int(ranked[0])
-        chosen = self._picked(searched, self.candidates.fresh_fold_costs[searched[0]])
-        if len(ranked) and self._is_close(
-            self.candidates.fresh_fold_costs[chosen], ranked[0], _DOUBT
-        ):
-            return int(ranked[0])
+            return self._picked(rows, self.baseline)
+        is_preferred = np.isin(self.candidates.origin, self.preferred)
+        parts = [part for part in (rows[~is_preferred], rows[is_preferred]) if len(part)]
+        chosen, *rival = (self._picked(part, costs[part[0]]) for part in parts)
+        if rival and self._is_close(costs[chosen], rival[0], self.doubt):
+            return rival[0]
         return chosen
 
-    @cached_property
-    def in_turn(self) -> list[int]:
-        """All rows: the result, then the best of rankings and of the search in turn."""
-        # Members of a vote gain by their differences.
-        order = [self.chosen]
-        left = [[row for row in rows if row != self.chosen] for rows in map(list, self._by_origin)]
-        turn = int(self.origin == SEARCH)
-        while any(left):
-            if left[turn]:
-                order.append(int(left[turn].pop(0)))
-            turn = 1 - turn
-        return order
+    @property
+    def n_in_partition(self) -> float:
+        """Number of folds of a partition."""
+        return (self.n_train + self.n_test) / self.n_test
 
     @property
-    def _by_origin(self) -> tuple[Int, Int]:
-        """Rows of the search, and of rankings, by ascending cost."""
-        of_search = self.candidates.origin == SEARCH
-        return np.flatnonzero(of_search), np.flatnonzero(~of_search)
+    def errors(self) -> Float:
+        """Standard errors (n,) of the costs; partitions are no more independent than one."""
+        spread = np.std(self.candidates.fresh_fold_costs, axis=1, ddof=1)
+        errors: Float = spread / self.n_in_partition**0.5
+        return errors
+
+    @property
+    def bias_of_choice(self) -> float:
+        """By how much the cost of the result is at most too low, as it is the lowest of several.
+
+        The mean over the fresh folds of the cost of the result minus the lowest cost on that fold
+        (Tibshirani and Tibshirani 2009, A bias correction for the minimum error rate in
+        cross-validation, Annals of Applied Statistics 3). On gene tables it is more than the bias,
+        as models of all rows are better than those of the folds, so that no score is corrected.
+        """
+        costs = self.candidates.fresh_fold_costs
+        return float(difference(costs[self.chosen], costs.min(axis=0)).mean())
+
+    @cached_property
+    def in_order(self) -> Int:
+        """All rows: the result, then the others by ascending cost."""
+        rows = np.arange(len(self.candidates))
+        return np.append(self.chosen, rows[rows != self.chosen])
 
     def _picked(self, rows: Int, reference: Float) -> int:
         """Return one of some rows, by the goal."""
@@ -197,7 +208,7 @@ class Confirmation:
         return None if self.gain is None else outcome_of(self.gain.low, self.gain.high)
 
     def sentence(self) -> str:
-        """State the confirmed cost, the gain over all features and the winner's curse."""
+        """State the confirmed cost, the gain over all features and the bias of the choice."""
         gain, cost, searched = self.gain, self.cost, self.searched_cost
         start = f"On {self.n_folds} fresh folds this subset costs {cost:.4f} and all features "
         if gain is None:
@@ -210,8 +221,12 @@ class Confirmation:
                 f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+z.4f} "
                 f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"
             )
-        curse = f"winner's curse {cost - searched:+z.4f}"
-        text = f"{start}. In the search it cost {searched:.4f} ({curse})."
+        if self.replaces_search:
+            text = f"{start}. The choice makes its cost too low by at most about "
+            text += f"{self.bias_of_choice:.4f}."
+        else:
+            curse = f"winner's curse {cost - searched:+z.4f}"
+            text = f"{start}. In the search it cost {searched:.4f} ({curse})."
         return f"{text} It has the lowest cost: {self.reason_missed()}." if self.missed else text
 
     def reason_missed(self) -> str:
@@ -228,6 +243,7 @@ class Confirmation:
             "cost": self.cost,
             "origin": self.origin,
             "searched_cost": self.searched_cost,
+            "bias_of_choice": self.bias_of_choice,
             "all_features_cost": self.baseline_cost,
             "gain": None if gain is None else gain.mean,
             "gain_low": None if gain is None else plain(gain.low),

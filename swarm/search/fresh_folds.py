@@ -10,7 +10,10 @@ methods, both in the Journal of Machine Learning Research.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable
 from dataclasses import replace
+from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -23,12 +26,17 @@ from swarm.problem.problem import Problem
 from swarm.rows import Fold, derived_seed, partition_key
 from swarm.search.candidates import Candidates, pareto_front
 from swarm.search.confirmation import Confirmation, ConfirmationPlan
+from swarm.search.elimination import ELIMINATION, eliminate
 from swarm.search.packing import first_of_equal, pack_masks
 from swarm.search.proxy import best_subsets
-from swarm.search.rankings import MOST_PREFIXES, prefixes, prefixes_of_fold
+from swarm.search.rankings import MOST_PREFIXES, RANKINGS, Rankings, prefers_rankings
 from swarm.search.requests import requested_masks
 from swarm.search.result import SearchResult
 
+# Standard errors by which another subset has to be better than what is preferred. With half of one,
+# ten columns or a tenth were nearest to the better of search and elimination, of LightGBM, logistic
+# regression and forests alike; the search of many more units than rows deserves more doubt.
+_DOUBT_OF_ELIMINATION, _DOUBT_OF_RANKINGS = 0.5, 2.0
 # All prefixes of rankings are measured on so many folds, and the best of them on the others.
 _FIRST_FOLDS = 5
 
@@ -68,7 +76,7 @@ def confirm_on_fresh_folds(
 ) -> SearchResult:
     """Evaluate the best subsets of a search on fresh folds, and choose among them and rankings.
 
-    See :func:`candidates` and :func:`measure_prefixes`. Without a finite cost there is no
+    See :func:`candidates` and :func:`measure_rivals`. Without a finite cost there is no
     confirmation.
     """
     masks = candidates(result, searched, plan)
@@ -80,11 +88,13 @@ def confirm_on_fresh_folds(
     # Of equal subsets that of the ranking is kept: its fresh folds did not choose it.
     table = ranked_candidates(result).append(table)
     table = table.take(first_of_equal(table.masks))
-    n_fits = len(first_of_equal(np.vstack([masks, everything]))) * fresh.n_folds
-    n_fits += _unrequested(result, table.masks, searched.n_folds)
-    costs = evaluate_fully(searched, table.masks).costs
-    table = replace(table, costs=costs, search_costs=costs)
+    keys = set(pack_masks(np.vstack([masks, everything])))
+    n_fits = len(_models(keys, range(fresh.n_folds)) - result.rival_models)
     table = table.take(result.space.rank(table.masks, table.fresh_costs))
+    if not plan.replaces_search:
+        n_fits += _unrequested(result, table.masks, searched.n_folds)
+        costs = evaluate_fully(searched, table.masks).costs
+        table = replace(table, costs=costs, search_costs=costs)
     table = table.take(np.isfinite(table.fresh_costs))
     if not len(table):
         return result
@@ -97,8 +107,27 @@ def confirm_on_fresh_folds(
         goal=plan.goal,
         margin=plan.margin,
         n_fits=n_fits,
+        replaces_search=plan.replaces_search,
+        **_preference(fresh.problem),
     )
+    if plan.replaces_search:
+        # On the folds of a search its costs would be those of a ranking that has seen their test
+        # rows; its models there have importances.
+        answer = table.masks[[confirmation.chosen]]
+        evaluate_fully(searched, answer)
+        n_fits += _unrequested(result, answer, searched.n_folds)
+        table = replace(table, costs=table.fresh_costs, search_costs=table.fresh_costs)
+        confirmation = replace(confirmation, candidates=table, n_fits=n_fits)
     return replace(result, confirmation=confirmation)
+
+
+def _preference(problem: Problem) -> dict[str, Any]:
+    """Return the origins that are preferred, and by how many standard errors."""
+    if problem.space.min_size == problem.space.max_size:
+        return {"preferred": (ELIMINATION,), "doubt": _DOUBT_OF_ELIMINATION}
+    if prefers_rankings(problem):
+        return {"preferred": RANKINGS, "doubt": _DOUBT_OF_RANKINGS}
+    return {}
 
 
 def _unrequested(result: SearchResult, masks: Bool, n_folds: int) -> int:
@@ -108,43 +137,76 @@ def _unrequested(result: SearchResult, masks: Bool, n_folds: int) -> int:
     return sum(n_folds - n_requested.get(key, 0) for key in pack_masks(masks))
 
 
-def measure_prefixes(
-    result: SearchResult, fresh: CrossValidation, plan: ConfirmationPlan, mask: Bool, seed: int
+def measure_rivals(
+    result: SearchResult,
+    fresh: CrossValidation,
+    rankings: Rankings | None,
+    eliminator: CrossValidation | None,
+    n_kept: int | None,
 ) -> SearchResult:
-    """Measure the first units of rankings on fresh folds, each with the rankings of its own rows.
+    """Measure what competes with a search, or replaces it, on fresh folds.
 
-    All of them are measured on a few folds, and the best, half of `n_best`, on the others.
+    They are the first units of rankings, and what an elimination leaves, each made on the training
+    rows of its fold. All of them are measured on a few folds, and the best `n_kept` on the others;
+    with None, all on all.
+
+    Parameters
+    ----------
+    result : SearchResult
+    fresh : CrossValidation
+    rankings : Rankings or None
+    eliminator : CrossValidation or None
+        Of :func:`swarm.search.elimination.elimination_problem` on the same folds.
+    n_kept : int or None
     """
-    problem, n_kept = plan.problem, plan.n_best // 2
-    table = prefixes(problem, mask, seed)
+    n_folds, n_fits = fresh.n_folds, 0
+    table = _no_candidates(result) if rankings is None else rankings.prefixes()
+    left = None
+    if eliminator is not None:
+        left, n_fits = eliminate(eliminator)
+    if left is not None:
+        unknown, name = np.array([np.nan]), np.array([ELIMINATION])
+        table = table.append(Candidates.build(left[:1], unknown, origin=name))
     if not len(table):
         return result
-    n_first = min(_FIRST_FOLDS, problem.n_folds)
-    table = replace(table, fresh_fold_costs=np.full((len(table), problem.n_folds), np.nan))
-    table = _on_folds(range(n_first), table, fresh, mask, seed=seed)
+    table = replace(table, fresh_fold_costs=np.full((len(table), n_folds), np.nan))
+    trained = set[tuple[int, bytes]]()
+
+    def measured(table: Candidates, folds: range) -> Candidates:
+        """Fill in the costs on some of the folds."""
+        if not len(folds):
+            return table
+        of_ranking = table.origin != ELIMINATION
+        masks = []
+        for fold in folds:
+            of_fold = np.empty_like(table.masks)
+            if rankings is not None:
+                train = fresh.problem.folds[fold][0]
+                of_fold[of_ranking] = rankings.prefixes_of(table.take(of_ranking), train)
+            if left is not None:
+                of_fold[~of_ranking] = left[1 + fold]
+            masks.append(of_fold)
+            trained.update(_models(pack_masks(of_fold), [fold]))
+        costs = fresh.fold_costs(np.vstack(masks), np.repeat(folds, len(table)))
+        filled = table.fresh_fold_costs.copy()
+        filled[:, folds] = costs.reshape(len(folds), len(table)).T
+        return replace(table, fresh_fold_costs=filled)
+
+    n_kept = len(table) if n_kept is None else n_kept
+    n_first = min(_FIRST_FOLDS, n_folds)
+    table = measured(table, range(n_first))
     order = result.space.rank(table.masks, table.fresh_fold_costs[:, :n_first].mean(axis=1))
     best, others = table.take(order[:n_kept]), table.take(order[n_kept:])
-    best = _on_folds(range(n_first, problem.n_folds), best, fresh, mask, seed=seed)
-    return replace(result, prefixes=best.append(others))
+    best = measured(best, range(n_first, n_folds))
+    table = best.append(others)
+    n_fits += len(trained)
+    return replace(result, rivals=table, n_rival_fits=n_fits, rival_models=frozenset(trained))
 
 
-def _on_folds(
-    folds: range, table: Candidates, fresh: CrossValidation, mask: Bool, *, seed: int
-) -> Candidates:
-    """Measure the prefixes of a table on some of the fresh folds."""
-    if not len(folds):
-        return table
-    masks = [prefixes_of_fold(fresh.problem, mask, table, fold, seed) for fold in folds]
-    costs = fresh.fold_costs(np.vstack(masks), np.repeat(folds, len(table)))
-    filled = table.fresh_fold_costs.copy()
-    filled[:, folds] = costs.reshape(len(folds), len(table)).T
-    return replace(table, fresh_fold_costs=filled)
-
-
-def most_prefix_fits(n_best: int, n_folds: int) -> int:
-    """Return how many models :func:`measure_prefixes` trains at most on fresh folds."""
-    n_first = min(_FIRST_FOLDS, n_folds)
-    return MOST_PREFIXES * n_first + n_best // 2 * (n_folds - n_first)
+def most_rival_fits(n_folds: int, n_kept: int | None) -> int:
+    """Return how many models of rankings :func:`measure_rivals` trains at most."""
+    n_first = n_folds if n_kept is None else min(_FIRST_FOLDS, n_folds)
+    return MOST_PREFIXES * n_first + (n_kept or 0) * (n_folds - n_first)
 
 
 def candidates(result: SearchResult, evaluator: CrossValidation, plan: ConfirmationPlan) -> Bool:
@@ -153,8 +215,11 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
     They are `n_best` subsets with the lowest cost on the folds of the search, and the subset of the
     units that at least half of those share that the strategy proposed; if the goal is the size, the
     best of each size as well. Where rankings were measured, these are half of the `n_best`. A
-    strategy with a rule of its own has one candidate.
+    strategy with a rule of its own has one candidate. Where rankings replace the search, it has
+    none.
     """
+    if plan.replaces_search:
+        return _no_candidates(result).masks
     if result.state.strategy.members.answer is not None:
         return result.best_mask[None, :]
     if result.measured is None:
@@ -178,8 +243,17 @@ def candidates(result: SearchResult, evaluator: CrossValidation, plan: Confirmat
 
 
 def ranked_candidates(result: SearchResult) -> Candidates:
-    """Return the first units of rankings that were measured on all fresh folds."""
-    if result.prefixes is None:
-        return Candidates.build(np.zeros((0, result.space.n_units), dtype=bool), np.empty(0))
-    rows = np.flatnonzero(~np.isnan(result.prefixes.fresh_fold_costs).any(axis=1))
-    return result.prefixes.take(rows)
+    """Return what rankings and an elimination propose, if it was measured on all fresh folds."""
+    if result.rivals is None:
+        return _no_candidates(result)
+    rows = np.flatnonzero(~np.isnan(result.rivals.fresh_fold_costs).any(axis=1))
+    return result.rivals.take(rows)
+
+
+def _models(keys: Iterable[bytes], folds: Iterable[int]) -> set[tuple[int, bytes]]:
+    """Return each fold with each packed mask."""
+    return set(product(folds, keys))
+
+
+def _no_candidates(result: SearchResult) -> Candidates:
+    return Candidates.build(np.zeros((0, result.space.n_units), dtype=bool), np.empty(0))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import clone
@@ -16,8 +17,10 @@ from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.fresh_folds import fresh_problem
 from swarm.search.prefilter import Prefilter, is_wide
 from swarm.search.proxy import Proxy, on_part_of_rows
+from swarm.search.rankings import can_replace_search
 from swarm.search.search import Search
 from swarm.strategies.base import Strategy
+from swarm.strategies.rankings import RankingSizes
 
 
 def pose_search(
@@ -32,12 +35,26 @@ def pose_search(
     proxy: Mapping[str, Any] | None = None,  # options of `proxy_of`
     confirm: Mapping[str, Any] | None = None,  # `repeats`, `best` and those of ConfirmationPlan
     prefilter: Mapping[str, Any] | None = None,  # `when`, `least` and `n_clusters`
+    auto: bool = False,  # whether rankings may replace the strategy
 ) -> Search:
     """Return the search; what it refuses is refused before anything is trained.
 
-    Without other folds of the same kind nothing is confirmed, and a prefilter uses those of the
-    search.
+    Without other folds of the same kind nothing is confirmed, and rankings and a prefilter use
+    those of the search.
     """
+    asks_for_search = proxy is not None or (prefilter or {}).get("when") == "always"
+    asks_for_search |= (confirm or {}).get("rankings") is False
+    if auto and not asks_for_search and can_replace_search(problem):
+        strategy = RankingSizes()
+    if isinstance(strategy, RankingSizes):
+        return Search(
+            problem=problem,
+            strategy=strategy,
+            budget=budget,
+            seed=seed,
+            evaluation=evaluation,
+            confirmation=_rankings_alone(problem, confirm or {}),
+        )
     guide = None
     if proxy is not None:
         guide = proxy_of(problem, **proxy, seed=seed)
@@ -91,6 +108,20 @@ def proxy_of(
     except ValueError as error:
         raise ConfigError(f"proxy: {as_clause(str(error))}; rename it or leave it out") from error
     return Proxy(part.with_estimator(cheaper, importance=importance, seed=seed), best, probes)
+
+
+def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> ConfirmationPlan:
+    """Return the plan of rankings without a search, on its folds if no others can be drawn."""
+    if problem.n_folds < 2:
+        raise ConfigError(
+            "strategy 'rankings' compares sizes on at least two folds, got one; use another number"
+            " of folds, or another strategy"
+        )
+    plan = _confirmation(problem, **confirm)
+    if plan is None:
+        options = {name: confirm[name] for name in ("goal", "margin") if name in confirm}
+        plan = ConfirmationPlan(problem.with_folds(problem.folds), **options)
+    return replace(plan, replaces_search=True)
 
 
 def _confirmation(

@@ -1,148 +1,199 @@
-"""Rankings of the units, of which the first ones compete with the subsets of a search.
+"""Rankings of the units, whose first ones are the answer, or compete with the subsets of a search.
 
 The more a subset was searched for, the more the rows that chose it flatter it; a ranking looks at
-each unit once, and knows units that a short search does not find. The first units of each ranking
-are candidates of the confirmation beside the best subsets of the search, where units outnumber
-rows: of fewer units, searched subsets are better on rows that neither has seen. On a fresh fold
-they cost what the first units of the ranking of its own training rows cost: a ranking of all rows
-has seen the test rows (Ambroise and McLachlan 2002, Selection bias in gene extraction).
+each unit once, and knows units that a short search does not find. Where units outnumber rows many
+times, rankings replace the search; where they outnumber them, both compete on fresh folds. On a
+fresh fold the first units of a ranking cost what those of the ranking of its own training rows
+cost, by the same number of trees: a ranking of all rows has seen the test rows (Ambroise and
+McLachlan 2002, Selection bias in gene extraction).
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import warnings
+from dataclasses import dataclass, replace
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.errors import DataError
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.search.candidates import Candidates
 from swarm.search.packing import first_of_equal
 from swarm.statistics.encoding import as_numbers
-from swarm.statistics.information import target_information
 from swarm.statistics.lowest import first_of
 
-# Mutual information rather than F: as good on unseen rows, and it has one rule for numbers,
-# categories, missing cells and several labels, with the same digits on every machine.
-_INFORMATION = "mutual-information ranking"
-_RANKINGS = (_INFORMATION, "extra-trees ranking")
-# Sizes of each ranking, in geometric progression.
-_N_SIZES = 10
-# Trees on all rows, and on those of each fold, where they take most of the time.
-_N_TREES, _N_TREES_OF_A_FOLD = 200, 50
+_F, _TREES = "F ranking", "extra-trees ranking"
+RANKINGS = (_F, _TREES)
+# Which of the two is better changes from table to table, so that the folds decide.
+_N_TREES = 200
+# Sizes are in geometric progression, of which the two smallest are rarely enough.
+_N_STEPS, _TOO_SMALL = 10, 2
+# Of a column that separates the classes without an error.
+_LARGEST = 1e300
 # The order of the units needs no more rows.
 _MOST_ROWS = 2_000
-MOST_PREFIXES = len(_RANKINGS) * _N_SIZES
+MOST_PREFIXES = len(RANKINGS) * (_N_STEPS + 1 - _TOO_SMALL)
+# On rows that neither has seen, rankings alone are better from about ten times as many units as
+# rows, as gene tables have. Of fewer, a search is as good, and both together are better.
+_MANY_TIMES = 10
+
+
+def _n_allowed(problem: Problem) -> int:
+    """Number of units that a subset may have."""
+    return int((~problem.space.forbidden).sum())
 
 
 def allows_rankings(problem: Problem) -> bool:
     """Whether rankings compete with a search: units outnumber rows."""
-    n_units = int((~problem.space.forbidden).sum())
-    return n_units > problem.n_rows
+    return _n_allowed(problem) > problem.n_rows
 
 
-def prefixes(problem: Problem, mask: Bool, seed: int) -> Candidates:
-    """Return the first units of each ranking on all rows of a problem, without costs.
+def prefers_rankings(problem: Problem) -> bool:
+    """Whether rankings are better than a search: units outnumber rows many times, at any size."""
+    is_open = problem.space.min_size < problem.space.max_size
+    return is_open and _n_allowed(problem) > _MANY_TIMES * problem.n_rows
 
-    Parameters
+
+def can_replace_search(problem: Problem) -> bool:
+    """Whether rankings are better than a search, and folds to measure them."""
+    return prefers_rankings(problem) and problem.n_folds > 1
+
+
+@dataclass(frozen=True, eq=False)
+class Rankings:
+    """The units of a problem in the order of each ranking, on all rows or on some.
+
+    Attributes
     ----------
-    problem : Problem
-        Any task with a target.
-    mask : bool (n_units,)
-        Units that a search may select, such as those that a prefilter keeps.
+    space : SearchSpace
+        Units that are not ranked are forbidden.
+    values : float64 (n_rows, n_ranked_columns)
+        Cells as numbers, with NaN for missing ones: categories by their code, an order without
+        meaning, which trees can split at any place.
+    positions : int (n_ranked_columns,)
+    target : (n_rows,) or (n_rows, n_outputs)
+    is_regression : bool
+    rows : int (n_ranked_rows,)
+        Rows that the rankings look at, ascending.
     seed : int
-        Of the trees, and of the rows that are drawn from a long table.
-
-    Returns
-    -------
-    Candidates
-        Distinct masks within the constraints, in the order of the rankings and of their sizes. They
-        have up to half of the units, as more are hardly a selection; `origin` is the ranking.
+        Of the trees.
     """
-    space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
-    sizes, rows = _sizes(space), _ranked_rows(problem, seed)
-    masks, origin = np.zeros((0, space.n_units), dtype=bool), list[str]()
-    for name in _RANKINGS:
-        order = _order(name, problem, space, rows, seed=seed, n_trees=_N_TREES)
-        if order is not None:
-            orders = np.broadcast_to(order, (len(sizes), space.n_units))
-            masks = np.vstack([masks, first_of(orders, sizes)])
-            origin += [name] * len(sizes)
-    distinct = first_of_equal(masks)
-    unknown = np.full(len(masks), np.nan)
-    table = Candidates.build(masks, unknown, origin=np.array(origin, dtype=str))
-    return table.take(distinct[space.obeys(masks[distinct])])
 
+    space: SearchSpace
+    values: Float
+    positions: Int
+    target: NDArray[np.generic]
+    is_regression: bool
+    rows: Int
+    seed: int
 
-def prefixes_of_fold(problem: Problem, mask: Bool, table: Candidates, fold: int, seed: int) -> Bool:
-    """Return the first units (n, n_units) of the same rankings of the training rows of a fold.
+    def __post_init__(self) -> None:
+        read_only(self.values)
 
-    `table` has the first units on all rows, whose rankings and sizes are those to be returned.
-    """
-    space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
-    masks, train = np.empty_like(table.masks), problem.folds[fold][0]
-    rows = train[np.isin(train, _ranked_rows(problem, seed))]
-    for name in np.unique(table.origin).tolist():
-        order = _order(name, problem, space, rows, seed=seed, n_trees=_N_TREES_OF_A_FOLD)
-        assert order is not None, "a ranking that reads all rows reads some of them"
-        of_ranking = np.flatnonzero(table.origin == name)
-        orders = np.broadcast_to(order, (len(of_ranking), space.n_units))
-        masks[of_ranking] = first_of(orders, table.sizes[of_ranking])
-    return masks
+    @classmethod
+    def of(cls, problem: Problem, mask: Bool, seed: int) -> Rankings | None:
+        """Prepare the rankings of the units of `mask`; None if cells or target are no numbers."""
+        space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
+        positions = space.positions_by_unit(~space.forbidden)
+        rows = np.arange(len(problem.target))
+        if len(rows) > _MOST_ROWS:
+            rows = np.sort(np.random.default_rng(seed).choice(rows, _MOST_ROWS, replace=False))
+        is_regression = problem.task.endswith("regression")
+        try:
+            target = np.asarray(problem.target)
+            values = as_numbers(problem.features.iloc[:, positions])
+            if is_regression:
+                target = target.astype(np.float64)
+        except (DataError, TypeError, ValueError):
+            return None
+        return cls(space, values, positions, target, is_regression, rows, seed)
 
-
-def _sizes(space: SearchSpace) -> Int:
-    """Return the numbers of units, ascending: up to half of those that are allowed."""
-    allowed = int((~space.forbidden).sum())
-    least = min(space.min_size, allowed)
-    most = min(space.max_size, max(least, allowed // 2))
-    # The smallest is left out: one unit is rarely enough.
-    sizes = np.geomspace(least, most, _N_SIZES + 1)[1:].round()
-    return np.unique(sizes.astype(np.int64))
-
-
-def _ranked_rows(problem: Problem, seed: int) -> Int:
-    """Return the rows that rankings look at, ascending: no more than their order needs."""
-    rows = np.arange(len(problem.target))
-    if len(rows) <= _MOST_ROWS:
-        return rows
-    return np.sort(np.random.default_rng(seed).choice(rows, _MOST_ROWS, replace=False))
-
-
-def _order(
-    name: str, problem: Problem, space: SearchSpace, rows: Int, *, seed: int, n_trees: int
-) -> Int | None:
-    """Return the units in the order of a ranking of some rows; None if it cannot read the cells."""
-    positions = space.positions_by_unit(~space.forbidden)
-    features, target = problem.features.iloc[rows, positions], problem.target[rows]
-    try:
-        if name == _INFORMATION:
-            importances = target_information(features, target, problem.task).mean(axis=1)
+    def order(self, name: str, rows: Int | None = None) -> Int:
+        """Return the units in the order of a ranking of some rows, by default of all."""
+        seen = self.rows if rows is None else rows[np.isin(rows, self.rows)]
+        values, target = _imputed(self.values[seen]), self.target[seen]
+        if name == _F:
+            importances = _f_statistics(values, target, self.is_regression)
         else:
-            importances = _tree_importances(features, target, problem.task, seed, n_trees)
-    except (DataError, TypeError):
-        # Cells that have no code, such as lists, or infinite numbers in that of information.
-        return None
-    return space.in_order(space.by_unit(importances, positions))
+            importances = _tree_importances(values, target, self.is_regression, self.seed)
+        return self.space.in_order(self.space.by_unit(importances, self.positions))
+
+    def prefixes(self) -> Candidates:
+        """Return the first units of each ranking on all rows, without costs.
+
+        Returns
+        -------
+        Candidates
+            Distinct masks within the constraints, in the order of the rankings and of their sizes,
+            the largest of which are all units; `origin` is the ranking.
+        """
+        sizes = self._sizes()
+        orders = np.repeat([self.order(name) for name in RANKINGS], len(sizes), axis=0)
+        masks = first_of(orders, np.tile(sizes, len(RANKINGS)))
+        distinct = first_of_equal(masks)
+        table = Candidates.build(
+            masks, np.full(len(masks), np.nan), origin=np.repeat(RANKINGS, len(sizes))
+        )
+        return table.take(distinct[self.space.obeys(masks[distinct])])
+
+    def prefixes_of(self, table: Candidates, train: Int) -> Bool:
+        """Return the first units (n, n_units) of the same rankings of some rows.
+
+        `table` has the first units on all rows, whose rankings and sizes are those to be returned.
+        """
+        masks = np.empty_like(table.masks)
+        for name in np.unique(table.origin).tolist():
+            of_ranking = np.flatnonzero(table.origin == name)
+            orders = np.broadcast_to(self.order(name, train), (len(of_ranking), masks.shape[1]))
+            masks[of_ranking] = first_of(orders, table.sizes[of_ranking])
+        return masks
+
+    def _sizes(self) -> Int:
+        """Return the numbers of units, ascending: p^(i/10) of p units, up to all."""
+        allowed = int((~self.space.forbidden).sum())
+        least, most = min(self.space.min_size, allowed), min(self.space.max_size, allowed)
+        sizes = np.geomspace(least, most, _N_STEPS + 1)[_TOO_SMALL:].round()
+        return np.unique(sizes.astype(np.int64))
+
+
+def _imputed(values: Float) -> Float:
+    """Return the values with the mean of their column in place of cells that are not finite."""
+    with np.errstate(over="ignore"):
+        # Trees compare in float32.
+        finite = np.isfinite(values.astype(np.float32))
+    if finite.all():
+        return values
+    means = np.where(finite, values, 0.0).sum(axis=0) / np.maximum(finite.sum(axis=0), 1)
+    filled: Float = np.where(finite, values, means)
+    return filled
+
+
+def _f_statistics(values: Float, target: NDArray[np.generic], is_regression: bool) -> Float:
+    """Return the F statistic (n_columns,) of each column; of several outputs the mean."""
+    from sklearn.feature_selection import f_classif, f_regression
+
+    test = f_regression if is_regression else f_classif
+    outputs = target.T if target.ndim == 2 else target[None, :]
+    total = np.zeros(values.shape[1])
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        # Of constant columns, which come last.
+        warnings.simplefilter("ignore")
+        for output in outputs:
+            if len(np.unique(output)) > 1:
+                total += np.nan_to_num(test(values, output)[0], nan=0.0, posinf=_LARGEST)
+    return total / len(outputs)
 
 
 def _tree_importances(
-    features: pd.DataFrame, target: NDArray[np.generic], task: str, seed: int, n_trees: int
+    values: Float, target: NDArray[np.generic], is_regression: bool, seed: int
 ) -> Float:
     """Return the importances (n_columns,) of extremely randomised trees (Geurts et al. 2006)."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    values = as_numbers(features)
-    with np.errstate(over="ignore"):
-        # Trees compare in float32.
-        finite = np.isfinite(values.astype(np.float32))
-    counts = np.maximum(finite.sum(axis=0), 1)
-    means = np.where(finite, values, 0.0).sum(axis=0) / counts
-    kind = ExtraTreesRegressor if task.endswith("regression") else ExtraTreesClassifier
-    trees = kind(n_trees, n_jobs=1, random_state=seed)
-    importances: Float = trees.fit(np.where(finite, values, means), target).feature_importances_
+    kind = ExtraTreesRegressor if is_regression else ExtraTreesClassifier
+    trees = kind(_N_TREES, n_jobs=1, random_state=seed)
+    importances: Float = trees.fit(values, target).feature_importances_
     return importances

@@ -43,8 +43,12 @@ class SearchResult:
     correlation : float or None
         Spearman's rank correlation of proxy and full model, over a sample of the requested
         subsets; NaN if one side is constant, None without a proxy or its probes.
-    prefixes : Candidates or None
-        First units of rankings with their costs on fresh folds, NaN where not measured.
+    rivals : Candidates or None
+        What rankings and an elimination propose, with costs on fresh folds, NaN where not measured.
+    n_rival_fits : int
+        Models on a fold that their measurement needed.
+    rival_models : frozenset of (int, bytes)
+        Those on fresh folds: the fold and the packed mask.
     confirmation : Confirmation or None
         Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
@@ -59,7 +63,9 @@ class SearchResult:
     space: SearchSpace
     measured: Candidates | None = None
     correlation: float | None = None
-    prefixes: Candidates | None = None
+    rivals: Candidates | None = None
+    n_rival_fits: int = 0
+    rival_models: frozenset[tuple[int, bytes]] = frozenset()
     confirmation: Confirmation | None = None
     cut: Cut | None = None
     interrupted_step: str = ""
@@ -125,9 +131,9 @@ class SearchResult:
     def candidates(self) -> Candidates:
         """Distinct candidates with a finite cost, the best subset first.
 
-        Those that were confirmed follow by their costs on fresh folds, of rankings and of the
-        search in turn; then, by their costs, those measured after a search on a proxy, or else the
-        members of the strategy.
+        Those that were confirmed follow by their costs on fresh folds; then, by their costs, those
+        measured after a search on a proxy, or else the members of the strategy, unless rankings
+        replace the search.
         """
         members = self.state.strategy.members
         # Costs on the full model and on the cheaper one must not be mixed.
@@ -138,7 +144,10 @@ class SearchResult:
         table = table.take(self.space.rank(table.masks, table.costs))
         if self.confirmation is not None:
             fresh = self.confirmation.candidates
-            table = fresh.take(self.confirmation.in_turn).append(table)
+            fresh = fresh.take(self.confirmation.in_order)
+            if self.confirmation.replaces_search:
+                return fresh.distinct()
+            table = fresh.append(table)
         elif self.measured is None and members.answer is not None:
             # The result of the rule of the strategy itself, which may be of any size.
             answer = [members.answer]

@@ -17,10 +17,12 @@ from swarm.evaluation.probe import trouble
 from swarm.problem.problem import Problem
 from swarm.search.budget import Counts
 from swarm.search.driver import Driver, OnEpoch, Step
-from swarm.search.fresh_folds import confirm_on_fresh_folds, measure_prefixes
+from swarm.search.elimination import allows_elimination, elimination_problem
+from swarm.search.fresh_folds import confirm_on_fresh_folds, measure_rivals
 from swarm.search.packing import first_of_equal, pack_folds, pack_masks
 from swarm.search.prefilter import Cut, cut_units
 from swarm.search.proxy import best_subsets, measure_best
+from swarm.search.rankings import Rankings, allows_rankings
 from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
@@ -120,18 +122,36 @@ class Stages:
     def rankings_compete(self, result: SearchResult) -> bool:
         """Whether rankings compete: a strategy with a rule of its own has no other candidate."""
         plan, own = self.search.confirmation, result.state.strategy.members.answer
-        return plan is not None and plan.uses_rankings and own is None and not result.interrupted
+        if plan is None or own is not None or result.interrupted:
+            return False
+        competes = plan.rankings and plan.n_best > 1
+        problem = self.search.problem
+        return plan.replaces_search or (
+            competes and (allows_rankings(problem) or allows_elimination(problem))
+        )
+
+    @property
+    def n_rivals(self) -> int | None:
+        """How many rivals of a search are measured on all fresh folds; None for all."""
+        plan = self.search.confirmation
+        return None if plan is None or plan.replaces_search else plan.n_best // 2
 
     def rank(self, result: SearchResult) -> SearchResult:
         """Measure the first units of rankings on the fresh folds, if they are to compete."""
-        plan, cut = self.search.confirmation, result.cut
+        plan, cut, problem = self.search.confirmation, result.cut, self.search.problem
         if plan is None or not self.rankings_compete(result):
             return result
         # A prefilter has seen the test rows of all folds; to rank the others too takes time.
-        is_large = plan.problem.features.size > _MOST_RANKED_CELLS
+        is_large = problem.features.size > _MOST_RANKED_CELLS
         mask = cut.kept if cut is not None and is_large else ~result.space.forbidden
+        rankings = eliminator = None
         try:
-            return measure_prefixes(result, self.fresh_evaluator, plan, mask, self.search.seed)
+            if allows_rankings(problem):
+                rankings = Rankings.of(problem, mask, self.search.seed)
+            if allows_elimination(problem):
+                eliminator = self._evaluator(elimination_problem(problem, plan.problem.folds))
+            fresh = self.fresh_evaluator
+            return measure_rivals(result, fresh, rankings, eliminator, self.n_rivals)
         except KeyboardInterrupt:
             return replace(result, interrupted_step="the confirmation")
 

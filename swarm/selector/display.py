@@ -29,6 +29,7 @@ from swarm.selector.results import (
     reason_not_comparable,
 )
 from swarm.statistics.resampled import CONFIDENCE
+from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 from swarm.validation.sentences import chosen_columns, search_score
 from swarm.validation.verdict import Headline
@@ -53,7 +54,7 @@ class SelectionDisplay:
     findings_: tuple[Finding, ...]
     interrupted_: bool
     estimator: Any
-    strategy: Any
+    strategy_: Strategy
     cv: Any
     confirm: Any
     random_state: int
@@ -242,7 +243,6 @@ class SelectionDisplay:
         yield chosen_columns(head, names, _WIDTH)
         yield _cut(f"  Score: {search_score(scoring, selection.cost)}.")
         if not self.confirm and isinstance(self.cv, int) and self.cv > 1:
-            # Other folds may not be drawn again.
             yield "  confirm=True scores the best subsets again, on new folds of the same rows."
         for text in head.sentences():
             yield textwrap.fill(f"  {text}", _WIDTH, subsequent_indent="    ")
@@ -254,7 +254,7 @@ class SelectionDisplay:
             yield _cut(f"Smaller  {kept}")
         work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
         ended = "; interrupted" if self.interrupted_ else ""
-        yield _cut(f"Search   {name_of(self.strategy)}, seed {self.random_state}: {work}{ended}")
+        yield _cut(f"Search   {name_of(self.strategy_)}, seed {self.random_state}: {work}{ended}")
         titles = [f"{each.code} {each.title}" for each in doubts(head, self.findings_)]
         if titles:
             text = f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_"

@@ -21,6 +21,7 @@ from swarm.selector.checks import prefilter_options, proxy_options
 from swarm.selector.defaults import folds_of, n_jobs_of, strategy_and_bounds, task_for
 from swarm.selector.inputs import checked_table, names_of_constraint, route_fit_metadata
 from swarm.strategies.base import Strategy
+from swarm.strategies.catalogue import AUTO
 
 
 def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem, Strategy]:
@@ -79,6 +80,7 @@ def search_of(selector: Any, problem: Problem, strategy: Strategy, budget: Budge
         proxy=proxy_options(selector.proxy),
         confirm=confirm,
         prefilter=prefilter_options(selector.prefilter),
+        auto=selector.strategy == AUTO and not selector.strategy_params and selector.warm is None,
     )
     if confirm is not None and search.confirmation is None:
         raise ConfigError(

@@ -18,7 +18,7 @@ from swarm.problem.table import take_rows
 from swarm.report import ReportData, render, report_data
 from swarm.report.data import by_column, ranked
 from swarm.search.fresh_folds import fresh_problem
-from swarm.selector.defaults import n_jobs_of, strategy_and_bounds
+from swarm.selector.defaults import n_jobs_of
 from swarm.selector.unseen import groups_of, pose_again, time_of, unseen_rows
 from swarm.strategies.catalogue import name_of
 from swarm.validation import Judgement, Rows, judge
@@ -83,7 +83,7 @@ def _data(
 ) -> ReportData:
     """Return the data of the report, without what the problem or the test rows would tell."""
     selection, evaluated = selector._selection, selector._evaluated
-    strategy, findings = name_of(selector.strategy), list(selector.findings_)
+    strategy, findings = name_of(selector.strategy_), list(selector.findings_)
     rows, distance = [], None
     if problem is not None:
         rows.append(f"{problem.n_rows:,} to search")
@@ -115,7 +115,7 @@ def _data(
         importances=selection.importances,
         distance=distance,
         judgement=judgement,
-        strategy=strategy_and_bounds(selector)[0],
+        strategy=selector.strategy_,
         findings=unmuted(findings, selector.mute),
         dropped=losses,
         facts=facts,

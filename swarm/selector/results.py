@@ -17,7 +17,8 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.table import labels_of
 from swarm.search.candidates import PICKS, pareto_front, pick
-from swarm.search.packing import first_of_equal
+from swarm.search.confirmation import Confirmation
+from swarm.search.packing import first_of_equal, pack_masks
 from swarm.search.requests import importances_of, only_ranked, read_records, requested_masks
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CONFIDENCE
@@ -60,7 +61,10 @@ class EvaluatedSubsets:
         """
         masks, needed = requested_masks(result, problem.n_folds)
         fold_costs, used = _costs(masks, needed, evaluations)
-        if problem.exact_shrink and result.state.strategy.members.answer is None:
+        confirmation = result.confirmation
+        nothing_searched = confirmation is not None and confirmation.replaces_search
+        has_rule = nothing_searched or result.state.strategy.members.answer is not None
+        if problem.exact_shrink and not has_rule:
             whole = np.isfinite(fold_costs).all(axis=1)
             masks = masks.copy()
             masks[whole] = shrink(masks[whole], used[whole], problem.space)
@@ -68,7 +72,11 @@ class EvaluatedSubsets:
         order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
         rows = np.sort(order[first_of_equal(masks[order])])
         table = _table(masks[rows], fold_costs[rows], problem)
-        allowed = problem.space.obeys(masks[rows]) & ~only_ranked(masks[rows], result)
+        allowed = problem.space.obeys(masks[rows])
+        if confirmation is not None and confirmation.replaces_search:
+            table = _with_fresh_costs(table, masks[rows], confirmation, problem.n_folds)
+        else:
+            allowed &= ~only_ranked(masks[rows], result)
         size = table["size"].to_numpy()
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
@@ -213,6 +221,20 @@ def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[
         fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
         used[row] = record.units_used(mask)
     return fold_costs, used
+
+
+def _with_fresh_costs(
+    table: pd.DataFrame, masks: Bool, confirmation: Confirmation, n_folds: int
+) -> pd.DataFrame:
+    """Replace costs on the folds of a search by those of rankings within the fresh folds."""
+    place = {key: row for row, key in enumerate(pack_masks(masks))}
+    rows = [place[key] for key in pack_masks(confirmation.candidates.masks)]
+    table = table.copy()
+    table.loc[rows, [name for name in table if str(name).startswith("fold_")]] = np.nan
+    table.loc[rows, "cost"] = confirmation.candidates.fresh_costs
+    table.loc[rows, "se"] = confirmation.errors
+    table.loc[rows, "sd"] = confirmation.errors * np.sqrt(confirmation.n_in_partition)
+    return add_interval_columns(table, n_folds, CONFIDENCE)
 
 
 def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:

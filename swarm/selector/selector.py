@@ -8,7 +8,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pandas as pd
 from sklearn.base import BaseEstimator, MetaEstimatorMixin
 from sklearn.feature_selection import SelectorMixin
@@ -63,7 +62,10 @@ class SubsetSelector(
         that name columns, such as CatBoost's ``cat_features``, are restricted to those of a subset.
     strategy : str or Strategy
         Search algorithm: a name in :func:`swarm.strategies.catalogue.registry`, or an instance of a
-        class derived from :class:`swarm.strategies.base.Strategy`.
+        class derived from :class:`swarm.strategies.base.Strategy`. ``"auto"``: ``"rankings"`` where
+        the columns outnumber the rows more than ten times and no option is for a search
+        (`strategy_params`, `warm`, `proxy`, ``prefilter=True`` or a given `size`); else
+        ``"multiswarm"``.
     strategy_params : mapping, optional
         Parameters that differ from the defaults of the strategy, or from those of the object.
     budget : int, "auto", mapping or None
@@ -146,10 +148,12 @@ class SubsetSelector(
     support_ : bool (n_features_in_,)
         Whether each column of X is selected, as from ``get_support()``.
     cost_ : float
-        Cost of the selected subset on the folds of the search.
+        Cost of the selected subset on the folds of the search; of ``"rankings"``, on fresh folds
+        with the ranking of their own training rows.
     confirmation_ : Confirmation or None
-        With `confirm`: costs of the best subsets and of all features on fresh folds, and the gain
-        over all features with its interval; see :class:`swarm.search.confirmation.Confirmation`.
+        With `confirm`: costs of the best subsets and of all features on fresh folds, the gain over
+        all features with its interval, and the estimated bias of the choice; see
+        :class:`swarm.search.confirmation.Confirmation`.
     prefilter_ : Cut or None
         With `prefilter`: which units were kept, their importances, and the costs of the sizes
         that were tried; see :class:`swarm.search.prefilter.Cut`.
@@ -164,7 +168,8 @@ class SubsetSelector(
         group counts once), `cost`, and over its folds the standard deviation `sd`, the standard
         error `se` of the cost and the bounds `ci_low` and `ci_high` of its 95 % confidence interval
         (Student, ``n_folds - 1`` degrees of freedom), then the cost of each fold. Folds that were
-        not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. With a
+        not needed are NaN, and so is the cost then; a subset whose fit failed costs inf. Of
+        ``"rankings"``, costs and errors are those on fresh folds, and the folds are NaN. With a
         proxy: the subsets that were measured on `estimator`. If dropping features that no fold
         model used changes no model, subsets are listed without them.
     pareto_ : DataFrame
@@ -172,6 +177,8 @@ class SubsetSelector(
         other dominates, the smallest first.
     history_ : DataFrame
         One row per epoch.
+    strategy_ : Strategy
+        The strategy that ran.
     picked_ : str
         The rule that selected `subset_`.
     interrupted_ : bool
@@ -200,7 +207,7 @@ class SubsetSelector(
         self,
         estimator: Any,
         *,
-        strategy: str | Strategy = "multiswarm",
+        strategy: str | Strategy = "auto",
         strategy_params: Mapping[str, object] | None = None,
         budget: int | str | Mapping[str, float | None] | None = "auto",
         warm: Any = None,
@@ -284,6 +291,7 @@ class SubsetSelector(
         check_parameters(self, y)
         budget = budget_of(self)
         search = search_of(self, *pose(self, X, y, params), budget)
+        self.strategy_ = search.strategy
         strategy, space, epochs = search.strategy, search.problem.space, epochs_of(budget)
         until_finished = strategy.epochs_in(space)
         if until_finished is not None:
@@ -381,9 +389,7 @@ class SubsetSelector(
             n_fits += len(self.result_.measured) * self._evaluated.n_folds
         if self.confirmation_ is not None:
             n_fits += self.confirmation_.n_fits
-        if self.result_.prefixes is not None:
-            n_fits += int((~np.isnan(self.result_.prefixes.fresh_fold_costs)).sum())
-        return n_fits
+        return n_fits + self.result_.n_rival_fits
 
     def get_metadata_routing(self) -> MetadataRouter:
         """Return the metadata routing of ``sample_weight``, ``groups`` and other parameters."""

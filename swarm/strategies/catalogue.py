@@ -34,6 +34,7 @@ from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.pso42 import MixedStartPso
 from swarm.strategies.random import RandomSearch
 from swarm.strategies.ranked import RankedForwardSelection
+from swarm.strategies.rankings import RankingSizes
 from swarm.strategies.rfe import RecursiveElimination
 from swarm.strategies.sequential import (
     BackwardSelection,
@@ -44,6 +45,8 @@ from swarm.strategies.sequential import (
 from swarm.strategies.two_d import TwoD
 
 GROUP = "swarmselect.strategies"
+# The search of the default, which `swarm.search.pose` replaces by rankings on the widest tables.
+AUTO, _DEFAULT = "auto", "multiswarm"
 
 
 # Strategies of this package are registered here.
@@ -63,6 +66,7 @@ STRATEGIES: dict[str, type[Strategy]] = {
     "pso42": MixedStartPso,
     "random": RandomSearch,
     "ranked": RankedForwardSelection,
+    "rankings": RankingSizes,
     "rfe": RecursiveElimination,
     "sbfs": FloatingBackwardSelection,
     "sbs": BackwardSelection,
@@ -146,7 +150,12 @@ def registry() -> Mapping[str, type[Strategy]]:
 
 
 def strategy_class(strategy: str | Strategy) -> type[Strategy]:
-    """Class of a strategy, or of a name; ConfigError, with a suggestion, if it is unknown."""
+    """Class of a strategy, or of a name; ConfigError, with a suggestion, if it is unknown.
+
+    That of ``"auto"`` is the search that it takes unless columns outnumber rows many times.
+    """
+    if strategy == AUTO:
+        strategy = _DEFAULT
     if isinstance(strategy, str):
         strategies = registry()
         check_known("strategy", strategy, strategies)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import SEARCH
+from swarm.search.elimination import ELIMINATION
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.jackknife import FEWEST_GROUPS
@@ -199,11 +200,19 @@ def alternative(result: SearchResult, scoring: Scoring) -> str:
 
 
 def origin(result: SearchResult) -> str:
-    """Say which ranking the result is the first columns of; empty if the search found it."""
+    """Say where the result is from; empty if the search found it, or if it is all features."""
     confirmation = result.confirmation
     if confirmation is None or confirmation.origin == SEARCH:
         return ""
-    return f"They are the first of the {confirmation.origin}: no searched subset is clearly better."
+    if len(result.features) == result.space.n_allowed:
+        return ""
+    text = f"They are the first of the {confirmation.origin}"
+    if confirmation.replaces_search:
+        return f"{text}; nothing was searched."
+    if confirmation.origin == ELIMINATION:
+        text = "They are what recursive elimination leaves"
+    clearly = "clearly " if confirmation.origin in confirmation.preferred else ""
+    return f"{text}: no searched subset is {clearly}better."
 
 
 def search_score(scoring: Scoring, cost: float) -> str:
@@ -215,13 +224,23 @@ def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
     """State the score of the result in the search, and the winner's curse."""
     score = format_score(scoring.natural(result.cost))
     subset = "all features" if len(result.features) == result.space.n_allowed else "this subset"
-    text = f"{_metric_first(scoring.metric)} of {subset}: {score} in the search"
     confirmation = result.confirmation
+    start = f"{_metric_first(scoring.metric)} of {subset}: {score}"
+    if confirmation is not None and confirmation.replaces_search:
+        return (
+            f"{start} on {confirmation.n_folds} fresh folds, each with the ranking of its own "
+            "training rows; the choice among the sizes flatters it by at most about "
+            f"{format_score(confirmation.bias_of_choice)}."
+        )
+    text = f"{start} in the search"
     if confirmation is None:
         return f"{text}."
     fresh = format_score(scoring.natural(confirmation.cost))
     if confirmation.origin != SEARCH:
-        return f"{text}, {fresh} on fresh folds, each with the ranking of its own training rows."
+        procedure = "elimination" if confirmation.origin == ELIMINATION else "ranking"
+        return (
+            f"{text}, {fresh} on fresh folds, each with the {procedure} of its own training rows."
+        )
     # Positive if the search promised too much, whatever the sign of the metric.
     curse = format_signed(confirmation.cost - confirmation.searched_cost)
     text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."

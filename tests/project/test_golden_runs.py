@@ -109,7 +109,15 @@ def wide() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
     return selector, pd.DataFrame(X).add_prefix("x"), y, {}
 
 
-@pytest.mark.parametrize("build", [regression, labels, groups, wide])
+def genes() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
+    """Many more columns than rows, where rankings replace the search."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(64, 600))
+    y = (X[:, :4].sum(axis=1) + rng.normal(size=64) > 0).astype(int)
+    return SubsetSelector(GaussianNB()), pd.DataFrame(X).add_prefix("x"), y, {}
+
+
+@pytest.mark.parametrize("build", [regression, labels, groups, wide, genes])
 def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     selector, X, y, of_rows = build()
     # Of the grouped rows, whole groups.

@@ -21,6 +21,7 @@ PROXY = {"rows": 0.5, "best": 4, "probes": 2}
         (12, {}),
         (12, {"prefilter": True}),
         (12, {"confirm": True}),
+        (12, {"size": 4, "confirm": True}),
         (12, {"proxy": PROXY}),
         (12, {"proxy": PROXY, "confirm": True}),
         # All features are one of the candidates.

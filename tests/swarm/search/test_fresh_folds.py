@@ -119,35 +119,39 @@ def test_the_goal_decides_between_the_lowest_cost_and_the_smallest_that_is_good_
         assert found.chosen == row
 
 
-def test_a_ranking_is_preferred_unless_the_search_is_better_by_two_standard_errors() -> None:
+def test_what_is_preferred_is_the_result_unless_another_is_better_by_some_standard_errors() -> None:
     # The rows of the fresh folds have seen the search. Standard errors of 0.012.
     for goal, loss, chosen in (
-        ("balanced", 0.02, "trees"),
-        ("score", 0.02, "trees"),
-        ("balanced", 0.03, "search"),
-        ("size", 0.02, "search"),
+        ("balanced", 0.01, "trees"),
+        ("score", 0.01, "trees"),
+        ("balanced", 0.02, "search"),
+        ("size", 0.01, "search"),
     ):
-        costs = [around(0.10), around(0.10 + loss, 0.02)]
-        found = confirmation(costs, [3, 6], around(0.2), goal=goal, origin=["search", "trees"])
+        costs, origin = [around(0.10), around(0.10 + loss, 0.02)], ["search", "trees"]
+        found = confirmation(
+            costs, [3, 6], around(0.2), goal=goal, origin=origin, preferred=("trees",), doubt=1.0
+        )
         assert found.origin == chosen
-    # The goal picks among the subsets of the search; of the rankings, the lowest cost is the rival.
-    costs = [around(0.10), around(0.101, 0.02), around(0.11, 0.04), around(0.13, 0.02)]
+        # Otherwise fresh folds alone decide.
+        assert replace(found, preferred=()).origin == "search"
+    # The goal picks among those that are preferred, and among the others.
+    costs = [around(0.10), around(0.101, 0.02), around(0.105, 0.04), around(0.13, 0.02)]
     origin = ["search", "search", "trees", "information"]
-    found = confirmation(costs, [9, 5, 7, 2], around(0.2), goal="balanced", origin=origin)
+    options: dict[str, Any] = {
+        "goal": "balanced",
+        "preferred": ("trees", "information"),
+        "doubt": 1.0,
+    }
+    found = confirmation(costs, [9, 5, 7, 2], around(0.2), origin=origin, **options)
     assert found.chosen == 2
-    alone = confirmation(costs[2:], [7, 2], around(0.2), goal="balanced", origin=origin[2:])
+    alone = confirmation(costs[2:], [7, 2], around(0.2), origin=origin[2:], **options)
     assert alone.chosen == 0
 
 
-def test_members_are_of_the_search_and_of_rankings_in_turn() -> None:
-    costs = [around(0.10 + 0.01 * row) for row in range(6)]
-    origin = ["search", "search", "search", "trees", "trees", "search"]
-    found = confirmation(costs, [4] * 6, around(0.2), origin=origin)
-    assert (found.chosen, found.in_turn) == (0, [0, 3, 1, 4, 2, 5])
-    origin = ["trees", "trees", "trees", "search", "search"]
-    found = confirmation(costs[:5], [4] * 5, around(0.2), origin=origin)
-    assert (found.chosen, found.in_turn) == (0, [0, 3, 1, 4, 2])
-    assert confirmation(costs, [4] * 6, around(0.2)).in_turn == [0, 1, 2, 3, 4, 5]
+def test_members_are_the_result_and_the_others_by_their_costs() -> None:
+    costs = [around(0.10), around(0.11), around(0.101, 0.02)]
+    found = confirmation(costs, [4, 4, 2], around(0.2), goal="balanced")
+    assert found.in_order.tolist() == [2, 0, 1]
 
 
 def test_the_lowest_cost_is_the_result_if_no_subset_is_good_enough_and_that_is_said() -> None:
@@ -219,7 +223,7 @@ def test_an_interrupted_search_is_not_confirmed(
 def test_ctrl_c_while_confirming_keeps_the_result_of_the_search(
     cancer: tuple[pd.DataFrame, pd.Series], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = SubsetSelector(GaussianNB(), budget=3, cv=4).fit(*cancer)
+    plain = SubsetSelector(GaussianNB(), budget=3, cv=4, confirm=False).fit(*cancer)
     evaluate = CrossValidation.evaluate
 
     def stopped(self: CrossValidation, *arguments: Any) -> Any:

@@ -1,26 +1,39 @@
-"""The first units of rankings are candidates of the confirmation beside the best of the search."""
+"""The first units of rankings replace a search, or compete with its best subsets."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import lightgbm as lgb
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import make_classification, make_multilabel_classification
 from sklearn.ensemble import ExtraTreesClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier
 
 from swarm import MLkNN, SubsetSelector
+from swarm.errors import ConfigError
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.rows import Rows, derived_seed, divide
+from swarm.search.budget import Budget
 from swarm.search.packing import unpack_masks
-from swarm.search.rankings import MOST_PREFIXES, prefixes
+from swarm.search.pose import pose_search
+from swarm.search.rankings import MOST_PREFIXES, Rankings
+from swarm.search.runner import run
 from swarm.statistics.lowest import first_of
+from swarm.storage.archive import Archive
+from swarm.strategies.catalogue import make
+from swarm.strategies.multiswarm import MultiSwarm
+from swarm.strategies.rankings import RankingSizes
 
 # Two of forty columns decide.
 RNG = np.random.default_rng(0)
@@ -31,19 +44,26 @@ FEW = {"best": 8, "repeats": 2}
 
 def ranked(features: pd.DataFrame, target: Any, model: Any, **options: Any) -> Any:
     problem = Problem.build(features, target, model, **options)
-    return problem.space, prefixes(problem, np.ones(problem.space.n_units, dtype=bool), seed=0)
+    return problem.space, prefixes(problem)
 
 
-def test_each_ranking_starts_with_the_columns_that_decide_at_sizes_up_to_half() -> None:
+def prefixes(problem: Problem, mask: Any = None, seed: int = 0) -> Any:
+    rankings = Rankings.of(problem, ~problem.space.forbidden if mask is None else mask, seed)
+    assert rankings is not None
+    return rankings.prefixes()
+
+
+def test_each_ranking_starts_with_the_columns_that_decide_at_sizes_up_to_all() -> None:
     space, table = ranked(TABLE, CLASSES, GaussianNB())
-    names = ["mutual-information ranking", "extra-trees ranking"]
+    names = ["F ranking", "extra-trees ranking"]
     assert list(dict.fromkeys(table.origin)) == names
     for name in names:
         rows = table.take(table.origin == name)
         deciding = space.mask(["x7", "x31"])
         assert (rows.masks[:, deciding].sum(axis=1) == np.minimum(rows.sizes, 2)).all()
         assert (np.diff(rows.sizes) > 0).all()
-        assert rows.sizes[-1] == 20
+        # All columns are the same for both.
+        assert rows.sizes[-1] == {"F ranking": 40, "extra-trees ranking": 28}[name]
         # Each contains the one before it.
         assert not (rows.masks[:-1] & ~rows.masks[1:]).any()
     assert len(np.unique(table.masks, axis=0)) == len(table) <= MOST_PREFIXES
@@ -73,7 +93,7 @@ def test_prefixes_obey_every_constraint_and_a_group_is_one_unit() -> None:
 def test_units_that_a_prefilter_drops_are_not_ranked() -> None:
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
     kept = problem.space.mask(["x1", "x2", "x3", "x7", "x8", "x9"])
-    table = prefixes(problem, kept, seed=0)
+    table = prefixes(problem, kept)
     assert not (table.masks & ~kept).any()
     assert table.masks[:, problem.space.mask(["x7"])].all()
 
@@ -100,20 +120,32 @@ def sparse() -> tuple[pd.DataFrame, Any, Any]:
 @pytest.mark.parametrize("build", [multilabel, gaps, categories, sparse])
 def test_every_kind_of_table_is_ranked(build: Any) -> None:
     space, table = ranked(*build())
-    assert set(table.origin) == {"mutual-information ranking", "extra-trees ranking"}
+    assert set(table.origin) == {"F ranking", "extra-trees ranking"}
     if build is not multilabel:
         assert table.masks[:, space.mask(["x7"])].mean() > 0.8
 
 
-def test_a_ranking_that_cannot_read_a_column_is_left_out() -> None:
+def test_cells_without_a_number_prevent_rankings_and_infinite_ones_do_not() -> None:
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
     kept = ~problem.space.forbidden
-    for cells, names in (
-        ([[1]] * len(TABLE), set()),
-        (np.where(np.arange(len(TABLE)) == 3, np.inf, TABLE["x3"]), {"extra-trees ranking"}),
-    ):
-        unreadable = replace(problem, X=TABLE.assign(x3=cells))
-        assert set(prefixes(unreadable, kept, seed=0).origin) == names
+    assert Rankings.of(replace(problem, X=TABLE.assign(x3=[[1]] * len(TABLE))), kept, 0) is None
+    infinite = replace(problem, X=TABLE.assign(x3=TABLE["x3"].where(TABLE.index != 3, np.inf)))
+    assert set(prefixes(infinite).origin) == {"F ranking", "extra-trees ranking"}
+
+
+def test_a_ranking_of_a_fold_reads_its_training_rows_alone() -> None:
+    problem = Problem.build(TABLE, CLASSES, GaussianNB())
+    train, test = problem.folds[0]
+    other, answers = TABLE.copy(), CLASSES.copy()
+    other.iloc[test] = np.random.default_rng(5).normal(size=(len(test), 40)) * 100
+    answers.iloc[test] = 1 - answers.iloc[test]
+    changed = Problem.build(other, answers, GaussianNB(), folds=[(train, test)])
+    masks = []
+    for each in (problem, changed):
+        rankings = Rankings.of(each, ~each.space.forbidden, 0)
+        assert rankings is not None
+        masks.append(rankings.prefixes_of(prefixes(problem), train))
+    assert np.array_equal(*masks)
 
 
 def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,7 +197,7 @@ def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_
 ) -> None:
     alone = fitted(confirm={"rankings": False})
     assert set(alone.confirmation_.candidates.origin) == {"search"}
-    assert alone.result_.prefixes is None
+    assert alone.result_.rivals is None
     counts = pd.Series(short.confirmation_.candidates.origin).str.endswith("ranking").sum()
     assert counts == FEW["best"] // 2
     # The ninth is what half of the searched ones share.
@@ -173,15 +205,16 @@ def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_
     assert set(sizes) <= {8, 9}
     # All prefixes on five of the eight fresh folds, four of them on three more and on the folds of
     # the search, in place of four subsets of the search.
-    measured = 5 * len(short.result_.prefixes) + 4 * 3 + 4 * 4
+    measured = 5 * len(short.result_.rivals) + 4 * 3 + 4 * 4
     replaced = 8 * (sizes[0] - (sizes[1] - 4))
-    assert short.n_fits_ - alone.n_fits_ == measured - replaced
+    # Prefixes of both rankings may be the same.
+    assert 0 < short.n_fits_ - alone.n_fits_ <= measured - replaced
     # The search itself is the same.
     assert short.history_.equals(alone.history_)
 
 
 def test_the_best_prefixes_on_a_few_fresh_folds_are_measured_on_all(short: SubsetSelector) -> None:
-    table = short.result_.prefixes
+    table = short.result_.rivals
     few = table.fresh_fold_costs[:, :5].mean(axis=1)
     complete = ~np.isnan(table.fresh_fold_costs).any(axis=1)
     assert complete.sum() == FEW["best"] // 2
@@ -198,7 +231,7 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
     features = pd.DataFrame(X).add_prefix("x")
     confirm = {"best": 4, "repeats": 2}
     found = SubsetSelector(GaussianNB(), budget=1, strategy="random", cv=4, confirm=confirm)
-    table = found.fit(features, y).result_.prefixes
+    table = found.fit(features, y).result_.rivals
     folds = [
         fold
         for repeat in (1, 2)
@@ -206,7 +239,7 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
             Rows(None, y, task="binary"), "stratified", 4, seed=derived_seed(0, repeat)
         )
     ]
-    model = ExtraTreesClassifier(50, random_state=0)
+    model = ExtraTreesClassifier(200, random_state=0)
     for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():
         for (train, test), cost in zip(folds, table.fresh_fold_costs[row], strict=True):
             if np.isnan(cost):
@@ -224,12 +257,12 @@ def test_rankings_compete_only_where_units_outnumber_rows() -> None:
         options = {"budget": 1, "strategy": "random", "confirm": FEW, "groups": groups}
         found = SubsetSelector(GaussianNB(), **options).fit(features, y)
         n_units = width - (groups is not None)
-        assert (found.result_.prefixes is not None) == (n_units > 60)
+        assert (found.result_.rivals is not None) == (n_units > 60)
 
 
 def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:
     found = fitted(strategy="sfs", size=3, budget="auto", confirm={"repeats": 1})
-    assert found.result_.prefixes is None
+    assert found.result_.rivals is None
     assert found.confirmation_.candidates.origin.tolist() == ["search"]
 
 
@@ -244,3 +277,189 @@ def test_what_a_ranking_proposed_is_no_smaller_subset_to_pick(short: SubsetSelec
     ranked -= {tuple(short.result_.space.subset(mask)) for mask in proposed}
     assert ranked & set(short.results_["features"])
     assert not ranked & set(short.pareto_["features"])
+
+
+# ---------------------------------------------------------------- rankings alone
+
+
+def few_rows(n_units: int = 520, seed: int = 0) -> tuple[pd.DataFrame, Any]:
+    """Fifty rows of which three of many columns tell something."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(50, n_units)), np.arange(50) % 2
+    X[:, :3] += 1.5 * y[:, None]
+    return pd.DataFrame(X).add_prefix("x"), y
+
+
+class SignOfSum(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Predicts whether the sum of the columns is positive; all of them are needed."""
+
+    def fit(self, X: Any, y: Any) -> SignOfSum:
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        return (np.asarray(X).sum(axis=1) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def wide() -> SubsetSelector:
+    """A fit with all defaults of a table with ten times as many columns as rows."""
+    return SubsetSelector(GaussianNB()).fit(*few_rows())
+
+
+def test_by_default_rankings_replace_the_search_where_columns_outnumber_rows_many_times(
+    wide: SubsetSelector,
+) -> None:
+    assert isinstance(wide.strategy_, RankingSizes)
+    X, y = few_rows()
+    for options in (
+        {"strategy": "multiswarm"},
+        {"strategy_params": {"n_particles": 4, "n_swarms": 2}},
+        {"size": 5},
+        {"warm": [["x0"]]},
+        {"proxy": {"rows": 0.5}},
+        {"prefilter": True},
+        {"cv": 0},
+    ):
+        found = SubsetSelector(GaussianNB(), budget=1, confirm=False).set_params(**options)
+        assert not isinstance(found.fit(X, y).strategy_, RankingSizes)
+    narrow = SubsetSelector(GaussianNB(), budget=1).fit(X.iloc[:, :500], y)
+    assert isinstance(narrow.strategy_, MultiSwarm)
+
+
+def test_every_size_of_every_ranking_is_measured_on_all_fresh_folds(wide: SubsetSelector) -> None:
+    table = wide.confirmation_.candidates
+    assert {3, 7, 12, 23, 43, 80, 149, 278, 520} == set(table.sizes)
+    assert table.fresh_fold_costs.shape[1] == 25
+    assert np.isfinite(table.fresh_fold_costs).all()
+    assert set(table.origin) == {"F ranking", "extra-trees ranking"}
+
+
+def test_its_cost_is_that_of_rankings_within_the_folds_also_in_the_table(
+    wide: SubsetSelector,
+) -> None:
+    found = wide.confirmation_
+    assert wide.cost_ == found.cost == found.candidates.fresh_costs[found.chosen]
+    assert {"x0", "x1", "x2"} & set(wide.subset_)
+    row = wide.results_[wide.results_["features"] == tuple(wide.subset_)]
+    assert row["cost"].tolist() == [wide.cost_]
+    assert len(wide.results_) == len(found.candidates)
+    smallest = clone(wide).set_params(pick="parsimonious").fit(*few_rows())
+    assert len(smallest.subset_) <= len(wide.subset_)
+    assert smallest.cost_ <= found.candidates.fresh_costs[0] + found.errors[0] + 1e-9
+
+
+def test_the_vote_has_the_best_sizes_of_both_rankings(wide: SubsetSelector) -> None:
+    found, members = wide.confirmation_, wide.result_.best_members(8)
+    assert np.array_equal(members.masks[0], found.candidates.masks[found.chosen])
+    assert set(members.origin) == {"F ranking", "extra-trees ranking"}
+    others = np.delete(found.candidates.fresh_costs, found.chosen)
+    assert members.costs[1:].tolist() == np.sort(others)[:7].tolist()
+
+
+def test_where_all_columns_win_the_answer_keeps_all() -> None:
+    X = np.random.default_rng(0).normal(size=(60, 620))
+    found = SubsetSelector(SignOfSum()).fit(pd.DataFrame(X), (X.sum(axis=1) > 0).astype(int))
+    assert len(found.subset_) == 620
+    assert found.summary().startswith("Keep all 620 columns")
+    assert "They are the first" not in found.summary()
+
+
+def test_folds_that_cannot_be_drawn_again_measure_the_rankings() -> None:
+    X, y = few_rows()
+    folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
+    found = SubsetSelector(GaussianNB(), cv=folds).fit(X, y)
+    assert isinstance(found.strategy_, RankingSizes)
+    assert found.confirmation_.candidates.fresh_fold_costs.shape[1] == 4
+    with pytest.raises(ConfigError, match="two folds"):
+        SubsetSelector(GaussianNB(), strategy="rankings", cv=folds[:1]).fit(X, y)
+
+
+def test_a_second_fit_trains_nothing_and_workers_change_nothing(tmp_path: Path) -> None:
+    X, y = few_rows()
+    model = lgb.LGBMClassifier(n_estimators=3, n_jobs=1, verbosity=-1)
+    options: dict[str, Any] = {"confirm": {"repeats": 1}, "cv": 3}
+    first = SubsetSelector(model, archive=tmp_path / "a.db", **options).fit(X, y)
+    trained = list[Any]()
+    problem = Problem.build(X, y, model, folds=3)
+    search = pose_search(
+        problem,
+        make("rankings"),
+        budget=Budget(epochs=1),
+        seed=0,
+        evaluation={},
+        confirm={"repeats": 1},
+    )
+    with closing(Archive(f"sqlite:///{tmp_path / 'a.db'}")) as archive:
+        again = run(search, archive, on_fit=lambda mask, record: trained.append(mask))
+    assert not trained
+    parallel = SubsetSelector(model, n_jobs=2, **options).fit(X, y)
+    for other in (again, parallel.result_):
+        assert np.array_equal(other.candidates.masks, first.result_.candidates.masks)
+        assert np.array_equal(
+            other.confirmation.candidates.fresh_fold_costs,
+            first.confirmation_.candidates.fresh_fold_costs,
+        )
+
+
+# ---------------------------------------------------------------- a given size
+
+
+def test_at_a_given_size_what_the_model_eliminates_competes_and_is_preferred() -> None:
+    X, y = few_rows()
+    model = LogisticRegression(max_iter=200)
+    found = SubsetSelector(model, size=6, budget=1, confirm=FEW).fit(X, y)
+    table = found.confirmation_.candidates
+    assert set(table.sizes) == {6}
+    assert {"recursive elimination", "F ranking", "extra-trees ranking"} <= set(table.origin)
+    assert found.confirmation_.preferred == ("recursive elimination",)
+    # Half of the columns go at a time, on the training rows of each fresh fold.
+    row = table.origin == "recursive elimination"
+    folds = found.confirmation_.candidates.fresh_fold_costs[row][0]
+    divided = divide(Rows(None, y, task="binary"), "stratified", 5, seed=derived_seed(0, 1))
+    train, test = next(iter(divided))
+
+    def left(rows: Any) -> Any:
+        columns = np.arange(X.shape[1])
+        while len(columns) > 6:
+            model.fit(X.iloc[rows, columns], y[rows])
+            order = np.argsort(-np.abs(model.coef_[0]), kind="stable")
+            columns = np.sort(columns[order[: max(6, len(columns) // 2)]])
+        return columns
+
+    columns = left(train)
+    fitted = model.fit(X.iloc[train, columns], y[train])
+    assert folds[0] == pytest.approx(1 - fitted.score(X.iloc[test, columns], y[test]))
+    everything = table.masks[row][0]
+    assert found.result_.space.subset(everything) == [f"x{c}" for c in left(np.arange(50))]
+
+
+def test_a_model_without_importances_eliminates_nothing_and_narrow_tables_do() -> None:
+    X, y = few_rows()
+    bayes = SubsetSelector(GaussianNB(), size=3, budget=1, confirm=FEW).fit(X, y)
+    assert "recursive elimination" not in bayes.confirmation_.candidates.origin
+    narrow = SubsetSelector(LogisticRegression(), size=3, budget=1, confirm=FEW)
+    origin = narrow.fit(X.iloc[:, :20], y).confirmation_.candidates.origin
+    assert set(origin) == {"search", "recursive elimination"}
+
+
+# ---------------------------------------------------------------- bias of the choice
+
+
+def test_on_noise_the_cost_and_the_bias_of_the_choice_are_nearer_to_that_of_unseen_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Fewer, as there is nothing to find.
+    monkeypatch.setattr("swarm.search.rankings._N_TREES", 10)
+    raw, corrected = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(60, 620)), np.arange(60) % 2
+        repeats = 1 + seed % 2
+        found = SubsetSelector(GaussianNB(), confirm={"repeats": repeats, "goal": "score"})
+        found.fit(pd.DataFrame(X).add_prefix("x"), y)
+        assert found.confirmation_.bias_of_choice >= 0
+        # Of unseen rows it is one half.
+        raw.append(0.5 - found.cost_)
+        corrected.append(0.5 - found.cost_ - found.confirmation_.bias_of_choice)
+    assert abs(np.mean(corrected)) < abs(np.mean(raw))

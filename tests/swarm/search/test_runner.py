@@ -290,7 +290,7 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
     state = SimpleNamespace(strategy=SimpleNamespace(members=SimpleNamespace(answer=None)))
     measured = Candidates.build(masks, costs)
     space, nothing = plain_space(6), cast(Any, None)
-    result: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=None)
+    result: Any = SimpleNamespace(space=space, state=state, measured=measured, rivals=None)
     for goal, sizes in (("score", [6, 5]), ("balanced", [6, 5]), ("size", [6, 5, 2])):
         asked = ConfirmationPlan(problem(), n_best=2, goal=goal)  # type: ignore[arg-type]
         assert candidates(result, nothing, asked).sum(axis=1).tolist() == sizes
@@ -299,7 +299,7 @@ def test_candidates_for_fresh_folds_are_the_best_what_they_share_and_the_best_of
     prefixes = Candidates.build(
         masks[[4, 3]], np.full(2, np.nan), fresh_fold_costs=fresh, origin=np.full(2, "ranking")
     )
-    ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, prefixes=prefixes)
+    ranked: Any = SimpleNamespace(space=space, state=state, measured=measured, rivals=prefixes)
     found = candidates(ranked, nothing, ConfirmationPlan(problem(), n_best=2))
     assert found.sum(axis=1).tolist() == [6]
     assert ranked_candidates(ranked).sizes.tolist() == [2]

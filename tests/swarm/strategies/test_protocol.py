@@ -27,6 +27,7 @@ GOLDEN = ROOT / "tests" / "golden"
 PROMISES: dict[str, dict[str, Any]] = {
     # These do not search at all, or not by what they observed.
     "full": {"is_baseline": True},
+    "rankings": {"is_baseline": True},
     "random": {"is_baseline": True},
     "rfe": {"is_baseline": True},
     # Their swarms, without chance in the move from velocity to position, gather at one point and

@@ -1,0 +1,52 @@
+"""Recursive elimination to a given number of units, by the importances of the model of each fold.
+
+At a given size it competes with the search: it is made anew on the training rows of each fresh
+fold, so that its costs there are those of the procedure (Guyon, Weston, Barnhill and Vapnik 2002,
+Gene selection for cancer classification using support vector machines). Half of the units are
+dropped at a time, as there.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swarm.arrays import Bool
+from swarm.evaluation.crossval import CrossValidation
+from swarm.problem.problem import Problem
+from swarm.rows import Fold
+from swarm.search.prefilter import ranking_problem
+from swarm.statistics.lowest import first_of
+
+ELIMINATION = "recursive elimination"
+
+
+def allows_elimination(problem: Problem) -> bool:
+    """Whether units are eliminated: the size is given, and models have importances."""
+    return problem.space.min_size == problem.space.max_size and problem.importance == "fold"
+
+
+def elimination_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
+    """Return the problem whose first fold trains on all rows, and whose others are `folds`."""
+    rows = np.arange(len(problem.target))
+    return ranking_problem(problem, ((rows, rows), *folds))
+
+
+def eliminate(evaluator: CrossValidation) -> tuple[Bool | None, int]:
+    """Return what is left on the training rows of each fold (n_folds, n_units), and the fits.
+
+    None if a model fails.
+    """
+    space, folds = evaluator.problem.space, np.arange(evaluator.n_folds)
+    masks = np.tile(~space.forbidden, (len(folds), 1))
+    left, n_fits = int(masks[0].sum()), 0
+    while left > space.max_size:
+        left, n_fits = max(space.max_size, left // 2), n_fits + len(folds)
+        if not np.isfinite(evaluator.fold_costs(masks, folds)).all():
+            return None, n_fits
+        orders = []
+        for fold, record in enumerate(evaluator.evaluations.lookup(masks)):
+            importances = np.full(space.n_units, -np.inf)
+            importances[masks[fold]] = np.nan_to_num(record.importances[fold])
+            orders.append(space.in_order(importances))
+        masks = first_of(np.array(orders), left)
+    return masks, n_fits
