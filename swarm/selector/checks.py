@@ -29,7 +29,6 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     "verbose": (_INTEGER, "a whole number"),
     "strategy_params": ((Mapping, type(None)), "a mapping of names to values"),
     "callbacks": ((Iterable,), "a sequence of callables"),
-    "confirm": ((bool, Mapping), "True, False or a mapping of options"),
 }
 
 
@@ -73,9 +72,14 @@ def check_parameters(selector: Any, y: Any) -> None:
             )
     _check_scoring(selector.scoring)
     check_known("pick", selector.pick, PICKS)
-    if not isinstance(selector.confirm, bool):
+    is_auto = isinstance(selector.confirm, str) and selector.confirm == "auto"
+    if isinstance(selector.confirm, Mapping):
         check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
-    if selector.confirm is not False and selector.pick != "best":
+    elif not is_auto and not isinstance(selector.confirm, bool):
+        raise ConfigError(
+            f"confirm must be 'auto', True, False or a mapping of options, got {selector.confirm!r}"
+        )
+    if not is_auto and selector.confirm is not False and selector.pick != "best":
         raise ConfigError(
             f"confirm and pick={selector.pick!r} both select a subset; use confirm with a goal, "
             "such as {'goal': 'balanced'}, or pick alone"

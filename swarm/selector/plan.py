@@ -68,8 +68,10 @@ def _described(cv: Any) -> str:
 
 def search_of(selector: Any, problem: Problem, strategy: Strategy, budget: Budget) -> Search:
     """Return the search; whatever it refuses is refused before anything is trained."""
-    confirm = None if selector.confirm is False else selector.confirm
-    confirm = {} if confirm is True else confirm
+    confirm = selector.confirm
+    if isinstance(confirm, (bool, str)):
+        # A rule that picks selects among the subsets of the search itself.
+        confirm = {} if confirm is True or (confirm and selector.pick == "best") else None
     search = pose_search(
         problem,
         strategy,
@@ -82,7 +84,7 @@ def search_of(selector: Any, problem: Problem, strategy: Strategy, budget: Budge
         prefilter=prefilter_options(selector.prefilter),
         auto=selector.strategy == AUTO and not selector.strategy_params and selector.warm is None,
     )
-    if confirm is not None and search.confirmation is None:
+    if selector.confirm != "auto" and confirm is not None and search.confirmation is None:
         raise ConfigError(
             f"folds have to be drawn again, which {_described(selector.cv)} does not allow; "
             "pass a number of folds or a shuffled splitter, or confirm=False"

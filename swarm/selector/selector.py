@@ -50,6 +50,11 @@ class SubsetSelector(
 ):
     """Select the features with which an estimator has the best cross-validated score.
 
+    By default a fit searches for 30 epochs, some hundred subsets on five folds each, and scores the
+    20 best on 25 new folds, which choose among them; where columns outnumber rows more than ten
+    times, it searches nothing, and scores up to 17 sizes of two rankings on 25 folds. Runs of the
+    command line do the same.
+
     The parameters are, in this order, those of the search (`strategy` to `prefilter`), of its space
     (`size` to `groups`), of the folds and scores (`scoring` to `importance`), of the choice among
     the evaluated subsets (`pick`, `confirm`), and of the computation (`pruning` to `verbose`).
@@ -114,9 +119,10 @@ class SubsetSelector(
         Which of the measured subsets to select: the best of the search, or the smallest within one
         standard error of the lowest cost; see :meth:`repick`. This usually costs some score on
         unseen rows; `confirm` with a goal tests the loss.
-    confirm : bool or mapping, default=False
+    confirm : "auto", bool or mapping, default="auto"
         Evaluate the best subsets again on fold partitions that the search never used, and select
-        among them. True or a mapping of options: `best`, the number of subsets (20), `repeats`,
+        among them: always, or by ``"auto"`` where `cv` can be drawn again and `pick` is ``"best"``.
+        True or a mapping of options: `best`, the number of subsets (20), `repeats`,
         the number of partitions (5), and `rankings`, `goal` and `margin` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
@@ -222,7 +228,7 @@ class SubsetSelector(
         weights_in_score: bool = False,
         importance: str = "auto",
         pick: str = "best",
-        confirm: bool | Mapping[str, Any] = False,
+        confirm: bool | str | Mapping[str, Any] = "auto",
         pruning: bool = True,
         n_jobs: int | None = 1,
         random_state: int = 0,

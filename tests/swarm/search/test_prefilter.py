@@ -52,7 +52,14 @@ def numbers() -> tuple[pd.DataFrame, Any]:
 
 
 def selector(**options: Any) -> SubsetSelector:
-    given = {"estimator": GaussianNB(), "budget": 2, "cv": 3, "prefilter": FEW, **options}
+    given = {
+        "estimator": GaussianNB(),
+        "budget": 2,
+        "cv": 3,
+        "prefilter": FEW,
+        "confirm": False,
+        **options,
+    }
     return SubsetSelector(**given)
 
 

@@ -337,5 +337,6 @@ def test_the_summary_advises_a_confirmation_only_where_folds_can_be_drawn_again(
 ) -> None:
     X, y = load_wine(return_X_y=True, as_frame=True)
     mixed = np.random.default_rng(0).permutation(len(y))
-    selector = SubsetSelector(GaussianNB(), budget=1, cv=cv).fit(X.iloc[mixed], y.iloc[mixed])
+    selector = SubsetSelector(GaussianNB(), budget=1, cv=cv, confirm=False)
+    selector.fit(X.iloc[mixed], y.iloc[mixed])
     assert ("confirm=True" in selector.summary()) == advised

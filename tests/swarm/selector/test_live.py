@@ -44,7 +44,7 @@ def test_ctrl_c_leaves_a_usable_selector_and_says_so() -> None:
     with pytest.warns(UserWarning, match="3 finished epochs"):
         selector.fit(X, y)
     assert selector.interrupted_
-    shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "budget": 3}).fit(X, y)
+    shorter = SubsetSelector(GaussianNB(), **{**BRIEF, "budget": 3, "confirm": False}).fit(X, y)
     assert not shorter.interrupted_
     assert (selector.subset_, selector.cost_) == (shorter.subset_, shorter.cost_)
     assert selector.transform(X).shape == (len(X), len(selector.subset_))
@@ -62,7 +62,7 @@ def test_ctrl_c_ends_the_model_selection_around_it_too() -> None:
 
 
 def test_it_is_quiet_unless_asked(capsys: pytest.CaptureFixture[str]) -> None:
-    for verbose, lines in ((0, 0), (2, 6)):
+    for verbose, lines in ((0, 0), (2, 7)):
         SubsetSelector(GaussianNB(), verbose=verbose, **BRIEF).fit(*WINE)
         printed = capsys.readouterr()
         assert len(printed.err.splitlines()) == lines

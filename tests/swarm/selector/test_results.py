@@ -93,9 +93,9 @@ def test_a_path_is_walked_to_its_end_and_other_limits_replace_the_default() -> N
     X, y = rng.normal(size=(60, 33)), rng.integers(0, 2, 60)
     path = SubsetSelector(GaussianNB(), strategy="sfs", cv=2).fit(X, y)
     assert len(path.history_) == 33
-    counted = SubsetSelector(GaussianNB(), strategy="random", cv=2, budget={"distinct": 400}).fit(
-        X, y
-    )
+    counted = SubsetSelector(
+        GaussianNB(), strategy="random", cv=2, budget={"distinct": 400}, confirm=False
+    ).fit(X, y)
     assert len(counted.results_) == 400
 
 
