@@ -178,7 +178,8 @@ def _print_all(console: Console, entries: tuple[StrategyEntry, ...]) -> None:
         table.add_row(f"[bold]{entry.name}[/bold]", escape(_line(entry)), defaults or "none")
     console.print(table)
     console.print(
-        "Start with multiswarm, the default. What the parameters do: swarm strategies NAME"
+        "Start with auto, the default: multiswarm, or rankings where columns outnumber rows by ten "
+        "times. What the parameters do: swarm strategies NAME"
     )
 
 

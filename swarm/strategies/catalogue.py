@@ -197,6 +197,7 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
         If the strategy or a parameter is unknown (the message suggests the nearest name), or a
         value is out of range.
     """
+    strategy = _DEFAULT if strategy == AUTO else strategy
     made_by = strategy_class(strategy)
     values = {
         key: value.item() if isinstance(value, np.generic) else value
