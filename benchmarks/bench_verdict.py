@@ -177,7 +177,13 @@ def search(problem: str, model: str, metric: str, seed: int) -> list[dict[str, A
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         selector = SubsetSelector(
-            estimator, budget=6, cv=rows.cv, scoring=metric, random_state=seed, **options
+            estimator,
+            budget=6,
+            cv=rows.cv,
+            scoring=metric,
+            confirm=False,
+            random_state=seed,
+            **options,
         ).fit(X, y, **params)
         chosen = selector.get_support()
         scorer = get_scorer(metric)

@@ -124,9 +124,9 @@ def _ours(label: str, params: dict[str, Any], task: Task) -> Iterator[Answer]:
     limit: dict[str, Any] = {"budget": {"distinct": task.budget}}
     if "max_share" in params:
         limit["size"] = (None, math.ceil(params.pop("max_share") * task.rows.X.shape[1]))
+    defaults = {"strategy": "multiswarm", "scoring": OUR_SCORING, "cv": 5, "confirm": False}
     selector = SubsetSelector(
-        task.model,
-        **{"scoring": OUR_SCORING, "cv": 5, "random_state": task.seed, **params, **limit},
+        task.model, **{**defaults, "random_state": task.seed, **params, **limit}
     )
 
     started = time.process_time()
