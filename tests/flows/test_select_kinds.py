@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from conf.schema import SelectConfig
+from conf.sections import StrategySection
 from flows.run.answer import SelectRun
 from flows.run.configured import fetch_as_configured, prepare_as_configured, search_as_configured
 from flows.select import select as flow
@@ -140,3 +143,31 @@ def test_a_model_that_has_no_safe_form_is_searched_with_but_not_kept(
     outcome = select(bench.config(model=model))
     assert outcome.model_uri == ""
     assert bench.statuses() == ["FINISHED"]
+
+
+def test_by_default_a_table_of_many_columns_is_ranked_and_resumes_to_the_same_files(bench):
+    rng = np.random.default_rng(0)
+    classes = np.arange(60) % 2
+    cells = rng.normal(size=(60, 500))
+    cells[:, :3] += 2.0 * classes[:, None]
+    path = bench.folder / "wide.csv"
+    pd.DataFrame(cells).add_prefix("g").assign(y=classes).to_csv(path, index=False)
+    config = bench.config(
+        data={"path": str(path), "drop": []},
+        model=BAYES,
+        ensemble={"n_models": 8},
+    )
+    config = config.model_copy(update={"strategy": StrategySection()})
+    outcome = select(config)
+    (run,) = bench.runs()
+    assert run.data.tags["strategy"] == "rankings"
+    assert run.info.run_name == "wide-rankings-0"
+    assert {"g0", "g1", "g2"} & set(outcome.result.features)
+    assert len(outcome.ensemble.subsets_) == 8
+    features = json.loads(bench.artifact(run.info.run_id, "features.json"))
+    assert {each["origin"] for each in features["subsets"]} == {"F ranking", "extra-trees ranking"}
+    assert features["confirmation"]["bias_of_choice"] >= 0
+    n_stored = bench.paid_for()
+    again = select(config, run.info.run_id)
+    assert bench.paid_for() == n_stored
+    assert json.loads(bench.artifact(again.run_id, "features.json")) == features
