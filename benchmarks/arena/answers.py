@@ -1,50 +1,54 @@
-"""Other answers that a search could give than the product's, scored on rows that none of them saw.
+"""Answers where columns outnumber rows, ours and those of other selectors, on unseen rows.
 
-Votes of more or fewer confirmed subsets; one model of the columns that they share; a vote chosen
-greedily for its own cost on further folds (Caruana et al. 2004, Ensemble selection from libraries
-of models); searches within folds, of which each sees four fifths of the rows with a fifth of the
-budget, as a vote, or to choose among the procedures (search, two filters, all columns) by their
-scores on the parts left out.
+Ours are the columns of a default fit, and the vote of the default number of members. A filter is
+the best size of one ranking in folds that rank anew. Others decide their number of columns
+themselves, the same for every model.
 
 ``python benchmarks/arena/answers.py --tables FOLDER --out FILE`` runs what FILE does not hold;
-``--summary`` prints the means, and the differences to the confirmed subset. The columns have unit
+``--summary`` compares the answers on the tables with more columns than rows. The columns have unit
 variance in at most 300 training rows.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from fixed_size import carry_out, finished, parser, split, tables
+from fixed_size import append, carry_out, finished, parser, split, tables
 from metric import OURS, balanced_accuracy
-from peers import boosted, by_f
+from peers import Boruta, boosted, by_f
 from scipy.stats import wilcoxon
 from sklearn.base import clone
-from sklearn.ensemble import ExtraTreesClassifier
-from sklearn.linear_model import LogisticRegression
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.feature_selection import f_classif
+from sklearn.inspection import permutation_importance
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
+from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from statsmodels.stats.multitest import multipletests
 
 from swarm import SubsetSelector
 
-N_TEST = 2000
-MOST_CLASSES, N_PARTS, N_MEMBERS, N_GREEDY = 25, 5, 8, 25
-# Members of the vote of searches within folds, and other numbers of folds for it.
-N_WITHIN, OTHER_PARTS = 20, (3, 10)
-MODELS: dict[str, tuple[Any, int]] = {
-    "naive Bayes": (GaussianNB(var_smoothing=1e-6), 300),
-    "5-NN": (KNeighborsClassifier(5), 300),
-    "logistic regression": (LogisticRegression(max_iter=300), 150),
-    "LightGBM": (boosted().set_params(deterministic=True, force_col_wise=True), 100),
+# Members of a vote: the default of runs.
+N_MEMBERS = 8
+N_TEST, MOST_CLASSES = 2000, 25
+# Columns that mRMR ranks.
+MOST_MRMR = 100
+MODELS: dict[str, Any] = {
+    "naive Bayes": GaussianNB(var_smoothing=1e-6),
+    "5-NN": KNeighborsClassifier(5),
+    "logistic regression": LogisticRegression(max_iter=300),
+    "LightGBM": boosted().set_params(deterministic=True, force_col_wise=True),
 }
+COLUMNS, VOTE = "ours: columns to keep", "ours: model to serve"
 Columns = np.ndarray  # positions of columns
 Votes = Sequence[Columns]  # one set of columns for each member
 
@@ -73,147 +77,159 @@ class Rows:
         return balanced_accuracy(self.unseen_y, np.mean(shares, axis=0).argmax(axis=1))
 
 
-def by_trees(X: np.ndarray, y: np.ndarray, seed: int) -> np.ndarray:
+def rank_by_f(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the columns, the highest F statistic first."""
+    return by_f(X, y, 0)
+
+
+def rank_by_trees(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the columns, the most important ones in extremely randomised trees first."""
-    trees = ExtraTreesClassifier(200, n_jobs=1, random_state=seed).fit(X, y)
+    trees = ExtraTreesClassifier(200, n_jobs=1, random_state=0).fit(X, y)
     return np.argsort(-trees.feature_importances_, kind="stable")
 
 
-FILTERS: dict[str, Callable[[np.ndarray, np.ndarray, int], np.ndarray]] = {
-    "F filter": by_f,
-    "extra-trees filter": by_trees,
+def rank_by_permutation(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the columns that a forest uses, the most important ones by permutation first."""
+    forest = RandomForestClassifier(100, n_jobs=1, random_state=0).fit(X, y)
+    used = np.flatnonzero(forest.feature_importances_)
+    # Without the other columns the same forest predicts the same, and each call takes less.
+    forest = RandomForestClassifier(100, n_jobs=1, random_state=0).fit(X[:, used], y)
+    found = permutation_importance(
+        forest, X[:, used], y, scoring="neg_log_loss", n_repeats=1, random_state=0
+    )
+    return used[np.argsort(-found.importances_mean, kind="stable")]
+
+
+def rank_by_mrmr(X: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Return the first columns of mRMR, those of the package mrmr-selection, which takes minutes.
+
+    The F statistic by the mean absolute correlation with the columns before.
+    """
+    relevance = np.nan_to_num(f_classif(X, y)[0])
+    scaled = X - X.mean(axis=0)
+    scaled /= np.maximum(np.linalg.norm(scaled, axis=0), 1e-12)
+    redundancy, order = np.ones(X.shape[1]), list[int]()
+    total = np.zeros(X.shape[1])
+    while len(order) < min(MOST_MRMR, X.shape[1]):
+        order.append(int(np.argmax(relevance / redundancy)))
+        relevance[order[-1]] = -1.0
+        total += np.maximum(np.abs(scaled[:, order[-1]] @ scaled), 0.001)
+        redundancy = total / len(order)
+    return np.array(order)
+
+
+FILTERS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "F filter": rank_by_f,
+    "extra-trees filter": rank_by_trees,
+    "permutation filter": rank_by_permutation,
+    "mRMR filter": rank_by_mrmr,
 }
 
 
-def filtered(rows: Rows, model: Any, rank: Callable[..., np.ndarray]) -> Columns:
-    """Return the first columns of a ranking, as many as score best with the ranking in folds."""
-    width = rows.X.shape[1]
-    sizes = sorted({round(width ** (i / 10)) for i in range(1, 11)} - {1})
-    scores = dict.fromkeys(sizes, 0.0)
-    for train, test in folds(rows.y, 5, seed=0):
-        part = rows.part(train, test)
-        order = rank(part.X, part.y, 0)
-        for size in sizes:
-            scores[size] += part.score(model, [order[:size]])
-    size = max(sizes, key=lambda size: (round(scores[size], 9), -size))
-    return np.sort(rank(rows.X, rows.y, 0)[:size])
-
-
-def folds(y: np.ndarray, n: int, seed: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield stratified folds."""
-    return StratifiedKFold(n, shuffle=True, random_state=seed).split(y, y)
-
-
-def searched(
-    rows: Rows, model: Any, n_subsets: int, *, seed: int = 0, confirm: bool = False
-) -> tuple[Columns, list[Columns], SubsetSelector]:
-    """Search, and return the subset, the best members, and the selector."""
-    selector = SubsetSelector(
-        clone(model),
-        scoring=OURS,
-        budget={"distinct": n_subsets},
-        confirm={"repeats": 5} if confirm else False,
-        random_state=seed,
+def by_lasso(X: np.ndarray, y: np.ndarray) -> Columns:
+    """Return the columns that a path of L1 models keeps, one path for each class."""
+    path = LogisticRegressionCV(
+        Cs=10, l1_ratios=(1.0,), solver="liblinear", cv=5, use_legacy_attributes=False
     )
-    names = [f"x{i}" for i in range(rows.X.shape[1])]
-    selector.fit(pd.DataFrame(rows.X, columns=names), rows.y)
-    masks = selector.result_.best_members(N_MEMBERS).masks
-    return np.flatnonzero(selector.get_support()), _columns(selector, masks), selector
+    models = OneVsRestClassifier(path).fit(X, y).estimators_
+    return np.flatnonzero(np.vstack([model.coef_ for model in models]).any(axis=0))
 
 
-def _columns(selector: SubsetSelector, masks: np.ndarray) -> list[Columns]:
-    space = selector.result_.space
-    return [np.array([int(name[1:]) for name in space.subset(mask)]) for mask in masks]
+def by_boruta(X: np.ndarray, y: np.ndarray) -> Columns:
+    """Return the columns that Boruta confirms."""
+    return np.flatnonzero(Boruta().fit(pd.DataFrame(X), y).support_)
 
 
-def answers(rows: Rows, model: Any, budget: int) -> Iterator[tuple[str, Votes]]:
-    """Yield each answer: its name, and the columns of each of its members."""
-    everything = np.arange(rows.X.shape[1])
-    yield "all columns", [everything]
-    single, members, selector = searched(rows, model, budget, confirm=True)
-    yield "confirmed", [single]
-    yield "confirmed, vote of 8", members
-    candidates = _columns(selector, selector.result_.confirmation.candidates.masks)
-    yield "confirmed, vote of 4", candidates[:4]
-    yield "confirmed, vote of 16", candidates[:16]
-    common = shared(members, 3)
-    yield "shared by 3 of 8", [common if len(common) else single]
-    yield "greedy vote", greedy(rows, model, candidates)
-    lowest, members, _ = searched(rows, model, budget)
-    yield "lowest cost", [lowest]
-    yield "lowest cost, vote of 8", members
-    procedures = {"search": single, "all": everything}
-    for name, rank in FILTERS.items():
-        procedures[name] = filtered(rows, model, rank)
-        yield name, [procedures[name]]
-    scores, votes = within_folds(rows, model, budget, N_PARTS, FILTERS)
-    yield "search within folds, vote of 20", votes
-    for n_parts in OTHER_PARTS:
-        _, votes = within_folds(rows, model, budget, n_parts)
-        yield f"search within {n_parts} folds, vote of 20", votes
-    chosen = max(procedures, key=lambda name: scores[name])
-    yield "chosen on the parts left out", [procedures[chosen]]
+# Their columns do not depend on the model.
+FIXED: dict[str, Callable[[np.ndarray, np.ndarray], Columns]] = {
+    "lasso": by_lasso,
+    "Boruta": by_boruta,
+}
+ANSWERS = (COLUMNS, VOTE, "all columns", *FILTERS, *FIXED)
 
 
-def shared(votes: Votes, least: int) -> Columns:
-    """Return the columns that at least so many members have."""
-    used, counts = np.unique(np.concatenate(votes), return_counts=True)
-    return used[counts >= least]
+@dataclass(frozen=True, eq=False)
+class Peers:
+    """Selectors on the rows of one table, whose rankings serve all models.
 
-
-def within_folds(
-    rows: Rows,
-    model: Any,
-    budget: int,
-    n_parts: int,
-    filters: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType({}),
-) -> tuple[dict[str, float], Votes]:
-    """Search all rows but a part at a time, and score procedures on the part left out.
-
-    The searches share the budget. Returns the mean score of each procedure, and the best subsets
-    of all searches, equally many of each.
+    `order` and `fixed` return columns and the processor seconds that they took; fold -1 is all
+    rows.
     """
-    scores = dict.fromkeys(("search", *filters, "all"), 0.0)
-    votes: list[Columns] = []
-    for number, (train, test) in enumerate(folds(rows.y, n_parts, seed=7)):
-        part = rows.part(train, test)
-        single, members, _ = searched(part, model, budget // n_parts, seed=number)
-        votes += members[: N_WITHIN // n_parts]
-        found = {name: filtered(part, model, rank) for name, rank in filters.items()}
-        found |= {"search": single, "all": np.arange(rows.X.shape[1])}
-        for name, columns in found.items():
-            scores[name] += part.score(model, [columns]) / n_parts
-    return scores, votes
 
+    rows: Rows
+    parts: list[Rows]
+    order: Callable[[str, int], tuple[np.ndarray, float]]
+    fixed: Callable[[str], tuple[Columns, float]]
 
-def greedy(rows: Rows, model: Any, candidates: Votes) -> Votes:
-    """Choose members with replacement, from the best on, by the cost of the vote on new folds."""
-    parts = [
-        rows.part(train, test)
-        for seed in (501, 502, 503)
-        for train, test in folds(rows.y, 5, seed=seed)
-    ]
-    shares = [[part.probabilities(model, columns) for part in parts] for columns in candidates]
-
-    def score(counts: np.ndarray) -> float:
-        used = np.flatnonzero(counts)
-        votes = [sum(counts[i] * shares[i][at] for i in used) for at in range(len(parts))]
-        hits = [
-            balanced_accuracy(part.unseen_y, vote.argmax(axis=1))
-            for part, vote in zip(parts, votes, strict=True)
+    @classmethod
+    def of(cls, rows: Rows, repeats: int = 1) -> Peers:
+        """Prepare the folds of a table."""
+        parts = [
+            rows.part(train, test)
+            for seed in range(repeats)
+            for train, test in StratifiedKFold(5, shuffle=True, random_state=seed).split(
+                rows.y, rows.y
+            )
         ]
-        return round(float(np.mean(hits)), 9)
 
-    one_more = np.eye(len(candidates), dtype=int)
-    counts = one_more[0]
-    best, best_score = counts, score(counts)
-    for _ in range(N_GREEDY - 1):
-        scores = [score(counts + one) for one in one_more]
-        at = int(np.argmax(scores))
-        counts = counts + one_more[at]
-        if scores[at] > best_score:
-            best, best_score = counts, scores[at]
-    return [columns for columns, count in zip(candidates, best, strict=True) for _ in range(count)]
+        @cache
+        def order(name: str, fold: int) -> tuple[np.ndarray, float]:
+            part = [*parts, rows][fold]
+            return timed(lambda: FILTERS[name](part.X, part.y))
+
+        @cache
+        def fixed(name: str) -> tuple[Columns, float]:
+            return timed(lambda: FIXED[name](rows.X, rows.y))
+
+        return cls(rows, parts, order, fixed)
+
+    def filtered(self, name: str, model: Any) -> tuple[Columns, float]:
+        """Return the first columns of a ranking, as many as score best with rankings in folds."""
+        orders = [self.order(name, fold) for fold in (*range(len(self.parts)), -1)]
+        most = min(len(order) for order, _ in orders)
+        width = self.rows.X.shape[1]
+        sizes = sorted({min(round(width ** (i / 10)), most) for i in range(1, 11)} - {1})
+
+        def best() -> int:
+            scores = {
+                size: sum(
+                    part.score(model, [order[:size]])
+                    for part, (order, _) in zip(self.parts, orders, strict=False)
+                )
+                for size in sizes
+            }
+            return max(sizes, key=lambda size: (round(scores[size], 9), -size))
+
+        size, seconds = timed(best)
+        return np.sort(orders[-1][0][:size]), seconds + sum(each for _, each in orders)
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what a call returns, and its processor seconds, as the machine may be shared."""
+    began = time.process_time()
+    return call(), time.process_time() - began
+
+
+def answers(
+    rows: Rows, peers: Peers, model: Any, wanted: set[str]
+) -> Iterator[tuple[str, Votes, float]]:
+    """Yield each answer: its name, the columns of each of its members, and its seconds."""
+    if wanted & {COLUMNS, VOTE}:
+        selector = SubsetSelector(clone(model), scoring=OURS, random_state=0)
+        _, seconds = timed(lambda: selector.fit(rows.X, rows.y))
+        yield COLUMNS, [np.flatnonzero(selector.get_support())], seconds
+        members = selector.result_.best_members(N_MEMBERS).masks
+        positions = selector.result_.space.positions_by_unit
+        yield VOTE, [np.sort(positions(mask)) for mask in members], seconds
+    yield "all columns", [np.arange(rows.X.shape[1])], 0.0
+    for name in FILTERS:
+        if name in wanted:
+            columns, seconds = peers.filtered(name, model)
+            yield name, [columns], seconds
+    for name in FIXED:
+        if name in wanted:
+            columns, seconds = peers.fixed(name)
+            yield name, [columns] if len(columns) else [np.arange(rows.X.shape[1])], seconds
 
 
 def divided(X: pd.DataFrame, y: np.ndarray, division: int) -> Rows:
@@ -226,59 +242,79 @@ def divided(X: pd.DataFrame, y: np.ndarray, division: int) -> Rows:
     return Rows(scaled[train], y[train], scaled[test], y[test])
 
 
-def run(folder: Path, out: Path, *, names: list[str], models: list[str], division: int) -> None:
-    """Append the rows of each table and model that has none for this division."""
-    done = finished(out, ["table", "model", "division"])
-    for (name, X, y), label in itertools.product(tables(folder, names), models):
-        if (name, label, division) in done or y.max() >= MOST_CLASSES:
+def run(
+    folder: Path,
+    out: Path,
+    *,
+    names: list[str],
+    models: list[str],
+    selectors: list[str],
+    division: int,
+) -> None:
+    """Append the rows of each table, model and answer that has none for this division."""
+    done = finished(out, ["table", "model", "division", "answer"])
+    for name, X, y in tables(folder, names):
+        if y.max() >= MOST_CLASSES:
             continue
-        rows, (model, budget) = divided(X, y, division), MODELS[label]
-        found = [
-            {
-                "table": name,
-                "model": label,
-                "division": division,
-                "n_columns": rows.X.shape[1],
-                "n_train": len(rows.y),
-                "answer": answer,
-                "n_selected": len(np.unique(np.concatenate(votes))),
-                "score": round(rows.score(model, votes), 5),
-            }
-            for answer, votes in answers(rows, model, budget)
-        ]
-        pd.DataFrame(found).to_csv(out, mode="a", header=not out.exists(), index=False)
+        rows = divided(X, y, division)
+        peers = Peers.of(rows)
+        for label in models:
+            wanted = {each for each in selectors if (name, label, division, each) not in done}
+            if not wanted:
+                continue
+            for answer, votes, seconds in answers(rows, peers, MODELS[label], wanted):
+                if answer not in wanted:
+                    continue
+                row = {
+                    "table": name,
+                    "model": label,
+                    "division": division,
+                    "n_columns": rows.X.shape[1],
+                    "n_train": len(rows.y),
+                    "answer": answer,
+                    "n_selected": len(np.unique(np.concatenate(votes))),
+                    "score": round(rows.score(MODELS[label], votes), 5),
+                    "seconds": round(seconds, 2),
+                }
+                append(out, row)
 
 
 def summary(out: Path) -> pd.DataFrame:
-    """Return for each model and answer its mean, and its difference to the confirmed subset.
+    """Compare the answers on tables with more columns than rows, by model and over all models.
 
-    Divisions are averaged first, and then the models for the rows of all. The differences are in
-    points; their p is that of Wilcoxon's test over the tables.
+    Divisions are averaged first, and then the models for the rows of all. Ranks are among the
+    answers that have a row for each table and model. Differences are those of our vote and of our
+    columns to an answer, in points, with the p of Wilcoxon's test over the tables after Holm's
+    correction.
     """
-    rows: list[dict[str, Any]] = []
-    found = pd.read_csv(out).assign(share=lambda each: each["n_selected"] / each["n_columns"])
-    means = found.groupby(["model", "table", "answer"], as_index=False)[["score", "share"]].mean()
+    found = pd.read_csv(out).query("n_columns > n_train")
+    found["share"] = found["n_selected"] / found["n_columns"]
+    keys = ["model", "table", "answer"]
+    means = found.groupby(keys, as_index=False)[["score", "share", "seconds"]].mean()
+    compared: list[pd.DataFrame] = []
     for model, part in [*means.groupby("model"), ("all", means)]:
-        score = 100 * part.pivot_table(index="table", columns="answer", values="score")
-        share = part.groupby("answer")["share"].median()
-        for answer, gap in score.sub(score["confirmed"], axis=0).items():
-            rows.append(
-                {
-                    "model": model,
-                    "answer": answer,
-                    "tables": len(score),
-                    "score": score[answer].mean(),
-                    "difference": gap.mean(),
-                    "p": wilcoxon(gap).pvalue if gap.any() else 1.0,
-                    "share of columns": share[answer],
-                }
-            )
-    return pd.DataFrame(rows)
+        score = 100 * part.pivot_table(index=["table", "model"], columns="answer", values="score")
+        score = score.dropna(axis=1)
+        rank = score.rank(axis=1, ascending=False).mean()
+        by_table = score.groupby("table").mean()
+        table = pd.DataFrame({"model": model, "tables": len(by_table), "rank": rank})
+        table["score"] = by_table.mean()
+        for ours, label in ((VOTE, "vote"), (COLUMNS, "columns")):
+            gaps = by_table.rsub(by_table[ours], axis=0).drop(columns=ours)
+            p = [wilcoxon(gap).pvalue if gap.any() else 1.0 for _, gap in gaps.items()]
+            table[f"{label} ahead by"] = gaps.mean()
+            corrected = multipletests(p, method="holm")[1]
+            table[f"p, {label}"] = pd.Series(corrected, index=gaps.columns)
+        table["share of columns"] = part.groupby("answer")["share"].median()
+        table["seconds"] = part.groupby("answer")["seconds"].median()
+        compared.append(table.sort_values("rank").reset_index(names="answer"))
+    return pd.concat(compared)
 
 
 def main() -> None:
     """Run or summarise."""
     options = parser(__doc__, MODELS)
+    options.add_argument("--selectors", nargs="*", default=[*ANSWERS], help="answers to run")
     options.add_argument("--division", type=int, default=0, help="seed of the rows to learn from")
     carry_out(options, run, summary)
 
