@@ -215,7 +215,7 @@ def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_opt
 
 def test_columns_that_a_ranking_proposed_are_told_to_be_its_first() -> None:
     told_of = told(AUC, unseen(0.01, 0.05), 0.1, origin="extra-trees ranking")
-    said = "They are the first of the extra-trees ranking: no searched subset is clearly better."
+    said = "They are the first of the extra-trees ranking: no searched subset is better."
     assert told_of.answer()[1] == said
     assert str(told_of).endswith(said)
     # Its rows have not chosen it.
