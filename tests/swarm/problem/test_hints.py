@@ -22,7 +22,9 @@ def test_pairs_of_too_many_columns_are_refused_before_training(
     table.iloc[:, 0] = np.arange(12)
     monkeypatch.delattr(CrossValidation, "evaluate")
     with pytest.raises(ConfigError, match=r"5,000 at most, got 5,001; leave the prefilter on"):
-        SubsetSelector(GaussianNB(), prefilter=False, cv=2).fit(table, np.arange(12) % 2)
+        SubsetSelector(GaussianNB(), strategy="multiswarm", prefilter=False, cv=2).fit(
+            table, np.arange(12) % 2
+        )
     space = SearchSpace.build(list(table.columns))
     for name in ("bee_colony", "mlaco"):
         with pytest.raises(ConfigError, match="leave the prefilter on"):
