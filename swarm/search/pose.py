@@ -22,6 +22,9 @@ from swarm.search.search import Search
 from swarm.strategies.base import Strategy
 from swarm.strategies.rankings import RankingSizes
 
+# To rank the columns of a larger table on 25 folds takes many minutes.
+_MANY_CELLS = 1 << 24
+
 
 def pose_search(
     problem: Problem,
@@ -117,6 +120,8 @@ def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> Confirmatio
             "strategy 'rankings' compares sizes on at least two folds, got one; use another number"
             " of folds, or another strategy"
         )
+    if problem.features.size > _MANY_CELLS:
+        confirm = {**confirm, "repeats": 1}
     plan = _confirmation(problem, **confirm)
     if plan is None:
         options = {name: confirm[name] for name in ("goal", "margin") if name in confirm}

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,6 +81,8 @@ class Rankings:
         Rows that the rankings look at, ascending.
     seed : int
         Of the trees.
+    n_jobs : int
+        Threads that grow them; their number changes nothing.
     """
 
     space: SearchSpace
@@ -89,12 +92,13 @@ class Rankings:
     is_regression: bool
     rows: Int
     seed: int
+    n_jobs: int = 1
 
     def __post_init__(self) -> None:
         read_only(self.values)
 
     @classmethod
-    def of(cls, problem: Problem, mask: Bool, seed: int) -> Rankings | None:
+    def of(cls, problem: Problem, mask: Bool, seed: int, n_jobs: int = 1) -> Rankings | None:
         """Prepare the rankings of the units of `mask`; None if cells or target are no numbers."""
         space = replace(problem.space, forbidden=problem.space.forbidden | ~mask)
         positions = space.positions_by_unit(~space.forbidden)
@@ -109,7 +113,7 @@ class Rankings:
                 target = target.astype(np.float64)
         except (DataError, TypeError, ValueError):
             return None
-        return cls(space, values, positions, target, is_regression, rows, seed)
+        return cls(space, values, positions, target, is_regression, rows, seed, n_jobs)
 
     def order(self, name: str, rows: Int | None = None) -> Int:
         """Return the units in the order of a ranking of some rows, by default of all."""
@@ -118,7 +122,8 @@ class Rankings:
         if name == _F:
             importances = _f_statistics(values, target, self.is_regression)
         else:
-            importances = _tree_importances(values, target, self.is_regression, self.seed)
+            trees = _trees(self.is_regression)(_N_TREES, n_jobs=self.n_jobs, random_state=self.seed)
+            importances = trees.fit(values, target).feature_importances_
         return self.space.in_order(self.space.by_unit(importances, self.positions))
 
     def prefixes(self) -> Candidates:
@@ -187,13 +192,8 @@ def _f_statistics(values: Float, target: NDArray[np.generic], is_regression: boo
     return total / len(outputs)
 
 
-def _tree_importances(
-    values: Float, target: NDArray[np.generic], is_regression: bool, seed: int
-) -> Float:
-    """Return the importances (n_columns,) of extremely randomised trees (Geurts et al. 2006)."""
+def _trees(is_regression: bool) -> Any:
+    """Return the class of extremely randomised trees (Geurts et al. 2006)."""
     from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
 
-    kind = ExtraTreesRegressor if is_regression else ExtraTreesClassifier
-    trees = kind(_N_TREES, n_jobs=1, random_state=seed)
-    importances: Float = trees.fit(values, target).feature_importances_
-    return importances
+    return ExtraTreesRegressor if is_regression else ExtraTreesClassifier

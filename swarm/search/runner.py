@@ -147,7 +147,8 @@ class Stages:
         rankings = eliminator = None
         try:
             if allows_rankings(problem):
-                rankings = Rankings.of(problem, mask, self.search.seed)
+                n_jobs = self.search.evaluation.get("n_jobs", 1)
+                rankings = Rankings.of(problem, mask, self.search.seed, n_jobs)
             if allows_elimination(problem):
                 eliminator = self._evaluator(elimination_problem(problem, plan.problem.folds))
             fresh = self.fresh_evaluator
