@@ -113,7 +113,16 @@ class Rankings:
                 target = target.astype(np.float64)
         except (DataError, TypeError, ValueError):
             return None
-        return cls(space, values, positions, target, is_regression, rows, seed, n_jobs)
+        return cls(
+            space=space,
+            values=values,
+            positions=positions,
+            target=target,
+            is_regression=is_regression,
+            rows=rows,
+            seed=seed,
+            n_jobs=n_jobs,
+        )
 
     def order(self, name: str, rows: Int | None = None) -> Int:
         """Return the units in the order of a ranking of some rows, by default of all."""
