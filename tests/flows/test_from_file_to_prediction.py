@@ -71,7 +71,7 @@ def cells(decimal: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run on such a file, and what its ensemble answers on the table as it was read."""
+    """A run on such a file, and what its model answers on the table as it was read."""
 
     bench: Bench
     file: Path
@@ -82,8 +82,8 @@ class Trained:
 
     @property
     def expected(self) -> pd.DataFrame:
-        table, ensemble = fetch_as_configured(self.config), self.outcome.ensemble
-        return pd.DataFrame(ensemble.mean_proba(table.features), columns=ensemble.classes_)
+        table, model = fetch_as_configured(self.config), self.outcome.model
+        return pd.DataFrame(model.mean_proba(table.features), columns=model.classes_)
 
     def write(self, rows: pd.DataFrame) -> str:
         file = self.bench.folder / "rows.csv"
@@ -164,7 +164,7 @@ def test_a_file_gives_the_same_probabilities_in_every_process_to_the_last_bit(
     shares = own[["probability_no", "probability_yes"]].set_axis(["no", "yes"], axis=1)
     pd.testing.assert_frame_equal(shares, expected, check_exact=True)
     table = fetch_as_configured(trained.config)
-    assert np.array_equal(own["prediction"], trained.outcome.ensemble.predict(table.features))
+    assert np.array_equal(own["prediction"], trained.outcome.model.predict(table.features))
     # A refresh compares champions on the rows of its own table.
     name, _, version = uri.removeprefix("models:/").partition("/")
     champion = Champion(name, version, run_id)
@@ -296,7 +296,7 @@ def test_a_model_that_accepts_codes_alone_predicts_labels(
     pd.testing.assert_frame_equal(codes.judgement.table, labels.judgement.table)
     pd.testing.assert_frame_equal(codes.judgement.predictions, labels.judgement.predictions)
     model = load_model(bench.tracking, codes.model_uri)
-    assert np.array_equal(model.predict(rows), labels.ensemble.predict(rows))
+    assert np.array_equal(model.predict(rows), labels.model.predict(rows))
     shares = model.predict(rows, params={"probabilities": True})
     assert shares.columns.tolist() == [str(each) for each in sorted(rows[target].unique())]
-    assert np.array_equal(shares, labels.ensemble.mean_proba(rows))
+    assert np.array_equal(shares, labels.model.mean_proba(rows))
