@@ -5,21 +5,20 @@ The rankings are measured after its only epoch, see :mod:`swarm.search.rankings`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
-from swarm.strategies.base import Proposal, Strategy
-from swarm.strategies.operators.memory import Memory, MemoryState, learn
+from swarm.strategies.operators.memory import Memory, MemoryState
 from swarm.strategies.operators.sequential import first_of_size
+from swarm.strategies.operators.single import SingleMaskStrategy
 
 
 @dataclass(frozen=True)
-class RankingSizes(Strategy):
+class RankingSizes(SingleMaskStrategy):
     """The first columns of two rankings, measured inside the folds, without a search.
 
     Columns are ranked by the F statistic and by extremely randomised trees, on the training rows of
@@ -34,34 +33,8 @@ class RankingSizes(Strategy):
     gene-expression data, PNAS 99 (2002).
     """
 
-    uses_importances: ClassVar[bool] = False
-    is_deterministic: ClassVar[bool] = True
-    ends_by_itself: ClassVar[bool] = True
-    takes_warm_start: ClassVar[bool] = False
-
-    def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """Exactly one."""
-        return 1, 1
-
-    def epochs_in(self, space: SearchSpace) -> int:
-        """Exactly one."""
-        return 1
+    owns_mask: ClassVar[bool] = True
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MemoryState:
         """Start from as many units as are allowed."""
         return MemoryState(space, 0, Memory.blank(first_of_size(np.array([space.max_size]), space)))
-
-    def propose(self, state: MemoryState, rng: np.random.Generator) -> tuple[MemoryState, Proposal]:
-        """Propose them."""
-        proposal = Proposal.plain(state.memory.masks, "full", owned=True)
-        return replace(state, epoch=state.epoch + 1), proposal
-
-    def observe(
-        self, state: MemoryState, proposal: Proposal, evaluations: Evaluations
-    ) -> MemoryState:
-        """Store their cost."""
-        return replace(state, memory=learn(state.memory, proposal, evaluations))
-
-    def finished(self, state: MemoryState) -> bool:
-        """Whether they were proposed."""
-        return state.epoch > 0
