@@ -64,11 +64,9 @@ def is_lower_better(metric: str) -> bool:
 
 def value_range(metric: str) -> tuple[float, float]:
     """Return the smallest and the largest value of a metric; infinite where unknown."""
-    if metric == "subset_accuracy":
-        return 0.0, 1.0
     stem = metric.partition("_")[0]
-    shares = ("f1", "hamming", "jaccard", "precision", "recall", "roc", "top")
-    if metric not in scorer_names() and not is_lower_better(metric):
+    shares = ("f1", "hamming", "jaccard", "precision", "recall", "roc", "subset", "top")
+    if scorer_of(metric) is None and not any(metric in of_task for of_task in METRICS.values()):
         return -math.inf, math.inf
     if stem in shares or metric in ("accuracy", "average_precision", "balanced_accuracy"):
         return 0.0, 1.0
