@@ -478,32 +478,33 @@ class _Comparison:
 
     def verdict(self) -> Verdict:
         """Compare the best subset with all features."""
-        return self._verdict("best_subset", "all_features", self.tolerance())
+        everything = self.measured["all_features"]
+        return self._verdict("best_subset", ALL, everything, self.tolerance())
 
     def guessing(self) -> Guessing | None:
         """Compare the contenders with the guess."""
         if self.guess is None:
             return None
-        verdicts = {name: self._verdict(name, None, self.matters()) for name in _SUBSETS}
-        return Guessing(verdicts)
+        guess, tolerance = self.guess, self.matters()
+        return Guessing(
+            {name: self._verdict(name, GUESSING, guess, tolerance) for name in _SUBSETS}
+        )
 
-    def _verdict(self, contender: str, rival_name: str | None, tolerance: float) -> Verdict:
+    def _verdict(self, contender: str, rival: str, other: Measured, tolerance: float) -> Verdict:
         chosen, units = self.measured[contender], self.jackknife
-        rival = self.guess if rival_name is None else self.measured[rival_name]
-        assert rival is not None
-        low, high = units.interval(chosen.minus(rival))
+        low, high = units.interval(chosen.minus(other))
         return Verdict(
             rows=sentences.unseen_rows(units.n_rows, units.n_groups),
             metric=self.metric,
             chosen=chosen.value,
-            everything=rival.value,
+            everything=other.value,
             low=low,
             high=high,
             tolerance=tolerance,
             n_units=units.n_groups or units.n_rows,
             unit="row" if units.n_groups is None else "group",
             subset=_SUBSETS[contender],
-            rival=ALL if rival_name else GUESSING,
+            rival=rival,
         )
 
 
