@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from answers import MODELS, MOST_CLASSES, Peers, Rows, divided
-from fixed_size import append, carry_out, finished, parser, tables
+from answers import MODELS, Peers, Rows, prepared
+from fixed_size import append, carry_out, finished, parser
 from metric import balanced_accuracy
 
 F, TREES = "F filter", "extra-trees filter"
@@ -67,10 +67,7 @@ def rules(rows: Rows, peers: Peers, model: object) -> Iterator[tuple[str, float]
 def run(folder: Path, out: Path, *, names: list[str], models: list[str], division: int) -> None:
     """Append the rows of each table and model that has none for this division."""
     done = finished(out, ["table", "model", "division"])
-    for name, X, y in tables(folder, names):
-        if y.max() >= MOST_CLASSES:
-            continue
-        rows = divided(X, y, division)
+    for name, rows in prepared(folder, names, division):
         peers = Peers.of(rows, REPEATS)
         for label in models:
             if (name, label, division) in done:

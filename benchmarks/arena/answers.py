@@ -92,7 +92,7 @@ def rank_by_permutation(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Return the columns that a forest uses, the most important ones by permutation first."""
     forest = RandomForestClassifier(100, n_jobs=1, random_state=0).fit(X, y)
     used = np.flatnonzero(forest.feature_importances_)
-    # Without the other columns the same forest predicts the same, and each call takes less.
+    # A forest of these columns alone predicts as well, and each of its calls takes less time.
     forest = RandomForestClassifier(100, n_jobs=1, random_state=0).fit(X[:, used], y)
     found = permutation_importance(
         forest, X[:, used], y, scoring="neg_log_loss", n_repeats=1, random_state=0
@@ -242,6 +242,13 @@ def divided(X: pd.DataFrame, y: np.ndarray, division: int) -> Rows:
     return Rows(scaled[train], y[train], scaled[test], y[test])
 
 
+def prepared(folder: Path, names: list[str], division: int) -> Iterator[tuple[str, Rows]]:
+    """Yield the rows of each table that has few classes, with its name."""
+    for name, X, y in tables(folder, names):
+        if y.max() < MOST_CLASSES:
+            yield name, divided(X, y, division)
+
+
 def run(
     folder: Path,
     out: Path,
@@ -253,10 +260,7 @@ def run(
 ) -> None:
     """Append the rows of each table, model and answer that has none for this division."""
     done = finished(out, ["table", "model", "division", "answer"])
-    for name, X, y in tables(folder, names):
-        if y.max() >= MOST_CLASSES:
-            continue
-        rows = divided(X, y, division)
+    for name, rows in prepared(folder, names, division):
         peers = Peers.of(rows)
         for label in models:
             wanted = {each for each in selectors if (name, label, division, each) not in done}
