@@ -368,7 +368,8 @@ def _few_numbers(n_rows: int, noise: str, true: float) -> Duel:
 
     def draw(rng: np.random.Generator) -> dict[str, Any]:
         shape = (2, n_rows)
-        # Of variance 1; fewer degrees of freedom have no finite kurtosis, so R2 no known error.
+        # The errors have a variance of 1. With fewer degrees of freedom their kurtosis would not
+        # be finite, and R2 would have no known error.
         errors = rng.standard_t(5, shape) / np.sqrt(5 / 3) if noise else rng.normal(size=shape)
         y = rng.normal(size=n_rows)
         champion, challenger = y + errors * np.sqrt([[0.5], [0.5 - true]])

@@ -100,7 +100,7 @@ class Reader:
                 continue
             if np.isfinite(number):
                 sentinels.add(number)
-                # As pandas does.
+                # The same number may be written in these ways, as pandas assumes.
                 marks |= {str(number), f"{int(number)}"} if number.is_integer() else {str(number)}
         known = frozenset() if self.csv is None else MISSING
         object.__setattr__(self, "_marks", known | marks)
@@ -206,7 +206,7 @@ class Reader:
             raise ValueError("the table has two columns of the same name; rename one")
         changed: dict[int, Any] = {}
         for at, (column, dtype) in enumerate(zip(whole, table.dtypes, strict=True)):
-            # Of a wide table, most columns are numbers that are read already.
+            # Most columns of a wide table are numbers that are read already.
             is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iufb"
             if is_plain and dtype == column.features[column.name] and not self._sentinels:
                 continue

@@ -123,7 +123,7 @@ def _archives(tracking: Tracking, runs: list[StoredRun]) -> list[str]:
     urls: dict[str, None] = {}
     for each in runs:
         run_id = each.run.info.run_id
-        # Without one, it was killed before it opened its archive.
+        # A run without a configuration was killed before it opened its archive.
         if tracking.find_artifact(run_id, "config.yaml"):
             text = tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")
             section = parse(text, f"the configuration of run {run_id}")["archive"]

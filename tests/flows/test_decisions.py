@@ -24,7 +24,7 @@ from tasks.table import Table
 
 
 def table(labels: list[Any], n_rows: int, rare: int | None, groups: int | None) -> Table:
-    """Rows whose target is told by the sign of `a`, and reversed by that of `b`."""
+    """Rows whose class follows from `a`; `b` says the opposite, and `c` nothing."""
     code = np.arange(n_rows) % len(labels)
     if rare is not None:
         code = np.where(np.arange(n_rows) < rare, len(labels) - 1, np.arange(n_rows) % 2)

@@ -166,7 +166,7 @@ def test_a_feature_that_all_others_do_not_replace_is_indispensable(
     assert only is not None
     assert only.name == "calls"
     assert 0.5 < only.lost <= 1.0
-    # Another column of the table says the same, whether it is chosen or not.
+    # A column with the same information replaces it, whether it is chosen or not.
     again = X.assign(visits=X["calls"] + np.arange(len(X)) // 2 % 2)
     assert losses(model, chosen, again, y, scoring=scoring).indispensable is None
     space = SearchSpace.build(list(again.columns), forbidden=["visits"])

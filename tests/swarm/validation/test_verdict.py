@@ -266,13 +266,13 @@ def test_a_contender_beats_guessing_though_all_features_do_worse_than_it() -> No
 @pytest.mark.parametrize(
     ("low", "high", "rival", "needed"),
     [
-        # A loss of 2 points within 5 is told by a reach of 3, half of what it is: by 4 times 90.
+        # Half the width shows a loss of 2 points to be within 5, and takes four times the rows.
         (-0.08, 0.04, "all features", 360),
-        # A loss of 4 points is told by a reach of 4.
+        # Half the width excludes 0 for a loss of 4 points.
         (-0.12, 0.04, "all features", 360),
         (-0.04, 0.04, "all features", None),
         (-0.12, -0.04, "all features", None),
-        # A gain of 4 points over guessing is told by a reach of 4; none, by one of 5.
+        # Half the width excludes 0 for a gain of 4 points, and a gain of 5 where there is none.
         (-0.04, 0.12, "guessing", 360),
         (-0.1, 0.1, "guessing", 360),
         (0.01, 0.1, "guessing", None),
