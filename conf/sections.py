@@ -319,8 +319,9 @@ class ConfirmSection(Section):
     rows, half of them are the highest-ranked columns by the F statistic and by extremely
     randomised trees, in up to nine sizes each, up to all columns; strategy rankings evaluates all
     of these sizes, and no others"""
-    repeats: Annotated[int, Field(ge=1, le=100)] = 5
-    """Number of fresh fold partitions"""
+    repeats: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Number of fresh fold partitions; null for five, or two where rankings replace the search,
+    one if the table has more than 16 million cells"""
     goal: Literal["score", "balanced", "size"] = "balanced"
     """Which of them is the result: score, the lowest cost; balanced, the smallest that is not worse
     than the lowest cost by more than margin; size, the smallest that is not worse than all features

@@ -110,6 +110,16 @@ class Confirmation:
             return rival[0]
         return chosen
 
+    @cached_property
+    def within_one_error(self) -> Int:
+        """Rows of a vote: the result, then those within one standard error of the lowest cost."""
+        costs = self.candidates.fresh_costs
+        limit = float(costs[0] + self.errors[0])
+        near = costs <= limit + rounding_error(limit)
+        near[self.chosen] = True
+        rows: Int = self.in_order[near[self.in_order]]
+        return rows
+
     @property
     def n_in_partition(self) -> float:
         """Number of folds of a partition."""

@@ -22,7 +22,9 @@ from swarm.search.search import Search
 from swarm.strategies.base import Strategy
 from swarm.strategies.rankings import RankingSizes
 
-# To rank the columns of a larger table on 25 folds takes many minutes.
+# Only few sizes can flatter where nothing was searched: a second partition gained half a point for
+# the columns to keep on gene tables, and nothing for the vote. A larger table takes minutes on one.
+_REPEATS, _REPEATS_OF_RANKINGS = 5, 2
 _MANY_CELLS = 1 << 24
 
 
@@ -87,7 +89,7 @@ def pose_search(
         seed=seed,
         evaluation=evaluation,
         proxy=guide,
-        confirmation=None if confirm is None else _confirmation(problem, **confirm),
+        confirmation=None if confirm is None else _confirmation(problem, _REPEATS, **confirm),
         prefilter=cut,
     )
 
@@ -120,9 +122,8 @@ def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> Confirmatio
             "strategy 'rankings' compares sizes on at least two folds, got one; use another number"
             " of folds, or another strategy"
         )
-    if problem.features.size > _MANY_CELLS:
-        confirm = {**confirm, "repeats": 1}
-    plan = _confirmation(problem, **confirm)
+    is_large = problem.features.size > _MANY_CELLS
+    plan = _confirmation(problem, 1 if is_large else _REPEATS_OF_RANKINGS, **confirm)
     if plan is None:
         options = {name: confirm[name] for name in ("goal", "margin") if name in confirm}
         plan = ConfirmationPlan(problem.with_folds(problem.folds), **options)
@@ -130,10 +131,16 @@ def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> Confirmatio
 
 
 def _confirmation(
-    problem: Problem, *, repeats: int = 5, best: int = 20, **options: Any
+    problem: Problem,
+    default: int,
+    *,
+    repeats: int | None = None,
+    best: int = 20,
+    **options: Any,
 ) -> ConfirmationPlan | None:
+    """Return the plan on `repeats` fresh partitions; None if the folds cannot be drawn again."""
     try:
-        fresh = fresh_problem(problem, repeats)
+        fresh = fresh_problem(problem, default if repeats is None else repeats)
         return None if fresh is None else ConfirmationPlan(fresh, best, **options)
     except InputError as error:
         raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None

@@ -132,8 +132,8 @@ class SearchResult:
         """Distinct candidates with a finite cost, the best subset first.
 
         Those that were confirmed follow by their costs on fresh folds; then, by their costs, those
-        measured after a search on a proxy, or else the members of the strategy, unless rankings
-        replace the search.
+        measured after a search on a proxy, or else the members of the strategy. Where rankings
+        replace the search, only those within one standard error of the lowest cost follow.
         """
         members = self.state.strategy.members
         # Costs on the full model and on the cheaper one must not be mixed.
@@ -144,10 +144,9 @@ class SearchResult:
         table = table.take(self.space.rank(table.masks, table.costs))
         if self.confirmation is not None:
             fresh = self.confirmation.candidates
-            fresh = fresh.take(self.confirmation.in_order)
             if self.confirmation.replaces_search:
-                return fresh.distinct()
-            table = fresh.append(table)
+                return fresh.take(self.confirmation.within_one_error).distinct()
+            table = fresh.take(self.confirmation.in_order).append(table)
         elif self.measured is None and members.answer is not None:
             # The result of the rule of the strategy itself, which may be of any size.
             answer = [members.answer]

@@ -52,7 +52,7 @@ class SubsetSelector(
 
     By default a fit searches for 30 epochs, some hundred subsets on five folds each, and scores the
     20 best on 25 new folds, which choose among them; where columns outnumber rows more than ten
-    times, it searches nothing, and scores up to 17 sizes of two rankings on 25 folds. Runs of the
+    times, it searches nothing, and scores up to 17 sizes of two rankings on ten folds. Runs of the
     command line do the same.
 
     The parameters are, in this order, those of the search (`strategy` to `prefilter`), of its space
@@ -122,8 +122,8 @@ class SubsetSelector(
     confirm : "auto", bool or mapping, default="auto"
         Evaluate the best subsets again on fold partitions that the search never used, and select
         among them: always, or by ``"auto"`` where `cv` can be drawn again and `pick` is ``"best"``.
-        True or a mapping of options: `best`, the number of subsets (20), `repeats`,
-        the number of partitions (5), and `rankings`, `goal` and `margin` of
+        True or a mapping of options: `best`, the number of subsets (20), `repeats`, the number of
+        partitions (5, or 2 where nothing is searched), and `rankings`, `goal` and `margin` of
         :class:`swarm.search.confirmation.ConfirmationPlan`. Needs a `cv` that can be drawn again:
         a number of folds or a shuffled splitter.
     pruning : bool
