@@ -59,16 +59,20 @@ class _Cluster(Executor):
         distributed: Any = importlib.import_module("distributed")
         future: Future[Any] = Future()
 
-        def resolve(task: Any) -> None:
+        task = self._client.submit(fn, *args, **kwargs, pure=False)
+
+        async def resolve() -> None:
             try:
-                future.set_result(task.result())
+                future.set_result(await task)
             except (distributed.KilledWorker, distributed.CancelledError) as error:
                 # Cancelled if the worker died before its result was fetched, or with the problem.
                 future.set_exception(WorkerDied(str(error)))
             except BaseException as error:
                 future.set_exception(error)
 
-        self._client.submit(fn, *args, **kwargs, pure=False).add_done_callback(resolve)
+        # The interpreter waits for the thread of a callback, which waits for ever where the client
+        # closes at that moment.
+        self._client.loop.add_callback(resolve)
         return future
 
     def width(self) -> int:
