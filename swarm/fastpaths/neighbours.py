@@ -447,7 +447,7 @@ def _minimum(block: Float) -> float:  # pragma: no cover
         value = block[i]
         if value < minimum:
             minimum = value
-    return minimum  # type: ignore[no-any-return]
+    return minimum
 
 
 @njit(nogil=True, cache=True)
@@ -508,7 +508,7 @@ def _heaviest_class(
     if n_touching > 0:
         # Rounding decides whether their distance is 0 or tiny; they win in both cases.
         if agree and weights.sum() < 0.5 / np.sqrt(tolerance):
-            return codes[0]  # type: ignore[no-any-return]
+            return codes[0]
         return -1
     first = int(np.argmax(weights))
     second = 0.0

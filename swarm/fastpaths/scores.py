@@ -254,7 +254,7 @@ def _trapezoids(
 
 @njit(nogil=True, cache=True)
 def _is_straight(values: Float, place: int) -> bool:  # pragma: no cover
-    return values[place + 1] - values[place] == values[place] - values[place - 1]  # type: ignore[no-any-return]
+    return values[place + 1] - values[place] == values[place] - values[place - 1]
 
 
 def number_scores(
