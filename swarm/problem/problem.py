@@ -65,6 +65,8 @@ Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"
 # Rows of the fit that shows whether a model has importances, and those of each class among them.
 _ROWS_OF_A_TRIAL = 200
 _ROWS_OF_A_CLASS = 5
+# Estimates of mutual information by neighbours take about 10 ms a column.
+_MAX_COLUMNS_OF_NEIGHBOURS = 1_000
 IMPORTANCES = ("auto", "fold", "permutation", "mutual_information", "none")
 
 
@@ -327,17 +329,15 @@ class Problem:
         """Mutual information of each unit with the target; None for other importances.
 
         Computed on first access: for many labels, the estimates can take longer than a search.
-        Of wide tables they are estimated from bins, as the hints are: neighbours take about 10 ms
-        a column.
+        Wide tables use bins, as the hints do.
         """
         if self.importance != "mutual_information":
             return None
-        from swarm.problem.hints import MOST_COLUMNS
         from swarm.statistics.information import neighbour_information, target_information
 
         order = self.space.order
         features = self.features.iloc[:, order]
-        if self.space.n_columns > MOST_COLUMNS:
+        if self.space.n_columns > _MAX_COLUMNS_OF_NEIGHBOURS:
             values = target_information(features, self.target, self.task).mean(axis=1)
         else:
             values = neighbour_information(features, self.target, self.task, self.seed)
