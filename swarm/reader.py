@@ -41,6 +41,117 @@ _HOURS = ("%H", "%I", "%c", "%X", "ISO8601")
 _PARTS = {"year": "year", "month": "month", "day": "day", "weekday": "day_of_week"}
 # New categories that a warning names.
 _MOST_NAMED = 5
+# What may divide thousands, by the decimal mark; spaces may be of any width.
+_THOUSANDS = {".": (",", " ", "'"), ",": (".", " ", "'")}
+_CURRENCY = (
+    r"(?:US|CA|AU|R|A|C)?\$|[€£¥₹₽₩₺₪฿]|zł|kr\.?|Fr\.|Rs\.?|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK"
+    r"|DKK|PLN|CZK|BRL|MXN|ZAR|TRY"
+)
+# A currency is before or after a number, any other unit after it. ``(5)`` and ``5-`` are negative.
+_NUMBER = re.compile(
+    rf"(?P<open>\()?\s*(?P<sign>[-+\u2212])?\s*(?P<before>{_CURRENCY})?\s*(?P<inner>[-+\u2212])?"
+    r"(?P<digits>\d[\d.,'\u2019\s]*(?<!\s)|[.,]\d+)(?P<power>[eE][-+]?\d+)?(?P<space>\s*)"
+    rf"(?P<after>{_CURRENCY}|[%‰°]|[°µ]?[A-Za-z]{{1,8}}(?:[/.][A-Za-z]+)?[²³23]?)?"
+    r"\s*(?P<last>[-\u2212])?\s*(?(open)\))"
+)
+_MOST_DIGITS = 15
+# Cells of a text column that are looked at before all are.
+_HEAD = 20
+
+
+@dataclass(frozen=True)
+class NumberFormat:
+    """How the numbers of a text column are written, such as ``$1,243.56`` or ``743,61 €``."""
+
+    example: str  # a cell
+    decimal: str
+    thousands: str  # a mark that may be left out
+    unit: str  # of all cells, a currency of some; before or after the number
+
+    @classmethod
+    def of(cls, column: pd.Series, decimal: str = ".") -> NumberFormat | None:
+        """Return the format of all cells of a text column that are not missing, else None.
+
+        Digits alone may be codes, and are no format. Where two formats fit, that with the decimal
+        mark of the table is preferred.
+        """
+        cells = column.dropna()
+        if not all(_NUMBER.fullmatch(str(cell).strip()) for cell in cells.iloc[:_HEAD].tolist()):
+            return None
+        texts = list(dict.fromkeys(map(str, cells.tolist())))
+        parts = [_NUMBER.fullmatch(text.strip()) for text in texts]
+        matches = [part for part in parts if part is not None]
+        if len(matches) < len(texts) or all(map(str.isdecimal, texts)):
+            return None
+        # Years such as (1999) are not negative.
+        if all(part["open"] for part in matches):
+            return None
+        units = {part["before"] or part["after"] or "" for part in matches}
+        units -= {""} if any(re.fullmatch(_CURRENCY, unit) for unit in units) else set()
+        if len(units) != 1:
+            return None
+        (unit,) = units
+        digits = [part["digits"] for part in matches]
+        for mark, thousands in _marks_of(digits, decimal, unit):
+            form = cls(texts[0], mark, thousands, unit)
+            if all(form.number(text) is not None for text in texts):
+                return form
+        return None
+
+    def number(self, text: str) -> float | None:
+        """Return the number of a cell; None if it has another format."""
+        part = _NUMBER.fullmatch(text.strip())
+        if part is None or (part["before"] and part["after"]):
+            return None
+        unit = part["before"] or part["after"] or ""
+        if unit != self.unit and (unit or not re.fullmatch(_CURRENCY, self.unit)):
+            return None
+        digits = re.sub(r"\s", " ", part["digits"]).replace("\u2019", "'")
+        whole, _, fraction = digits.partition(self.decimal)
+        first, *groups = whole.split(self.thousands)
+        if groups and (not 1 <= len(first) <= 3 or any(len(group) != 3 for group in groups)):
+            return None
+        whole = "".join([first, *groups])
+        is_padded = len(whole) > 1 and whole[0] == "0"
+        plain = (whole or "0") + (fraction or "0")
+        if not plain.isdecimal() or is_padded or len(whole) > _MOST_DIGITS:
+            return None
+        negative = [bool(part["open"]), part["last"] is not None]
+        negative += [part[sign] not in (None, "+") for sign in ("sign", "inner")]
+        if sum(negative) > 1:
+            return None
+        sign = "-" if any(negative) else ""
+        return float(f"{sign}{whole or '0'}.{fraction or '0'}{part['power'] or ''}")
+
+    def numbers(self, texts: pd.Series) -> pd.Series:
+        """Return the numbers of cells, missing where a cell is missing or has another format."""
+        known = {text: self.number(str(text)) for text in texts.dropna().unique()}
+        return texts.map(known).astype(np.float64)
+
+
+def is_number(text: object) -> bool:
+    """Whether a text is one number, perhaps with a sign, a currency or the word of a unit."""
+    part = _NUMBER.fullmatch(str(text).strip())
+    # Other letters belong to a code, such as 12A.
+    is_code = part and part["after"] and part["after"].isalpha() and not part["space"]
+    return part is not None and (not is_code or bool(re.fullmatch(_CURRENCY, part["after"])))
+
+
+def _marks_of(digits: list[str], decimal: str, unit: str) -> list[tuple[str, str]]:
+    """Return the decimal marks and those of thousands that may be meant, the likeliest first."""
+    other = "," if decimal == "." else "."
+    marks = [(decimal, each) for each in _THOUSANDS[decimal]]
+    others = [(other, each) for each in _THOUSANDS[other]]
+    # Money has no thousandths: 1.244 € are more than a thousand.
+    grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(decimal)}\d{{3}})+"
+    marked = [each for each in digits if not each.isdecimal()]
+    is_money = re.fullmatch(_CURRENCY, unit) and max(map(len, {*digits} - {*marked}), default=0) < 4
+    if is_money and marked and all(re.fullmatch(grouped, each) for each in marked):
+        return [(other, decimal)]
+    # Pairs such as 1,3 may be answers of a survey.
+    if not unit and max(map(len, digits)) <= len("1,3"):
+        others = []
+    return marks + others
 
 
 @dataclass(frozen=True)
@@ -54,6 +165,7 @@ class Column:
     features: dict[str, Any]
     is_date: bool = False
     form: str | None = None  # of its dates, None for ISO 8601
+    number: NumberFormat | None = None  # if its texts are numbers
 
     @property
     def kind(self) -> str:
@@ -64,11 +176,6 @@ class Column:
     def is_category(self) -> bool:
         """Whether the feature is a category."""
         return isinstance(next(iter(self.features.values())), pd.CategoricalDtype)
-
-    @property
-    def is_percentage(self) -> bool:
-        """Whether texts such as ``12.5%`` are numbers."""
-        return self.type == "string" and not self.is_date and self.kind != "string"
 
 
 @dataclass(frozen=True)
@@ -113,7 +220,7 @@ class Reader:
         *,
         dates: Mapping[str, str | None] | None = None,
         categorical: Collection[str] = (),
-        percentages: Collection[str] = (),
+        numbers: Mapping[str, NumberFormat] | None = None,
         csv: Mapping[str, Any] | None = None,
     ) -> Reader:
         """Return the reader of a table, which has all of its cells.
@@ -127,8 +234,8 @@ class Reader:
             ``NAME_year`` and so on.
         categorical : list of str
             Columns to cast to pandas' ``category``.
-        percentages : list of str
-            Columns whose cells are percentages in the source, and numbers in `cells`.
+        numbers : dict, optional
+            Formats of the columns whose cells are texts in the source, and numbers in `cells`.
         csv : dict, optional
             See the attribute.
         """
@@ -145,8 +252,8 @@ class Reader:
                 features = {label: _with_model_dtype(values.astype("category")).dtype}
             else:
                 features = {label: dtype if values is None else values.dtype}
-            is_percentage = label in percentages
-            kind = "string" if is_percentage else _type(dtype if values is None else values.dtype)
+            number = (numbers or {}).get(label)
+            kind = "string" if number else _type(dtype if values is None else values.dtype)
             columns.append(
                 Column(
                     label,
@@ -155,6 +262,7 @@ class Reader:
                     features=features,
                     is_date=is_date,
                     form=formats.get(label),
+                    number=number,
                 )
             )
         return cls(tuple(columns), None if csv is None else dict(csv))
@@ -231,7 +339,11 @@ class Reader:
     def as_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
         columns = [
-            {**vars(column), "features": {n: _described(d) for n, d in column.features.items()}}
+            {
+                **vars(column),
+                "features": {n: _described(d) for n, d in column.features.items()},
+                "number": column.number and vars(column.number),
+            }
             for column in self.columns
         ]
         return {"csv": self.csv, "columns": columns}
@@ -240,7 +352,13 @@ class Reader:
     def from_dict(cls, data: Mapping[str, Any]) -> Reader:
         """Return the reader that :meth:`as_dict` has described."""
         columns = [
-            Column(**{**each, "features": {n: _dtype(d) for n, d in each["features"].items()}})
+            Column(
+                **{
+                    **each,
+                    "features": {n: _dtype(d) for n, d in each["features"].items()},
+                    "number": each["number"] and NumberFormat(**each["number"]),
+                }
+            )
             for each in data["columns"]
         ]
         return cls(tuple(columns), data["csv"])
@@ -259,27 +377,26 @@ class Reader:
         if _may_change(values.dtype):
             values = _with_model_dtype(values)
         is_number = is_numeric_dtype(values.dtype) and not is_bool_dtype(values.dtype)
-        if self._sentinels and is_number and not column.is_percentage:
+        if self._sentinels and is_number and column.number is None:
             gaps = values.isin(self._sentinels).to_numpy()
             values = values.mask(gaps) if gaps.any() else values
         return values
 
     def _parsed(self, values: pd.Series, is_text: NDArray[np.bool_], column: Column) -> pd.Series:
         """Return a column with numbers, or truth values, in place of its texts."""
-        texts = values[is_text]
-        if column.is_percentage:
-            numbers = percentages(texts, self._decimal)
-        else:
-            numbers = self._numbers(texts, column.kind)
+        texts, form = values[is_text], column.number
+        numbers = self._numbers(texts, column.kind) if form is None else form.numbers(texts)
+        if form is not None and numbers is not None and numbers.isna().any():
+            numbers = None
         if numbers is None and column.is_category:
             # A text that is no number is a new category.
-            plain = texts.str.strip(" %") if column.is_percentage else texts
-            each = pd.to_numeric(plain.str.replace(self._decimal, "."), errors="coerce")
+            plain = texts.str.replace(self._decimal, ".")
+            each = form.numbers(texts) if form else pd.to_numeric(plain, errors="coerce")
             numbers = each.astype(object).where(each.notna(), texts)
         if numbers is None:
             wrong = [not self._is_number(text, column) for text in texts]
             at = wrong.index(True) if any(wrong) else 0
-            what = "percentage" if column.is_percentage else _WORDS[column.kind]
+            what = f"number such as {form.example!r}" if form else _WORDS[column.kind]
             raise ValueError(
                 f"column {column.name!r} has {texts.iloc[at]!r} in row "
                 f"{np.flatnonzero(is_text)[at]}, which is no {what}; correct it"
@@ -308,8 +425,8 @@ class Reader:
     def _is_number(self, text: str, column: Column) -> bool:
         """Whether a text can be a cell of a column of numbers."""
         mark = re.escape(self._decimal)
-        if column.is_percentage:
-            return _percentage(self._decimal).fullmatch(text) is not None
+        if column.number is not None:
+            return column.number.number(text) is not None
         if column.kind == "boolean":
             return text.lower() in ("true", "false")
         form = rf"\s*[-+]?(\d+({mark}\d*)?|{mark}\d+)([eE][-+]?\d+)?\s*"
@@ -477,23 +594,6 @@ def has_odd_categories(dtype: Any) -> bool:
         and not is_numeric_dtype(dtype.categories)
         and not all(isinstance(each, (str, int, float)) for each in dtype.categories)
     )
-
-
-def percentages(column: pd.Series, decimal: str = ".") -> pd.Series | None:
-    """Return a text column of percentages as their numbers, 12.5 for ``12.5%``; None of others."""
-    form = _percentage(decimal)
-    head = column.dropna().iloc[:20].tolist()
-    if not head or not all(form.fullmatch(str(text)) for text in head):
-        return None
-    texts = column.astype("string")
-    if not texts.dropna().str.fullmatch(form.pattern).all():
-        return None
-    numbers = texts.str.replace(decimal, ".").str.strip(" %").str.strip()
-    return pd.Series(numbers.astype("Float64").to_numpy(np.float64, na_value=np.nan), column.index)
-
-
-def _percentage(decimal: str) -> re.Pattern[str]:
-    return re.compile(rf"\s*[-+]?\d+(?:{re.escape(decimal)}\d+)?\s*%\s*")
 
 
 def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:

@@ -40,9 +40,9 @@ class Table:
     in_order_of: str | None = None
     # Features that no column of the source has as its name: parts of dates.
     derived: tuple[str, ...] = ()
-    as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
+    as_text: tuple[str, ...] = ()  # columns of whole numbers that were read as text
     reader: Reader | None = None  # how the features were read; None if they were given as they are
-    # Dates and percentages as they are in the source, where the features have numbers.
+    # Dates and numbers as they are written in the source, where the features have numbers.
     written: pd.DataFrame | None = None
 
     @property

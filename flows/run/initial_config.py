@@ -47,11 +47,14 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
                 f"{value:.12g}, unlike all other values, is read as missing; if it was measured, "
                 "remove it from data.csv.na_values"
             )
-            notes[name] = f"{notes[name]}; {note}" if name in notes else note
+            notes[name] = "; ".join(filter(None, (notes.get(name), note)))
         if marks:
             values = dict.fromkeys(f"{value:.12g}" for value in marks.values())
             style = replace(style, na_values=(*style.na_values, *values))
             raw = read_raw("file", path=table, csv=vars(style))
+    for name, form in raw.numbers.items():
+        note = f"{form.example!r} is read as the number {form.number(form.example):.12g}"
+        notes[name] = "; ".join(filter(None, (notes.get(name), note)))
     columns_by_note = defaultdict[str, list[str]](list)
     for name, note in notes.items():
         columns_by_note[note].append(name)

@@ -78,9 +78,10 @@ _ALL = (
     ),
     Kind(
         "SWM006",
-        "Long whole numbers read as text",
+        "Whole numbers read as text",
         "Beside empty cells, whole numbers of more than 15 digits, such as identifiers, would"
-        " become inexact floats, and different ones equal. They are read as text.",
+        " become inexact floats, and different ones equal; so would 1, 01 and 1.0 in a CSV file. They"
+        " are read as text.",
         "see that its values are codes and not quantities",
         severity="note",
     ),

@@ -12,7 +12,7 @@ from typing import Any
 from swarm.errors import DataError, check_known
 from tasks.sources.assembly import assemble
 from tasks.sources.file import newest, read_file
-from tasks.sources.raw import Raw, name_list, release_memory
+from tasks.sources.raw import Raw, name_list, release_memory, with_numbers
 from tasks.sources.repositories import read_bundled, read_uci
 from tasks.sources.sql import read_sql
 from tasks.table import Table
@@ -68,11 +68,11 @@ def fetch(
 
 
 def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **arguments: Any) -> Raw:
-    """Read a table as it is, before columns have roles; see :func:`fetch`."""
+    """Read a table before columns have roles; see :func:`fetch`."""
     _check_arguments(source, arguments)
     read, keys = _SOURCES[source]
     style = (csv or {}) if source == "file" else {}
-    return read(**{key: arguments[key] for key in keys}, **style)
+    return with_numbers(read(**{key: arguments[key] for key in keys}, **style))
 
 
 def _check_arguments(source: str, arguments: dict[str, Any]) -> None:

@@ -130,7 +130,7 @@ def _reader(
         cells[names],
         dates=formats,
         categorical={*categorical, *raw.categorical},
-        percentages=raw.percentages,
+        numbers=raw.numbers,
         csv=raw.csv,
     )
     parts = [part for column in learned.columns if column.is_date for part in column.features]
@@ -146,10 +146,10 @@ def _reader(
 def _written(
     raw: Raw, dates: pd.DataFrame, names: Sequence[str], row: pd.Series
 ) -> pd.DataFrame | None:
-    """Return the cells of dates and percentages as they are in the source; None without any."""
+    """Return the cells that features are made of, where these differ; None without any."""
     texts = {
         name: column.iloc[row].reset_index(drop=True)
-        for name, column in raw.percentages.items()
+        for name, column in raw.written.items()
         if name in names
     }
     cells = dates.assign(**texts) if texts else dates

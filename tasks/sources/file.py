@@ -12,20 +12,15 @@ from inspect import signature
 from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
-import numpy as np
 import pandas as pd
 
 from swarm.errors import DataError, StoreError
-from swarm.findings.columns import text_columns
-from swarm.reader import percentages
 from swarm.wording import quoted
 from tasks.secrets import expand, reason
-from tasks.sources.raw import Raw, duplicates, release_memory
+from tasks.sources.raw import Raw, duplicates, large_numbers, release_memory
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
-# Whole numbers above this one may be inexact as floats.
-_LARGEST_EXACT = 2.0**53
 
 
 def read_file(
@@ -39,8 +34,8 @@ def read_file(
 ) -> Raw:
     """Read a file by its extension; with ``{date}`` in the name, the file of the latest date.
 
-    Percentages such as ``12.5%`` are read as numbers. A saved index (named in Parquet, an unnamed
-    first column of row numbers in CSV) can have a role but is never a feature.
+    A saved index (named in Parquet, an unnamed first column of row numbers in CSV) can have a role
+    but is never a feature.
     """
     try:
         codecs.lookup(encoding)
@@ -150,15 +145,8 @@ def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str
             f"set data.csv.separator to {other[0]!r}"
         )
     frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
-    texts = _long_numbers(full, frame, {"compression": compression, **csv})
+    texts = _unlike_numbers(full, frame, {"compression": compression, **csv})
     frame = frame.assign(**texts) if texts else frame
-    written: dict[str, pd.Series] = {}
-    as_they_are = frame.columns.intersection([*texts, *(csv["dtype"] or ())])
-    for name in text_columns(frame.drop(columns=as_they_are)):
-        numbers = percentages(frame[name], csv["decimal"])
-        if numbers is not None:
-            written[name] = frame[name]
-            frame[name] = numbers
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
         raise DataError(
@@ -169,20 +157,24 @@ def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str
     is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)
     is_index = is_index and len(frame) > 0 and (numbers - numbers[0] == range(len(frame))).all()
     aside = (str(frame.columns[0]),) if is_index else ()
-    return {"frame": frame, "aside": aside, "as_text": tuple(texts), "percentages": written}
+    return {"frame": frame, "aside": aside, "as_text": tuple(texts)}
 
 
-def _long_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:
-    """Return the text of columns whose whole numbers lost digits as floats, beside empty cells."""
-    floats = frame.select_dtypes(np.float64)
-    large = floats.columns[(floats.abs() > _LARGEST_EXACT).any()].tolist()
-    if not large:
+def _unlike_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:
+    """Return the text of columns in which different whole numbers, or codes, became equal.
+
+    Long ones lose digits as floats, beside empty cells, and 1, 01 and 1.0 are one number.
+    """
+    large, numbers = large_numbers(frame), frame.select_dtypes("number")
+    constant = numbers.columns[(numbers == numbers.iloc[:1].squeeze()).all()]
+    if not large and not len(constant):
         return {}
-    texts = pd.read_csv(full, usecols=large, **{**csv, "dtype": str})
+    texts = pd.read_csv(full, usecols=[*large, *constant], **{**csv, "dtype": str})
     return {
         name: column
         for name, column in texts.items()
-        if column.dropna().str.fullmatch(r"[+-]?[0-9]+").all()
+        if (name in large and column.dropna().str.fullmatch(r"[+-]?[0-9]+").all())
+        or (name in constant and column.str.strip().nunique() > 1)
     }
 
 
@@ -200,7 +192,12 @@ def _read_parquet(full: str) -> dict[str, Any]:
     columns = set(frame.columns)
     saved = [n for n in frame.index.names if n is not None and n not in columns]
     frame = frame.reset_index(level=saved) if saved else frame
-    return {"frame": frame, "aside": tuple(str(name) for name in saved)}
+    large = large_numbers(frame)
+    exact = pd.read_parquet(full, columns=large, dtype_backend="numpy_nullable") if large else frame
+    texts = [name for name in large if exact[name].dtype.kind in "iu"]
+    frame = frame.assign(**{name: exact[name].astype("string").astype(str) for name in texts})
+    aside = tuple(str(name) for name in saved)
+    return {"frame": frame, "aside": aside, "as_text": tuple(texts)}
 
 
 def _refuse_duplicates(names: list[str], shown: str) -> None:

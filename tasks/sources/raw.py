@@ -6,12 +6,15 @@ import ctypes
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import pandas as pd
+from pandas.api.types import is_object_dtype
 
 from swarm.errors import nearest
+from swarm.reader import NumberFormat
 from swarm.wording import quoted
 
 
@@ -25,10 +28,35 @@ class Raw:
     target: tuple[str, ...] = ()  # columns that the source declares as its target
     aside: tuple[str, ...] = ()  # may have a role but are never features: ids, a saved index
     categorical: tuple[str, ...] = ()  # columns that the source declares as categorical
-    as_text: tuple[str, ...] = ()  # columns of long whole numbers that were read as text
-    # texts of the columns of percentages, which are numbers in `frame`
-    percentages: Mapping[str, pd.Series] = field(default_factory=dict)
+    # columns of whole numbers that were read as text: as numbers, different ones would be equal
+    as_text: tuple[str, ...] = ()
+    # formats and cells of the columns whose texts are numbers, which they are in `frame`
+    numbers: Mapping[str, NumberFormat] = field(default_factory=dict)
+    written: Mapping[str, pd.Series] = field(default_factory=dict)
     csv: Mapping[str, Any] | None = None  # how the file is written, None if it is no CSV file
+
+
+def with_numbers(raw: Raw) -> Raw:
+    """Return a table in which texts such as ``$1,243.56`` and ``12.5%`` are numbers."""
+    decimal = "." if raw.csv is None else str(raw.csv["decimal"])
+    frame, kept = raw.frame.copy(deep=False), {*raw.as_text, *raw.categorical}
+    numbers, written = {}, {}
+    for at, (name, dtype) in enumerate(frame.dtypes.items()):
+        if str(name) in kept or not (is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)):
+            continue
+        texts = frame.iloc[:, at]
+        form = NumberFormat.of(texts, decimal)
+        if form is not None:
+            numbers[str(name)], written[str(name)] = form, texts
+            read: Any = form.numbers(texts)
+            frame.isetitem(at, read)
+    return replace(raw, frame=frame, numbers=numbers, written=written) if numbers else raw
+
+
+def large_numbers(frame: pd.DataFrame) -> list[str]:
+    """Return the columns of floats above 2**53, which have lost digits if they were whole."""
+    floats = frame.select_dtypes(np.float64)
+    return floats.columns[(floats.abs() > 2.0**53).any()].tolist()
 
 
 def name_list(names: str | Sequence[str] | None) -> list[str]:

@@ -11,11 +11,8 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
-import pandas as pd
-
 from swarm.errors import DataError
-from swarm.findings.columns import is_number
-from swarm.reader import MISSING, percentages
+from swarm.reader import MISSING, is_number
 
 # pandas reads cells of any length.
 csv.field_size_limit(2**31 - 1)
@@ -110,12 +107,6 @@ def _note(cells: list[str], style: CsvStyle) -> str:
             f"{grouped[0]!r} is read as a fraction; if {style.decimal!r} divides thousands there, "
             "remove it from the numbers of the table"
         )
-    if (
-        values
-        and values[0][-1] == "%"
-        and percentages(pd.Series(values), style.decimal) is not None
-    ):
-        notes.append(f"percentages such as {values[0]!r} are read as numbers")
     return "; ".join(notes)
 
 

@@ -19,10 +19,10 @@ import pandas as pd
 from swarm.errors import DataError, StoreError, SwarmError
 from swarm.storage.database import open_engine
 from tasks.secrets import expand, reason
-from tasks.sources.raw import Raw
+from tasks.sources.raw import Raw, large_numbers
 
 if TYPE_CHECKING:
-    from sqlalchemy import URL, Connection
+    from sqlalchemy import URL, Connection, CursorResult
 
 # Plans of a cursor favour its first rows, unless all of them will be fetched.
 _SET_QUERY = """
@@ -44,11 +44,13 @@ def read_sql(url: str, query: str) -> Raw:
     # The query part may contain passwords too, under names that depend on the driver.
     shown = address.set(query={}).render_as_string(hide_password=True)
     _refuse_missing_sqlite_file(address)
-    frame = _select(address, query, shown)
-    if isinstance(frame, SwarmError):
-        raise frame
+    rows = _select(address, query, shown)
+    if isinstance(rows, SwarmError):
+        raise rows
+    frame, texts = rows
     stem = Path(address.database).stem if address.database else ""
-    return Raw(name=stem.strip(":") or "query", source=f"sql:{shown}", frame=frame)
+    name = stem.strip(":") or "query"
+    return Raw(name=name, source=f"sql:{shown}", frame=frame, as_text=texts)
 
 
 def _parse(text: str) -> URL:
@@ -82,7 +84,9 @@ def _refuse_missing_sqlite_file(address: URL) -> None:
         raise DataError(f"cannot reach the database: there is no file {file!r}; check the URL")
 
 
-def _select(address: URL, query: str, shown: str) -> pd.DataFrame | SwarmError:
+def _select(
+    address: URL, query: str, shown: str
+) -> tuple[pd.DataFrame, tuple[str, ...]] | SwarmError:
     """Return the rows or an error, which is not chained, as others may hold a password."""
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
@@ -133,19 +137,32 @@ def _read_only(address: URL) -> URL:
     return address.set(database=uri).update_query_dict({"mode": "ro", "uri": "true"})
 
 
-def _rows(connection: Connection, query: str) -> pd.DataFrame:
-    """Return the rows of one statement, which the database lets read only."""
+def _rows(connection: Connection, query: str) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return the rows of one statement, which the database lets read only; see :func:`_frame`."""
     from sqlalchemy import text
 
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("PRAGMA query_only = ON")
         driver: Any = connection.connection.driver_connection
         driver.set_authorizer(_authorize)
-        return pd.read_sql_query(query, connection)
+        return _frame(connection.exec_driver_sql(query))
     connection.exec_driver_sql("SET TRANSACTION READ ONLY")
     connection.execute(text(_SET_QUERY), {"query": query})
     connection.exec_driver_sql(_OPEN_CURSOR)
-    return pd.read_sql_query("FETCH ALL FROM swarm_rows", connection)
+    return _frame(connection.exec_driver_sql("FETCH ALL FROM swarm_rows"))
+
+
+def _frame(result: CursorResult[Any]) -> tuple[pd.DataFrame, tuple[str, ...]]:
+    """Return rows, and the columns of long whole numbers, as text beside missing values."""
+    names, rows = list(result.keys()), [tuple(row) for row in result.fetchall()]
+    frame = pd.DataFrame.from_records(rows, columns=names, coerce_float=True)
+    texts = []
+    for name in large_numbers(frame):
+        values = pd.Series([row[names.index(name)] for row in rows], dtype=object)
+        if values.map(lambda value: value is None or isinstance(value, int)).all():
+            frame[name] = values.map(str, na_action="ignore").astype(str)
+            texts.append(name)
+    return frame, tuple(texts)
 
 
 def _authorize(action: int, _name: str | None, value: str | None, *_: object) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from swarm.reader import Reader
+from swarm.reader import NumberFormat, Reader
 
 STYLE: dict[str, Any] = {"separator": ",", "decimal": ".", "encoding": "utf-8", "na_values": []}
 
@@ -50,13 +50,57 @@ def test_a_percentage_of_the_size_of_a_sentinel_is_a_value() -> None:
     trained = pd.DataFrame({"rate": [5.0, 12.5, np.nan, 5.0], "x": [1.0, np.nan, 2.0, 3.0]})
     style = {**STYLE, "na_values": ["5"]}
     for categorical in ((), ("rate",)):
-        options: Any = {"percentages": ["rate"], "categorical": categorical, "csv": style}
+        options: Any = {
+            "numbers": {"rate": NumberFormat("5%", ".", ",", "%")},
+            "categorical": categorical,
+            "csv": style,
+        }
         reader = again(Reader.learn(trained, **options))
         expected = reader.read(trained)
         assert expected["rate"].isna().tolist() == [False, False, True, False]
         batch = pd.DataFrame({"rate": rates, "x": [1, 5, 2, 3]})
         pd.testing.assert_frame_equal(reader.read(batch), expected)
         assert reader.texts == ["rate"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "decimal", "numbers"),
+    [
+        ("$1,243.56|$5|-$3.20|($7.00)", ".", [1243.56, 5, -3.2, -7]),
+        ("743,61 €|1.200,00 €|5 €", ".", [743.61, 1200, 5]),
+        ("1.244 €|999 €", ".", [1244, 999]),
+        ("1,244|999|12,300,001", ".", [1244, 999, 12300001]),
+        ("(1,234)|55|1,000.5-", ".", [-1234, 55, -1000.5]),
+        ("1.244|999", ",", [1244, 999]),
+        ("1,2%|7 %|-8%", ",", [1.2, 7, -8]),
+        ("CHF 1’200.50|CHF 3", ".", [1200.5, 3]),
+        ("1 244,5 kg|3\u202f000 kg", ".", [1244.5, 3000]),
+        ("36 months|60 months", ".", [36, 60]),
+        ("743,61|3,5", ".", [743.61, 3.5]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(
+    cells: str, decimal: str, numbers: list[float]
+) -> None:
+    texts = pd.Series([*cells.split("|"), None], name="x")
+    form = NumberFormat.of(texts, decimal)
+    assert form is not None
+    trained = form.numbers(texts).to_frame()
+    assert trained["x"].tolist()[:-1] == numbers
+    reader = again(Reader.learn(trained, numbers={"x": form}, csv={**STYLE, "decimal": decimal}))
+    for batch in (texts.to_frame(), trained, texts.iloc[:1].to_frame()):
+        pd.testing.assert_frame_equal(reader.read(batch), trained.iloc[: len(batch)])
+    with pytest.raises(ValueError, match=r"'a lot'.*no number such as"):
+        reader.read(pd.DataFrame({"x": ["a lot"]}))
+
+
+CODES = "007|012 P001|P002 12A|13B 1st|2nd 10\tMB|2\tGB 5€|$7 5%|high (1999)|(2000) 01.2024|12.2023"
+CODES += " 192.168.1.1|10.0.0.1 1,3|2,4|1 1234567890123456789€|2€"
+
+
+@pytest.mark.parametrize("cells", CODES.split(" "))
+def test_codes_lists_and_numbers_in_several_units_stay_text(cells: str) -> None:
+    assert NumberFormat.of(pd.Series(cells.split("|")), ".") is None
 
 
 def test_dates_may_be_texts_timestamps_or_numbers_and_only_used_parts_are_made() -> None:

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from swarm.errors import DataError, StoreError
@@ -236,9 +238,6 @@ def test_an_unusable_source_or_table_is_refused_by_its_column_or_key(
 
 
 def test_an_unusable_parquet_is_refused(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     file = tmp_path / "own.parquet"
 
     def refused(message: str) -> None:
@@ -371,19 +370,37 @@ def test_percentages_are_numbers_if_all_values_are(decimal: str, csv: Callable[.
     rate = fetch("file", path=path, target="y", **options).features["rate"]
     assert rate.tolist()[::2] == [69.1, -3.0]
     assert rate.isna().tolist() == [False, True, False]
-    raw = read_file(path, **style).frame
+    raw = read_raw("file", path=path, csv=style).frame
     assert raw["some"].tolist() == ["5%", "high", "6%"]
-    # A separator of thousands is none of the decimal mark.
-    assert raw["grouped"].tolist()[0] == ("1,200%" if decimal == "." else 1.2)
+    assert raw["grouped"].tolist()[0] == (1200.0 if decimal == "." else 1.2)
 
 
-def test_long_numbers_beside_empty_cells_keep_their_digits(csv: Callable[..., str]) -> None:
-    ids = [str(2**60), str(2**60 + 1), "", str(2**60)]
-    frame = small(account=ids, size=[1.5e19, np.nan, -2.25e18, 3.0], rank=[1.0, np.nan, 2.0, 3.0])
-    raw = read_file(csv(frame))
+@pytest.mark.parametrize("source", ["csv", "parquet", "sql"])
+def test_long_numbers_beside_empty_cells_keep_their_digits(source: str, tmp_path: Path) -> None:
+    ids = [2**60, 2**60 + 1, None, 2**60]
+    sizes = {"size": [1.5e19, np.nan, -2.25e18, 3.0], "rank": [1.0, np.nan, 2.0, 3.0]}
+    frame = pd.DataFrame({"account": pd.array(ids, dtype="Int64"), **sizes})
+    file = tmp_path / f"own.{source}"
+    if source == "sql":
+        with sqlite3.connect(file) as connection:
+            connection.execute("create table t (account integer, size real, rank real)")
+            rows = zip(ids, *frame[["size", "rank"]].to_numpy().T.tolist(), strict=True)
+            connection.executemany("insert into t values (?, ?, ?)", rows)
+        raw = read_raw("sql", url=f"sqlite:///{file}", query="select * from t")
+    else:
+        # As tables without the metadata of pandas have it.
+        plain = pa.table({"account": ids, **sizes})
+        pq.write_table(plain, file) if source == "parquet" else frame.to_csv(file, index=False)
+        raw = read_raw("file", path=str(file))
     assert raw.as_text == ("account",)
-    assert raw.frame["account"].dropna().tolist() == [text for text in ids if text]
+    assert raw.frame["account"].dropna().tolist() == [str(each) for each in ids if each]
     assert raw.frame[["size", "rank"]].dtypes.tolist() == [np.float64, np.float64]
+
+
+def test_codes_that_are_one_number_are_texts(csv: Callable[..., str]) -> None:
+    raw = read_file(csv("code,one\n1,1\n01,1\n1.0,1\n"))
+    assert raw.frame["code"].tolist() == ["1", "01", "1.0"]
+    assert raw.frame["one"].tolist() == [1, 1, 1]
 
 
 def test_dates_may_be_numbers_with_gaps_and_have_a_zone() -> None:
