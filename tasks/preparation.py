@@ -97,8 +97,8 @@ def _findings(
     findings += target_findings(target, task, problem.scoring.name, pos_label)
     # No model has the columns that are forbidden.
     features = train.features.drop(columns=problem.space.subset(problem.space.forbidden))
-    grouped, derived = train.groups is not None, train.derived
-    odd = column_findings(features, target, task, grouped=grouped, derived=derived)
+    groups, derived = train.groups, train.derived
+    odd = column_findings(features, target, task, groups=groups, derived=derived)
     return (*findings, *odd)
 
 

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import pandas as pd
-
 from swarm.errors import DataError
-from swarm.findings.columns import (
-    constant_columns,
-    duplicate_columns,
-    id_columns,
-    text_columns,
-    text_kind,
-)
-from swarm.findings.groups import GroupColumn, group_columns
-from swarm.findings.leaks import leak_columns
+from swarm.findings.groups import GroupColumn
+from swarm.findings.look import look_at
 from swarm.json_data import plain
 from swarm.problem.target import Task, task_of
 from swarm.reader import with_model_dtypes
-from tasks.sources.assembly import sorted_date
 from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
 _RARE = 0.1
-# Categories with more values than this share of the rows are left out.
-_MOST_VALUES = 0.5
 
 
 @dataclass(frozen=True)
@@ -64,7 +50,7 @@ class Profile:
 
 
 def profile_of(raw: Raw, target: str) -> Profile:
-    """Look at every column of a table; a target that cannot be predicted is a DataError."""
+    """Give every column of a table a role; a target that cannot be predicted is a DataError."""
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     if target not in frame.columns:
         raise DataError(unknown_column("target", target, raw.source, frame.columns))
@@ -73,38 +59,18 @@ def profile_of(raw: Raw, target: str) -> Profile:
     answer = frame[target]
     task = task_of(answer)
     features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
-    dropped = _unusable(features)
-    texts = text_columns(features.drop(columns=list(dropped)))
-    kinds = {name: text_kind(features[name]) for name in texts}
-    dropped |= {name: "free text" for name, (kind, _) in kinds.items() if kind == "prose"}
-    moments = features.drop(columns=list(dropped)).select_dtypes(["datetime", "datetimetz"])
-    dates: dict[str, str | None] = dict.fromkeys(moments.columns)
-    dates |= {name: form for name, (kind, form) in kinds.items() if kind == "date"}
-    numbers = {name: number for name, (kind, number) in kinds.items() if kind == "number"}
-    categories = [name for name, (kind, _) in kinds.items() if kind in ("number", "category")]
-    time = sorted_date(features[list(dates)], dates)
-    group, suspects = _groups(features.drop(columns=list(dropped)), skip=dates)
-    groups = [suspect.name for suspect in suspects]
+    look = look_at(features, answer.to_numpy(), task)
+    group = next((each for each in look.groups if features[each.name].notna().all()), None)
+    dropped = {column.name: column.reason for column in look.columns if column.reason}
     # Other suspects are no features either: they name, rather than describe.
     dropped |= {
         suspect.name: f"an identifier: {suspect.evidence}"
-        for suspect in suspects
+        for suspect in look.groups
         if suspect is not group
     }
-    for name in categories:
-        distinct = int(features[name].nunique())
-        if name not in groups and distinct > _MOST_VALUES * len(frame):
-            dropped[name] = f"{distinct:,} different texts in {len(frame):,} rows"
-            if name in numbers:
-                dropped[name] += f"; numbers as text ({numbers[name]!r}), convert them"
-    aside = {*dropped, *groups, *dates}
-    left = [name for name in features.columns if name not in aside]
-    for leak in leak_columns(features[left], answer.to_numpy(), task):
-        dropped[leak.column] = (
-            f"alone predicts the target ({leak.metric} {leak.score:.3f}); keep it only if its "
-            "values are known before the outcome"
-        )
-    apart = {*dropped, *groups, time}
+    left = [column for column in look.columns if column.name not in dropped]
+    apart = {look.time, *([] if group is None else [group.name])}
+    categories = [c for c in left if c.kind == "category" and c.name not in apart]
     has_classes = task in ("binary", "multiclass")
     counts = answer.value_counts().sort_values(kind="stable") if has_classes else None
     # A category may have no rows left.
@@ -113,42 +79,16 @@ def profile_of(raw: Raw, target: str) -> Profile:
         target=target,
         task=task,
         n_rows=len(frame),
-        n_features=sum(name not in apart for name in features.columns),
+        n_features=sum(column.name not in apart for column in left),
         counts={} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
         dropped={name: dropped[name] for name in features.columns if name in dropped},
-        categorical=tuple(name for name in categories if name not in apart),
-        dates=dates,
+        categorical=tuple(column.name for column in categories),
+        dates={column.name: column.form or None for column in left if column.kind == "date"},
         group=group,
-        time=time,
+        time=look.time,
         n_unlabelled=n_read - len(frame),
-        numbers={name: number for name, number in numbers.items() if name not in apart},
+        numbers={column.name: column.form for column in categories if column.is_unread},
     )
-
-
-def _groups(
-    features: pd.DataFrame, skip: Collection[str]
-) -> tuple[GroupColumn | None, list[GroupColumn]]:
-    """Return the column whose equal values mark rows that belong together, and all that may."""
-    suspects = [each for each in group_columns(features, skip=skip) if each.is_likely]
-    complete = [each for each in suspects if features[each.name].notna().all()]
-    return (complete[0] if complete else None), suspects
-
-
-def _unusable(features: pd.DataFrame) -> dict[str, str]:
-    """Return the columns without information, with the reason."""
-    why = dict.fromkeys(_among(features, features.isna().all()), "no value in any row")
-    filled = features.drop(columns=list(why))
-    numbers = filled.select_dtypes("number")
-    infinite = _among(numbers, pd.DataFrame(np.isinf(numbers.astype(np.float64))).any())
-    why |= dict.fromkeys(infinite, "infinite values")
-    why |= dict.fromkeys(constant_columns(filled), "one value in all rows")
-    why |= {name: f"equal to {other!r}" for name, other in duplicate_columns(filled)}
-    why |= dict.fromkeys(id_columns(filled), "a value of its own in every row")
-    return why
-
-
-def _among(frame: pd.DataFrame, chosen: pd.Series) -> Sequence[str]:
-    return [str(name) for name, is_one in zip(frame.columns, chosen, strict=True) if is_one]
 
 
 def _plain(label: Any) -> Any:

@@ -27,15 +27,10 @@ from flows.run.configured import (
 from flows.run.expected_time import describe_search_time, has_hints, timeout_of
 from swarm.errors import ConfigError, EvaluationError, InputError
 from swarm.findings import Finding, make_finding, unmuted
-from swarm.findings.columns import (
-    is_sorted,
-    is_text,
-    text_kind,
-    text_values,
-)
-from swarm.findings.groups import group_columns
+from swarm.findings.columns import is_text, text_kind
+from swarm.findings.look import look_at
 from swarm.findings.registry import check_mute
-from swarm.findings.table import column_findings, target_findings
+from swarm.findings.table import column_findings, flaw_findings, target_findings
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
@@ -43,11 +38,12 @@ from swarm.reader import with_model_dtypes
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
 from tasks.sources import read_raw
-from tasks.sources.assembly import assemble, check_features, date_columns, parsed_dates
-from tasks.sources.raw import Raw, name_list, unknown_column
+from tasks.sources.assembly import assemble, check_features, parsed_dates
+from tasks.sources.raw import Raw, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
 _ROLES = ("group", "time", "weight", "part")
+_IN_ORDER = ("time", "column", "group")
 # Errors of one kind that are listed column by column; the rest are summed up.
 _MOST_ALIKE = 5
 
@@ -196,10 +192,8 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
             few = [f"{name!r} ({look})" for name, look in list(texts.items())[:10]]
             more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
             verb = "holds" if len(texts) == 1 else "hold"
-            numbers = any(look.startswith("numbers") for look in texts.values())
-            key = ", of which data.csv.decimal may turn into numbers" if numbers else ""
             findings.append(
-                make_finding("SWM117", f"{', '.join(few)}{more} {verb} text{key}", list(texts))
+                make_finding("SWM117", f"{', '.join(few)}{more} {verb} text", list(texts))
             )
             drop += texts
     left = features.drop(columns=[name for name in features.columns if name in drop])
@@ -218,9 +212,9 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
 def _describe_values(column: pd.Series) -> str:
     """Describe the values of a text column."""
     kind, example = text_kind(column)
-    distinct = f"{len(set(text_values(column))):,} different values"
     looks = {"date": f"dates, {example}", "number": f"numbers as text, {example!r}"}
-    return {**looks, "prose": "free text", "category": distinct}[kind]
+    looks["text"] = "free text"
+    return looks.get(kind, f"{column.nunique():,} different values")
 
 
 def _refused_columns(
@@ -251,24 +245,27 @@ def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterato
     except InputError:
         return
     target = np.asarray(train.target)
-    grouped = train.groups is not None
-    yield from column_findings(train.features, target, task, grouped=grouped, derived=train.derived)
+    groups, derived = train.groups, train.derived
+    yield from column_findings(train.features, target, task, groups=groups, derived=derived)
     scoring = config.scoring or ("r2" if task == "regression" else "accuracy")
     yield from target_findings(target, task, scoring, config.pos_label)
 
 
 def _dropped_column_findings(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
-    """Yield the findings of columns that are no features: possible groups, and order of time."""
-    data, frame = config.data, raw.frame
-    if data.group is None:
-        apart = {*name_list(data.target), *raw.target}
-        features = frame.drop(columns=[name for name in frame.columns if str(name) in apart])
-        for group in group_columns(features, skip=set(map(str, frame.columns)) - set(data.drop)):
-            if group.is_likely:
-                yield make_finding("SWM106", f"{group}; the column is dropped", [group.name])
-    if data.time is not None or config.split.kind in ("time", "column", "group"):
-        return
-    for name, moments in date_columns(frame, data.dates):
-        if is_sorted(moments):
-            text = f"the rows are in order of {name!r}, but the split is {config.split.kind!r}"
-            yield make_finding("SWM107", text, [name])
+    """Yield the findings of columns that are no features: groups, order of time, and numbers."""
+    data = config.data
+    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    targets = name_list(data.target) or list(raw.target)
+    frame = labelled_rows(frame, targets)
+    answer = frame[targets[0]] if len(targets) == 1 else frame[targets]
+    look = look_at(frame.drop(columns=targets), answer.to_numpy(), formats=data.dates)
+    for group in look.groups if data.group is None else ():
+        if group.name in data.drop:
+            yield make_finding("SWM106", f"{group}; the column is dropped", [group.name])
+    numbers = [column for column in look.columns if column.name in data.drop and column.is_unread]
+    yield from flaw_findings(
+        replace(c, flaws=tuple(f for f in c.flaws if f.code == "SWM115")) for c in numbers
+    )
+    if look.time is not None and data.time is None and config.split.kind not in _IN_ORDER:
+        text = f"the rows are in order of {look.time!r}, but the split is {config.split.kind!r}"
+        yield make_finding("SWM107", text, [look.time])

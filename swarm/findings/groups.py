@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -12,24 +13,30 @@ from numpy.typing import NDArray
 
 from swarm.arrays import Float
 from swarm.findings.columns import (
+    ID_NAME,
     date_format,
     hashable,
+    is_id,
     is_long_number,
     is_text,
     number_blocks,
     other_columns,
+    text_values,
     whole_numbers,
 )
 
 _FEWEST_ROWS, _FEWEST_VALUES = 50, 10
 _NAME = re.compile(
     r"(?:^|[\W_])(?i:id|uuid|guid|group|patient|subject|customer|client|user|household|molecule"
-    r"|device|session|batch)$|[a-z](?:ID|Id)$",
+    r"|device|session|batch|account|member|employee)$|[a-z](?:ID|Id)$",
 )
 # Without such a name an ordinary category must not look like groups.
 _FEWEST_GROUPS, _FEWEST_PER_GROUP, _MOST_OF_MEAN, _MOST_SPREAD = 20, 2.0, 3.0, 0.75
-# In standard deviations of the counts that equally frequent values have by chance.
-_MORE_EVEN, _CLOCK = -3.0, 0.5
+_TIME_NAME = re.compile(
+    r"(?:^|[\W_])(?i:year|yr|quarter|month|week|day|hour|minute|second|date|time|timestamp|period"
+    r"|season|semester|wave|round)$|[a-z](?:Year|Month|Week|Day|Date|Time|Period)$",
+)
+_YEARS = (1900, 2100)
 # Share of the groups in which a column has one value, and the most that chance may explain.
 _CONSTANT, _BY_CHANCE = 0.95, 0.5
 # A column that chance alone made would have 1 and 2, one that follows the order of the groups 0.
@@ -44,20 +51,18 @@ class GroupColumn:
 
     name: str
     evidence: str  # a clause without a full stop
-    is_likely: bool  # if not, all evidence is numbers of rows that hardly differ between the values
 
     def __str__(self) -> str:
-        verb = "likely" if self.is_likely else "may"
-        return f"rows with the same {self.name!r} {verb} belong together: {self.evidence}"
+        return f"rows with the same {self.name!r} likely belong together: {self.evidence}"
 
 
 def group_columns(frame: pd.DataFrame, skip: Collection[str] = ()) -> list[GroupColumn]:
     """Find columns whose equal values mark rows that belong together, the most likely first."""
     # A column with the name of an identifier, or with numbers of 16 digits, needs ten values and
     # 1.2 rows for each. Any other needs 20 values in similar numbers of rows, two on average, and
-    # other columns (also those of `skip`) that are constant within them; with less it is possible
-    # only. Columns that follow the order of the values, as a season follows the day of the year,
-    # are no evidence.
+    # two other columns (also those of `skip`) that are constant within them, or one that has five
+    # values. Columns that follow the order of the values, as a season follows the day of the year,
+    # are no evidence. Years and other times are no groups.
     if len(frame) < _FEWEST_ROWS:
         return []
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
@@ -72,21 +77,60 @@ def group_columns(frame: pd.DataFrame, skip: Collection[str] = ()) -> list[Group
         values = None if is_text(column) else whole_numbers(column)
         if values is None and not is_text(column):
             continue
-        long_number = values is not None and is_long_number(values)
+        if values is not None and is_time(name, values):
+            continue
+        long_number = _is_long(column) if values is None else is_long_number(values)
         distinct = int(column.nunique())
         if by_name or long_number:
             if distinct >= _FEWEST_VALUES and 1.2 * distinct <= len(column):
                 why = "the name is that of an identifier" if by_name else "of 16 digits and more"
-                named.append(GroupColumn(name, f"{_counted(column)}, {why}", True))
+                named.append(GroupColumn(name, f"{_counted(column)}, {why}"))
         elif _FEWEST_GROUPS <= distinct <= len(column) / _FEWEST_PER_GROUP:
             others.append((-distinct, at))
     if not others:
         return named
     looked_at = frame.iloc[:n_rows, :most]
     numbers = _as_numbers(looked_at)
-    by_values = [_by_values(looked_at, at, numbers) for _, at in sorted(others)]
-    suspects = [group for group in by_values if group is not None]
-    return named + sorted(suspects, key=lambda group: not group.is_likely)[:1]
+    by_values = (_by_values(looked_at, at, numbers) for _, at in sorted(others))
+    return named + [group for group in by_values if group is not None][:1]
+
+
+def _is_long(column: pd.Series) -> bool:
+    """Whether a text column has numbers of 16 digits and more."""
+    head = text_values(column, _FEWEST_ROWS)
+    return all(text.isdecimal() and len(text) >= 16 for text in head)
+
+
+def is_time(name: str, values: NDArray[Any]) -> bool:
+    """Whether whole numbers are years, or have the name of a time."""
+    if _TIME_NAME.search(name):
+        return True
+    low, high = values.min(), values.max()
+    is_year = _YEARS[0] <= low and high <= _YEARS[1]
+    return bool(is_year and 2 * len(np.unique(values)) > high - low + 1)
+
+
+def other_names(frame: pd.DataFrame, groups: pd.Series) -> list[str]:
+    """Return the columns that name the groups (n_rows,) again: one to one, and like identifiers."""
+    codes = pd.factorize(groups)[0]
+    once = np.unique(codes, return_index=True)[1]
+    if len(once) < _FEWEST_GROUPS or 1.2 * len(once) > len(codes):
+        return []
+    names = []
+    for at, name in enumerate(frame.columns):
+        dtype: Any = frame.dtypes.iloc[at]
+        # A few rows first: most columns vary within.
+        if isinstance(dtype, np.dtype) and dtype.kind == "f":
+            head = frame.iloc[: 2 * _FEWEST_GROUPS, at].to_numpy()
+            if not (np.isnan(head) | (head == np.floor(head))).all():
+                continue
+        column = hashable(frame.iloc[:, at])
+        levels = _codes(column)
+        is_constant = (levels == levels[once][np.searchsorted(codes[once], codes)]).all()
+        is_named = len(once) >= _FEWEST_ROWS or bool(ID_NAME.search(str(name)))
+        if is_constant and is_named and is_id(str(name), column.iloc[once]):
+            names.append(str(name))
+    return names
 
 
 def _as_numbers(frame: pd.DataFrame) -> Float:
@@ -123,21 +167,9 @@ def _by_values(frame: pd.DataFrame, at: int, numbers: Float) -> GroupColumn | No
         verb = "has" if len(constant) == 1 else "have"
         evidence = f"{_counted(column)}, within which {shown}{more} {verb} one value"
         scales = [n for n, values in constant.items() if not is_text(frame[n]) and values >= 5]
-        return GroupColumn(name, evidence, len(constant) > 1 or bool(scales))
-    # A clock, such as the hour of the day, goes up by one from row to row.
-    is_clock = (np.diff(codes) == 1).mean() > _CLOCK
-    dispersion = counts.var() / counts.mean() / _chance_dispersion(float(counts.mean()))
-    if (dispersion - 1.0) * np.sqrt((len(counts) - 1) / 2) < _MORE_EVEN and not is_clock:
-        return GroupColumn(name, f"{_counted(column)}, more even than by chance", False)
+        if len(constant) > 1 or scales:
+            return GroupColumn(name, evidence)
     return None
-
-
-def _chance_dispersion(mean: float) -> float:
-    """Variance over mean of Poisson counts with this mean, those of 0 left out."""
-    rate = mean
-    for _ in range(50):
-        rate = mean * (1.0 - np.exp(-rate))
-    return float(1.0 + rate - mean)
 
 
 def _constant_within(

@@ -1,4 +1,4 @@
-"""Columns that predict the target almost perfectly on their own."""
+"""Columns that predict the target almost perfectly alone, or most of what all columns do."""
 
 from __future__ import annotations
 
@@ -20,6 +20,10 @@ _SUSPECT = 0.4
 _CANDIDATES = 5
 _FOLDS = 3
 _BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
+# A score depends on one column if all columns gain this share of a perfect score over guessing, one
+# alone this share of that, and all others lose this one without it. The other columns are the best.
+_LEAST_GAIN, _MOST_ALONE, _MOST_LOST = 1 / 3, 0.7, 0.3
+_OTHERS, _FOREST_ROWS = 30, 2000
 
 
 @dataclass(frozen=True)
@@ -29,10 +33,29 @@ class Leak:
     column: str
     metric: str
     score: float
+    # Scores of the best 30 columns with and without it, if it is not nearly perfect.
+    together: float | None = None
+    others: float | None = None
+
+    @property
+    def code(self) -> str:
+        """The code of its finding."""
+        return "SWM114" if self.together is None else "SWM211"
+
+    @property
+    def clause(self) -> str:
+        """What was measured, without its name."""
+        alone = f"alone predicts the target with {self.metric} {self.score:.3f}"
+        if self.together is None:
+            return alone
+        return f"{alone}, all columns with {self.together:.3f}, and without it {self.others:.3f}"
 
 
 def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> list[Leak]:
-    """Find the columns that predict the target almost perfectly on their own, the best first."""
+    """Find the columns that predict the target almost perfectly on their own, the best first.
+
+    Without any, it is the one that most of the score depends on, if there is one.
+    """
     # The share of the variance of the target that bins of a column explain picks at most five
     # columns, each of which is cross-validated in a decision tree on at most 5,000 rows.
     is_supported = task in ("binary", "multiclass", "regression") and np.ndim(target) == 1
@@ -58,15 +81,19 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
         # What a column that separates a rare class explains of it in equally filled bins.
         rarest = np.bincount(answer).min() / len(answer)
         least *= min(1.0, (_BINS - 1) * rarest / (1.0 - rarest))
-    suspects = np.flatnonzero(shares >= least)
-    suspects = suspects[np.argsort(-shares[suspects], kind="stable")][:_CANDIDATES]
-    columns = [features.iloc[:, at] for at in suspects.tolist()]
-    scored = [
-        _scored(str(each.name), _numbers(each), answer if classes else wanted[:, 0], classes)
-        for each in columns
+    best = np.argsort(-shares, kind="stable")
+    suspects = [at for at in best[:_CANDIDATES].tolist() if shares[at] >= least]
+    answer = answer if classes else wanted[:, 0]
+    alone = [_scored(_numbers(features.iloc[:, at])[:, None], answer, classes) for at in suspects]
+    leaks = [
+        Leak(str(features.columns[at]), *perfect[0])
+        for at, scores in zip(suspects, alone, strict=True)
+        if (perfect := [(score.metric, score.value) for score in scores if score.is_perfect])
     ]
-    leaks = [leak for leak in scored if leak is not None]
-    return sorted(leaks, key=lambda leak: -leak.score)
+    if leaks or len(best) < 2:
+        return sorted(leaks, key=lambda leak: -leak.score)
+    only = _most_of_the_score(features.iloc[:, best[: _OTHERS + 1].tolist()], answer, classes)
+    return [] if only is None else [only]
 
 
 def _numbers(column: pd.Series) -> Float:
@@ -116,28 +143,70 @@ def _explained_by(values: Float, wanted: Float) -> Float:
     return mean_share
 
 
-def _scored(name: str, values: Float, answer: NDArray[Any], classes: bool) -> Leak | None:
-    """Cross-validate a column alone; None if it is not nearly perfect."""
+@dataclass(frozen=True)
+class _Score:
+    metric: str
+    value: float
+    guess: float  # of a model that ignores the features
+    perfect: float
+
+    @property
+    def is_perfect(self) -> bool:
+        """Whether hardly any model of all columns could do better."""
+        return self.value >= self.perfect
+
+    @property
+    def gain(self) -> float:
+        """Share of the way from guessing to 1."""
+        return (self.value - self.guess) / (1.0 - self.guess)
+
+
+def _scored(
+    values: Float, answer: NDArray[Any], classes: bool, forest: bool = False
+) -> list[_Score]:
+    """Cross-validate a decision tree on columns (n_rows, n_columns), or a forest; the scores."""
+    from sklearn.ensemble import ExtraTreesClassifier, ExtraTreesRegressor
     from sklearn.metrics import roc_auc_score
     from sklearn.model_selection import KFold, StratifiedKFold, cross_val_predict
     from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-    alone = values[:, None].astype(np.float32)
+    values = values.astype(np.float32)
+    options: dict[str, Any] = {"random_state": 0}
+    options |= {"n_estimators": 30, "min_samples_leaf": 3, "max_features": 0.5} if forest else {}
     if not classes:
-        model = DecisionTreeRegressor(max_leaf_nodes=2 * _BINS, random_state=0)
+        kind = ExtraTreesRegressor if forest else DecisionTreeRegressor
+        model = kind(max_leaf_nodes=None if forest else 2 * _BINS, **options)
         folds = KFold(_FOLDS, shuffle=True, random_state=0)
-        predicted = cross_val_predict(model, alone, answer, cv=folds)
-        score = 1.0 - float(((answer - predicted) ** 2).mean() / answer.var())
-        return Leak(name, "R² of ranks", score) if score >= _R2 else None
-    tree = DecisionTreeClassifier(max_leaf_nodes=_BINS, class_weight="balanced", random_state=0)
+        predicted = cross_val_predict(model, values, answer, cv=folds)
+        explained = 1.0 - float(((answer - predicted) ** 2).mean() / answer.var())
+        return [_Score("R² of ranks", explained, 0.0, _R2)]
+    kind = ExtraTreesClassifier if forest else DecisionTreeClassifier
+    tree = kind(max_leaf_nodes=None if forest else _BINS, class_weight="balanced", **options)
     strata = StratifiedKFold(_FOLDS, shuffle=True, random_state=0)
-    shares = cross_val_predict(tree, alone, answer, cv=strata, method="predict_proba")
-    right = shares.argmax(axis=1) == answer
-    score = float(np.mean([right[answer == label].mean() for label in np.unique(answer)]))
-    if score >= _BALANCED_ACCURACY:
-        return Leak(name, "balanced accuracy", score)
-    if shares.shape[1] == 2:
-        area = float(roc_auc_score(answer, shares[:, 1]))
-        if area >= _AUC:
-            return Leak(name, "ROC AUC", area)
-    return None
+    shares = cross_val_predict(tree, values, answer, cv=strata, method="predict_proba")
+    right, labels = shares.argmax(axis=1) == answer, np.unique(answer)
+    recall = float(np.mean([right[answer == label].mean() for label in labels]))
+    scores = [_Score("balanced accuracy", recall, 1 / len(labels), _BALANCED_ACCURACY)]
+    if len(labels) == 2:
+        scores.append(_Score("ROC AUC", float(roc_auc_score(answer, shares[:, 1])), 0.5, _AUC))
+    return scores
+
+
+def _most_of_the_score(features: pd.DataFrame, answer: NDArray[Any], classes: bool) -> Leak | None:
+    """Return the first of some columns if most of what all of them predict is due to it."""
+    step = -(-len(answer) // _FOREST_ROWS)
+    answer = answer[::step]
+    values = np.column_stack([_numbers(column)[::step] for _, column in features.items()])
+    if classes and np.bincount(answer).min() < _FOLDS:
+        return None
+    first = _scored(values[:, :1], answer, classes)[-1]
+    if first.gain < _MOST_ALONE * _LEAST_GAIN:
+        return None
+    every = _scored(values, answer, classes, forest=True)[-1]
+    if every.gain < _LEAST_GAIN or first.gain < _MOST_ALONE * every.gain:
+        return None
+    others = _scored(values[:, 1:], answer, classes, forest=True)[-1]
+    if every.gain - others.gain < _MOST_LOST * every.gain:
+        return None
+    name = str(features.columns[0])
+    return Leak(name, first.metric, first.value, every.value, others.value)

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from swarm.findings.columns import (
-    constant_columns,
-    duplicate_columns,
-    id_columns,
-    sentinels,
-    text_columns,
-    text_kind,
-)
-from swarm.findings.groups import group_columns
-from swarm.findings.leaks import leak_columns
-from swarm.findings.registry import Finding, make_finding
+from swarm.findings.look import ColumnLook, look_at
+from swarm.findings.registry import KINDS, Finding, make_finding
 from swarm.findings.rows import repeated_rows
 from swarm.json_data import plain
 from swarm.problem.scoring import default_positive
+from swarm.problem.table import as_frame, names_of
 from swarm.wording import listed, quoted
 
+# Each is grave enough for a finding of its own.
+_LEAKS = ("SWM114", "SWM211")
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
 _RARE = 0.1
@@ -44,52 +37,45 @@ _PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True), ("0", "1"))
 
 
 def column_findings(
-    features: pd.DataFrame,
+    features: Any,
     target: NDArray[Any],
     task: str,
     *,
-    grouped: bool = False,  # whether the groups of the rows are known
+    groups: pd.Series | None = None,  # of the rows, if they are known
     # features of no column of the source, which thus cannot be dropped
     derived: Collection[str] = (),
 ) -> list[Finding]:
     """Return what is odd about the features of the training rows."""
-    features = features.set_axis([str(name) for name in features.columns], axis=1)
-    ids = id_columns(features)
-    kinds = {name: text_kind(features[name]) for name in text_columns(features)}
-    apart = {name for name, (kind, _) in kinds.items() if kind in ("prose", "date")}
-    suspects = [] if grouped else group_columns(features, skip={*ids, *apart, *derived})
-    findings = [
-        *_identifiers(ids),
-        *_constant(features, derived),
-        *_equal(features),
-        *([] if grouped else _copies(features.drop(columns=ids), target)),
-        *_leaks(features, target, task),
-        *_texts(kinds),
-        *_marks(features),
-        *(make_finding("SWM106", str(group), [group.name]) for group in suspects),
+    features = as_frame(features, names_of(features))
+    look = look_at(features, target, task, groups=groups)
+    findings = list(flaw_findings(look.columns, derived))
+    findings += [
+        make_finding("SWM106", str(group), [group.name])
+        for group in look.groups
+        if group.name not in derived
     ]
-    return [_with_derived(each, derived) for each in findings]
+    if groups is None:
+        ids = [column.name for column in look.columns if column.kind == "identifier"]
+        findings += _copies(features.drop(columns=ids), target)
+    return findings
 
 
-def _identifiers(names: Sequence[str]) -> Iterator[Finding]:
-    if names:
-        yield make_finding("SWM111", f"{_each(names)} a value of its own in every row", names)
-
-
-def _constant(features: pd.DataFrame, derived: Collection[str]) -> Iterator[Finding]:
-    constant = constant_columns(features)
-    for of_table in (True, False):
-        names = [name for name in constant if (name not in derived) == of_table]
-        if names:
-            text = f"{_each(names)} a single value in all {len(features):,} training rows"
-            yield make_finding("SWM112", text, names)
-
-
-def _equal(features: pd.DataFrame) -> Iterator[Finding]:
-    equal = duplicate_columns(features)
-    if equal:
-        pairs = [f"{name!r} equals {other!r}" for name, other in equal]
-        yield make_finding("SWM113", listed(pairs, 3), [name for name, _ in equal])
+def flaw_findings(
+    columns: Iterable[ColumnLook], derived: Collection[str] = ()
+) -> Iterator[Finding]:
+    """Report what is wrong with columns: a finding of each kind, and of each leak."""
+    by_kind: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for column in columns:
+        for flaw in column.flaws:
+            alone = column.name if flaw.code in _LEAKS else ""
+            clauses = by_kind.setdefault((flaw.code, alone), {})
+            clauses.setdefault(flaw.clause, []).append(column.name)
+    for (code, _), clauses in by_kind.items():
+        text = listed([f"{quoted(names, 3)}: {clause}" for clause, names in clauses.items()], 3)
+        names = list(dict.fromkeys(name for each in clauses.values() for name in each))
+        parts = [name for name in names if name in derived]
+        remedy = f"{KINDS[code].remedy}; forbidden leaves out {quoted(parts, 3)}" if parts else None
+        yield make_finding(code, text, names, remedy=remedy)
 
 
 def _copies(features: pd.DataFrame, target: NDArray[Any]) -> Iterator[Finding]:
@@ -97,44 +83,6 @@ def _copies(features: pd.DataFrame, target: NDArray[Any]) -> Iterator[Finding]:
     if copies and copies >= _LEAST_COPIES * n_rows:
         text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
         yield make_finding("SWM118", text)
-
-
-def _leaks(features: pd.DataFrame, target: NDArray[Any], task: str) -> Iterator[Finding]:
-    for leak in leak_columns(features, target, task):
-        text = f"{leak.column!r} alone predicts the target with {leak.metric} {leak.score:.3f}"
-        yield make_finding("SWM114", text, [leak.column])
-
-
-def _texts(kinds: Mapping[str, tuple[str, str]]) -> Iterator[Finding]:
-    """Find text that is no category; an example is shown of dates and numbers."""
-    for kind, what in (
-        ("prose", "mostly distinct texts of several words"),
-        ("date", "dates as text ({} in {!r})"),
-        ("number", "numbers as text ({!r} in {!r})"),
-    ):
-        examples = {name: example for name, (each, example) in kinds.items() if each == kind}
-        if examples:
-            name, example = next(iter(examples.items()))
-            names = list(examples)
-            yield make_finding("SWM115", f"{_each(names)} {what.format(example, name)}", names)
-
-
-def _marks(features: pd.DataFrame) -> Iterator[Finding]:
-    marks = sentinels(features)
-    if marks:
-        shown = [
-            f"{name!r} is {value:.12g} in {share:.1%} of the rows"
-            for name, (value, share) in marks.items()
-        ]
-        yield make_finding("SWM121", f"{listed(shown, 3)}, unlike all other values", list(marks))
-
-
-def _with_derived(finding: Finding, derived: Collection[str]) -> Finding:
-    """Say how to leave out parts of dates, which are no columns of the table."""
-    parts = [name for name in finding.columns if name in derived]
-    if not parts:
-        return finding
-    return replace(finding, remedy=f"{finding.remedy}; forbidden leaves out {quoted(parts, 3)}")
 
 
 def target_findings(
@@ -200,7 +148,3 @@ def _blanks(classes: NDArray[Any]) -> list[Finding]:
         for labels in same.values()
         if len(labels) > 1
     ]
-
-
-def _each(names: Sequence[str]) -> str:
-    return f"{quoted(names, 3)} {'has' if len(names) == 1 else 'each have'}"

@@ -37,6 +37,7 @@ from swarm.selector.inputs import checked_table, output_container, router_of
 from swarm.selector.plan import pose, search_of
 from swarm.selector.progress import print_line, progress
 from swarm.selector.results import EvaluatedSubsets
+from swarm.selector.unseen import groups_of
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
@@ -501,7 +502,13 @@ class SubsetSelector(
 def _data_findings(problem: Problem) -> list[Finding]:
     """Return what is odd about the rows, whatever the search."""
     target, task, scoring = problem.target, problem.task, problem.scoring
+    groups = groups_of(problem)
     return [
         *target_findings(target, task, scoring.name, scoring.pos_label),
-        *column_findings(problem.features, target, task),
+        *column_findings(
+            problem.features,
+            target,
+            task,
+            groups=None if groups is None else pd.Series(groups, name="groups"),
+        ),
     ]

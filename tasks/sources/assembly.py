@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -10,14 +10,10 @@ from pandas.api.types import is_datetime64_any_dtype, is_numeric_dtype
 
 from swarm import reader
 from swarm.errors import DataError
-from swarm.findings.columns import (
-    date_format,
-    is_sorted,
-    is_text,
-    signed_number,
-)
+from swarm.findings.columns import empty_columns, infinite_columns, is_text, text_kind
+from swarm.findings.look import order_of
 from swarm.problem.table import is_collection
-from swarm.reader import Reader, timestamps, with_model_dtypes
+from swarm.reader import Reader, with_model_dtypes
 from swarm.wording import quoted
 from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, unknown_column
 from tasks.table import Table
@@ -52,10 +48,6 @@ def assemble(
     if on_missing_target == "drop":
         row = row[frame[targets].notna().all(axis=1)].reset_index(drop=True)
         frame = labelled_rows(frame, targets)
-        if not len(frame):
-            raise DataError(
-                f"no row of {raw.source!r} has a target ({quoted(targets)}); choose another target"
-            )
     # Groups are compared, not computed with.
     as_read = [by_role.get(role) for role in ("group", "part", "fold")]
     cells, frame = frame, with_model_dtypes(frame, as_read)
@@ -67,6 +59,7 @@ def assemble(
     learned = _reader(raw, cells, names, formats, categorical)
     features = learned.read(cells)
     check_features(features)
+    others = frame.drop(columns=targets)
     return Table(
         name=raw.name,
         source=raw.source,
@@ -75,7 +68,7 @@ def assemble(
         **_roles(frame, by_role),
         row=row,
         n_unlabelled=n_read - len(frame),
-        in_order_of=None if "time" in by_role else sorted_date(frame, formats),
+        in_order_of=None if "time" in by_role else order_of(others, answer.to_numpy(), formats),
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
         as_text=raw.as_text,
         reader=learned,
@@ -176,12 +169,6 @@ def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Seri
     }
 
 
-def sorted_date(frame: pd.DataFrame, formats: Mapping[str, str | None]) -> str | None:
-    """Return the first column of dates by which the rows are sorted."""
-    dated = date_columns(frame, formats)
-    return next((name for name, moments in dated if is_sorted(moments)), None)
-
-
 def _targets(raw: Raw, target: str | Sequence[str] | None) -> list[str]:
     names = name_list(target) or list(raw.target)
     if not names:
@@ -231,12 +218,11 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
                 f"target {name!r} is constant ({value!r} in every row); choose another target"
             )
         if is_text(label) and n_values > 2 and n_values > _MOST_CLASSES * len(label):
-            number = signed_number(label)
+            kind, number = text_kind(label)
             remedy = (
-                "an identifier, not classes; choose another target"
-                if number is None
-                else f"numbers as text, such as {number!r}; set data.csv.decimal, or convert them "
-                "in the table"
+                f"numbers as text, such as {number!r}; convert them in the table"
+                if kind == "number"
+                else "an identifier, not classes; choose another target"
             )
             raise DataError(
                 f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: {remedy}"
@@ -254,22 +240,10 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
 
 def check_features(features: pd.DataFrame) -> None:
     """Refuse columns without any value, and infinite values."""
-    without = features.isna().all()
-    empty = list(without.index[without.to_numpy()])
-    if empty:
+    if empty := empty_columns(features):
         raise DataError(f"feature {quoted(empty)} has no value in any row; drop it")
-    # All at once: column by column takes seconds for 20,000 columns.
-    plain = [isinstance(dtype, np.dtype) and dtype.kind == "f" for dtype in features.dtypes]
-    infinite = np.isinf(features.loc[:, plain]).sum().to_dict()
-    for name, extension in features.dtypes[[not p for p in plain]].items():
-        if not isinstance(extension, np.dtype):
-            infinite[name] = _infinite(features[name])
-    bad = [str(name) for name, count in infinite.items() if count]
-    if bad:
-        raise DataError(
-            f"feature {quoted(bad)} has infinite values ({sum(infinite.values())} in all); "
-            "replace or drop them"
-        )
+    if infinite := infinite_columns(features):
+        raise DataError(f"feature {quoted(infinite)} has infinite values; replace or drop them")
 
 
 def _weight_of(column: pd.Series) -> pd.Series:
@@ -330,24 +304,3 @@ def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
         return reader.parsed_dates(column, form)
     except ValueError as error:
         raise DataError(str(error)) from None
-
-
-def date_columns(
-    frame: pd.DataFrame, formats: Mapping[str, str | None]
-) -> Iterator[tuple[str, pd.Series]]:
-    """Yield the columns of dates as timestamps, whatever their role.
-
-    `formats` are those of the columns that are known to be dates, None for ISO 8601.
-    """
-    # Of a wide table, most columns are numbers.
-    maybe = [
-        not isinstance(dtype, np.dtype) or dtype.kind not in "biufc" or str(name) in formats
-        for name, dtype in frame.dtypes.items()
-    ]
-    for name, column in frame.loc[:, maybe].items():
-        if is_datetime64_any_dtype(column):
-            yield str(name), column
-            continue
-        form = formats.get(str(name)) or date_format(column)
-        if form is not None:
-            yield str(name), timestamps(column, form)

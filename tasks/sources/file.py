@@ -15,6 +15,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from swarm.errors import DataError, StoreError
+from swarm.findings.columns import constant_columns
 from swarm.wording import quoted
 from tasks.secrets import expand, reason
 from tasks.sources.raw import Raw, duplicates, large_numbers, release_memory
@@ -165,9 +166,9 @@ def _unlike_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict
 
     Long ones lose digits as floats, beside empty cells, and 1, 01 and 1.0 are one number.
     """
-    large, numbers = large_numbers(frame), frame.select_dtypes("number")
-    constant = numbers.columns[(numbers == numbers.iloc[:1].squeeze()).all()]
-    if not large and not len(constant):
+    large = large_numbers(frame)
+    constant = constant_columns(frame.select_dtypes("number"))
+    if not large and not constant:
         return {}
     texts = pd.read_csv(full, usecols=[*large, *constant], **{**csv, "dtype": str})
     return {

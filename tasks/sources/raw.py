@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from pandas.api.types import is_object_dtype
 
-from swarm.errors import nearest
+from swarm.errors import DataError, nearest
 from swarm.reader import NumberFormat
 from swarm.wording import quoted
 
@@ -75,6 +75,8 @@ def labelled_rows(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
     has_target = frame[list(targets)].notna().all(axis=1)
     if has_target.all():
         return frame
+    if not has_target.any():
+        raise DataError(f"no row has a target ({quoted(targets)}); choose another target")
     rows = frame[has_target].reset_index(drop=True)
     return rows.assign(**{name: _without_gaps(rows[name]) for name in targets})
 

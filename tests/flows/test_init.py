@@ -208,7 +208,7 @@ def test_a_number_that_is_a_value_in_another_column_is_not_read_as_missing(
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
     assert written(swarm, file).data.csv.na_values == []
-    assert "SWM121: 'days' is 999 in" in swarm("check", str(file.with_suffix(".yaml"))).out
+    assert "SWM121: 'days': 999 in" in swarm("check", str(file.with_suffix(".yaml"))).out
     # A name of a category too.
     codes = rng.choice(["A1", "B2", "999", "C4"], N)
     frame.drop(columns="price").assign(code=codes).to_csv(file, index=False)

@@ -201,7 +201,7 @@ REFUSED: list[tuple[pd.DataFrame | str, dict[str, Any], str]] = [
     (small(y=["a", None, "b", None]), {}, "'y'.*2 of 4 rows"),
     (small(y=1), {}, "'y'.*1 in every row"),
     (small(y=[1.0, np.inf, 2.0, 3.0]), {}, "'y'.*1 infinite"),
-    (small(c=[np.inf, -np.inf, 1, 2]), {}, "'c'.*infinite.*2"),
+    (small(c=[np.inf, -np.inf, 1, 2]), {}, "'c' has infinite"),
     (small(c=np.nan), {}, "'c' has no value"),
     (small().iloc[:0], {}, "no rows"),
     (small(), {"drop": [*"ab", "mol", "day", "w", "side"]}, "no features"),
@@ -249,7 +249,7 @@ def test_an_unusable_parquet_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), file)
     refused(r"duplicate column names in .*'a'")
     small(c=pd.array([1.0, np.inf, None, 2.0], dtype="Float64")).to_parquet(file)
-    refused(r"feature 'c' has infinite values \(1 in all\)")
+    refused("feature 'c' has infinite values")
 
 
 def test_a_token_in_a_file_url_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from flows.display.terminal import print_findings, say
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.findings import KINDS, Finding, codes_of, make_finding, unmuted
-from swarm.findings.columns import date_format, duplicate_columns, sentinels, timestamps
+from swarm.findings.columns import date_format, same_columns, sentinels, timestamps
 from swarm.findings.groups import group_columns
 from swarm.findings.leaks import leak_columns
 from swarm.findings.outcome import dependence_findings, search_findings
@@ -94,7 +94,9 @@ def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> Non
     assert codes(named) == ["SWM111", "SWM118"]
     assert "40 of 340" in named[1].text
     # Copies that share a group are on one side of every division.
-    assert codes(column_findings(features, TARGET[rows], "binary", grouped=True)) == ["SWM111"]
+    assert codes(column_findings(features, TARGET[rows], "binary", groups=pd.Series(rows))) == [
+        "SWM111"
+    ]
 
 
 def test_rows_of_a_wide_table_that_differ_in_its_last_column_are_no_copies() -> None:
@@ -118,13 +120,13 @@ def test_rows_of_equal_numbers_have_equal_hashes_whatever_their_types() -> None:
 def test_equal_columns_are_equal_with_their_gaps() -> None:
     gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
     frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
-    assert duplicate_columns(frame) == [("z", "x")]
+    assert same_columns(frame) == {"z": "equal to 'x'", "d": "equal to 'c'"}
     # Whatever their types are.
     counts = pd.Series(np.arange(N) % 7)
     typed = pd.DataFrame(
         {"a": counts.astype("int64"), "b": counts.astype(float), "c": counts.astype("int8")}
     )
-    assert duplicate_columns(typed) == [("b", "a"), ("c", "a")]
+    assert same_columns(typed) == {"b": "equal to 'a'", "c": "equal to 'a'"}
 
 
 @pytest.mark.parametrize(
@@ -251,12 +253,12 @@ def test_groups_without_a_name_have_constant_columns(people: Any, name: str, lab
     features = pd.DataFrame({**NOISE, name: [label(i) for i in people]})
     features = features.assign(age=AGES[people], sex=SEXES[people])
     (group,) = group_columns(features)
-    assert (group.name, group.is_likely) == (name, True)
+    assert group.name == name
     (finding,) = column_findings(features, TARGET, "binary")
     assert (finding.code, finding.columns) == ("SWM106", (name,))
     assert "75 values" in finding.text
     assert "'age', 'sex'" in finding.text
-    assert column_findings(features, TARGET, "binary", grouped=True) == []
+    assert column_findings(features, TARGET, "binary", groups=features[name]) == []
 
 
 def test_ordinary_categories_and_numbers_are_no_groups() -> None:
@@ -281,9 +283,9 @@ def test_ordinary_categories_and_numbers_are_no_groups() -> None:
     # Few rows for each value, of which those without a row are not seen.
     rng = np.random.default_rng(0)
     assert not any(group_columns(pd.DataFrame({"x": rng.integers(0, 200, 440)})) for _ in range(20))
-    # One step in a hierarchy of categories is a doubt, not a group.
-    states = features.assign(state=RNG.choice([f"s{i}" for i in range(9)], 40)[towns])
-    assert [group.is_likely for group in group_columns(states)] == [False]
+    # One step in a hierarchy of categories is no group.
+    states = features.assign(state=RNG.choice(["north", "south"], 40)[towns])
+    assert group_columns(states.drop(columns="town_name")) == []
 
 
 def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
