@@ -26,10 +26,11 @@ from conf.base import (
 
 
 class CsvSection(Section):
-    """How a CSV file is written."""
+    """How a text file is written, and which cells of it or of an Excel file are missing."""
 
-    separator: Annotated[str, Field(min_length=1, max_length=1)] = ","
-    """Character between two columns"""
+    separator: Annotated[str, Field(min_length=1, max_length=1)] | None = None
+    """Character between two columns; null is a tab for .tsv, else the one of comma, semicolon, tab
+    and | that divides the first lines into most columns"""
     decimal: Literal[".", ","] = "."
     """Decimal mark of numbers"""
     encoding: Text = "utf-8"
@@ -47,8 +48,9 @@ class DataSection(Section):
     name: Text | PositiveCount | None = None
     """Name of the bundled data set, or name or id of the UCI data set, such as 75"""
     path: Location | None = None
-    """CSV or Parquet file or fsspec URL for source file, relative to the current directory; ${NAME}
-    is replaced by an environment variable when the file is read"""
+    """File or fsspec URL for source file, relative to the current directory: text (.csv, .tsv or
+    .txt, also compressed), Excel (.xlsx, its first sheet) or Parquet; ${NAME} is replaced by an
+    environment variable when the file is read"""
     url: Location | None = None
     """SQLAlchemy URL of a SQLite or PostgreSQL database, for source sql; ${NAME} is replaced by an
     environment variable when the connection is made"""

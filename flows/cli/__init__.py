@@ -59,7 +59,7 @@ def about(
 
 
 def init(
-    table: Annotated[str, typer.Argument(help="A CSV or Parquet file.")],
+    table: Annotated[str, typer.Argument(help="A text (CSV), Excel or Parquet file.")],
     target: Annotated[list[str], typer.Option("--target", "-t", help="Column to predict.")],
     out: Annotated[
         Path | None,

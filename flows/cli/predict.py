@@ -15,7 +15,7 @@ from swarm.errors import InputError
 
 def predict(
     run_id: RunId,
-    rows: Annotated[str, typer.Argument(help="A CSV or Parquet file with the rows to predict.")],
+    rows: Annotated[str, typer.Argument(help="A text, Excel or Parquet file to predict.")],
     out: Annotated[
         Path,
         typer.Option("--out", metavar="FILE", help="File to write, a CSV or Parquet file."),

@@ -18,7 +18,7 @@ from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from swarm.findings.table import target_findings
 from tasks.profile import Profile, profile_of
-from tasks.sources import read_raw
+from tasks.sources import kind_of, newest, read_raw
 from tasks.sources.sniff import CsvStyle, cell_notes, sniff
 
 # How rows are divided: split.kind and folds.kind, by what is known of the rows.
@@ -34,13 +34,12 @@ _SMALL, _LARGE = 500, 5000
 
 def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
     """Look at a table, and return its profile, a configuration for it, and its findings."""
-    is_csv = table.lower().endswith((".csv", ".csv.gz"))
-    is_local_csv = is_csv and "://" not in table
-    style = sniff(table, target) if is_local_csv else CsvStyle()
-    raw = read_raw("file", path=table, csv=vars(style))
-    notes: dict[str, str] = {}
-    if is_local_csv:
-        notes = cell_notes(table, style)
+    kind = kind_of(table)
+    is_local_text = kind == "text" and "://" not in table
+    style = sniff(newest(table), target) if is_local_text else CsvStyle()
+    raw = read_raw("file", path=table, csv=_keys_of(style))
+    notes = cell_notes(newest(table), style) if is_local_text else {}
+    if is_local_text or kind == "excel":
         marks = _marks_of_missing(raw.frame)
         for name, value in marks.items():
             note = (
@@ -51,7 +50,7 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
         if marks:
             values = dict.fromkeys(f"{value:.12g}" for value in marks.values())
             style = replace(style, na_values=(*style.na_values, *values))
-            raw = read_raw("file", path=table, csv=vars(style))
+            raw = read_raw("file", path=table, csv=_keys_of(style))
     for name, form in raw.numbers.items():
         note = f"{form.example!r} is read as the number {form.number(form.example):.12g}"
         notes[name] = "; ".join(filter(None, (notes.get(name), note)))
@@ -63,6 +62,11 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
     text = _render(table, style, profile, labels)
     config = from_yaml(text, "the new configuration", (), {})
     return profile, text, list(unmuted(findings_of(config, raw=raw)))
+
+
+def _keys_of(style: CsvStyle) -> dict[str, Any]:
+    """Return the keys of `data.csv`; every run finds the separator by itself."""
+    return {key: value for key, value in vars(style).items() if key != "separator"}
 
 
 def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
@@ -116,8 +120,8 @@ def _render(path: str, style: CsvStyle, profile: Profile, target: pd.Series) -> 
         path=path,
         profile=profile,
         target=_describe_target(profile),
-        style=vars(style),
-        usual=vars(CsvStyle()),
+        style=_keys_of(style),
+        usual=_keys_of(CsvStyle()),
         plan=plan,
         split=split,
         folds="group" if plan == "group" and not classes else folds,

@@ -11,13 +11,13 @@ from typing import Any
 
 from swarm.errors import DataError, check_known
 from tasks.sources.assembly import assemble
-from tasks.sources.file import newest, read_file
+from tasks.sources.file import kind_of, newest, read_file
 from tasks.sources.raw import Raw, name_list, release_memory, with_numbers
 from tasks.sources.repositories import read_bundled, read_uci
 from tasks.sources.sql import read_sql
 from tasks.table import Table
 
-__all__ = ["fetch", "newest", "read_raw"]
+__all__ = ["fetch", "kind_of", "newest", "read_raw"]
 
 # How each source is read, and its arguments.
 _SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {

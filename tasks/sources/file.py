@@ -1,4 +1,4 @@
-"""CSV and Parquet files, local or at any fsspec URL."""
+"""Text, Excel and Parquet files, local or at any fsspec URL."""
 
 from __future__ import annotations
 
@@ -7,36 +7,48 @@ import os
 import re
 import socket
 from collections.abc import Sequence
+from csv import QUOTE_NONE, reader
 from datetime import datetime
+from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
+from typing import Any
 
 import pandas as pd
 
 from swarm.errors import DataError, StoreError
-from swarm.findings.columns import constant_columns
+from swarm.findings.columns import constant_columns, is_text
 from swarm.wording import quoted
 from tasks.secrets import expand, reason
 from tasks.sources.raw import Raw, duplicates, large_numbers, release_memory
+from tasks.sources.sniff import separator_of
 
 _PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
 _USUAL = "%Y-%m-%d"
+_KINDS = {
+    **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
+    **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+}
+# Of text files, as pandas names them.
+_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
+# Lines in which the separator is looked for.
+_FIRST_LINES = 200
 
 
 def read_file(
     path: str,
     *,
-    separator: str = ",",  # of CSV files, like the following ones
-    decimal: str = ".",
-    encoding: str = "utf-8",
-    na_values: Sequence[str] = (),  # further marks of missing values
+    separator: str | None = None,  # of text files; None finds it
+    decimal: str = ".",  # of text
+    encoding: str = "utf-8",  # of text files
+    na_values: Sequence[str] = (),  # further marks of missing values, but for Parquet
     text: Sequence[str] = (),  # columns that are text, whatever they look like
 ) -> Raw:
     """Read a file by its extension; with ``{date}`` in the name, the file of the latest date.
 
-    A saved index (named in Parquet, an unnamed first column of row numbers in CSV) can have a role
-    but is never a feature.
+    A saved index (named in Parquet, an unnamed first column of row numbers elsewhere) can have a
+    role but is never a feature. Of a workbook the first sheet is read.
     """
     try:
         codecs.lookup(encoding)
@@ -73,10 +85,16 @@ def read_file(
     error: Exception | None = None
     try:
         full = newest(full)
-        stem, kind = _kind(full, shown)
+        stem, extension, compression = _split_name(full, shown)
+        kind = _KINDS[extension]
         if not remote:
             _refuse_stream(full, shown)
-        parts = _read_parquet(full) if kind == "parquet" else _read_csv(full, kind, shown, csv)
+        if kind == "text":
+            if extension == ".tsv":
+                csv["sep"] = separator or "\t"
+            parts = _read_csv(full, shown, {**csv, "compression": compression})
+        else:
+            parts = _read_parquet(full) if kind == "parquet" else _read_excel(full, shown, csv)
     except DataError:
         raise
     except FileNotFoundError:
@@ -116,28 +134,45 @@ def _refuse_stream(full: str, shown: str) -> None:
         )
 
 
-def _kind(full: str, shown: str) -> tuple[str, str]:
+def kind_of(path: str) -> str:
+    """Return "text", "excel" or "parquet", by the extension of a path or URL."""
+    return _KINDS[_split_name(path, path)[1]]
+
+
+def _split_name(full: str, shown: str) -> tuple[str, str, str | None]:
+    """Return the name of a file without its extension, the extension, and the compression."""
     file = PurePosixPath(full.split("?")[0]).name if "://" in full else Path(full).name
-    for extension, kind in (
-        (".csv", "csv"),
-        (".csv.gz", "gzip"),
-        (".parquet", "parquet"),
-        (".pq", "parquet"),
-    ):
-        if file.lower().endswith(extension):
-            return file[: -len(extension)], kind
-    raise DataError(
-        f"cannot read {shown!r}: its extension is unknown; use .csv, .csv.gz or .parquet"
-    )
+    stem, extension = os.path.splitext(file)
+    compression = _COMPRESSIONS.get(extension.lower())
+    if compression is not None:
+        stem, extension = os.path.splitext(stem)
+    extension = extension.lower()
+    kind = _KINDS.get(extension)
+    if kind is None or (compression is not None and kind != "text"):
+        raise DataError(
+            f"cannot read {shown!r}: its extension is unknown; use .csv, .tsv or .txt, also"
+            f" compressed ({', '.join(_COMPRESSIONS)}), .xlsx or .parquet"
+        )
+    return stem, extension, compression
 
 
-def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a :class:`Raw` that a file gives."""
-    compression: Literal["gzip"] | None = "gzip" if kind == "gzip" else None
+def _read_csv(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a :class:`Raw` that a text file gives."""
     # pandas silently renames a repeated name to 'a.1', so the header is read separately.
-    plain = {"sep": csv["sep"], "encoding": csv["encoding"], "compression": compression}
-    first = pd.read_csv(full, header=None, nrows=1, dtype=str, keep_default_na=False, **plain)
-    header = [str(name) for name in first.iloc[0]]
+    first = pd.read_csv(
+        full,
+        sep="\x01",
+        quoting=QUOTE_NONE,
+        header=None,
+        nrows=_FIRST_LINES,
+        dtype=str,
+        keep_default_na=False,
+        encoding=csv["encoding"],
+        compression=csv["compression"],
+    )
+    lines = first.iloc[:, 0].tolist()
+    csv = {**csv, "sep": csv["sep"] or separator_of(lines)}
+    header = next(reader(lines, delimiter=csv["sep"]))
     _refuse_duplicates([name for name in header if name], shown)
     other = re.search(r"[;\t|,]", header[0]) if len(header) == 1 else None
     if other:
@@ -145,8 +180,8 @@ def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str
             f"cannot read {shown!r}: its header {header[0][:60]!r} is one column; "
             f"set data.csv.separator to {other[0]!r}"
         )
-    frame = pd.read_csv(full, compression=compression, low_memory=False, **csv)
-    texts = _unlike_numbers(full, frame, {"compression": compression, **csv})
+    frame = pd.read_csv(full, low_memory=False, **csv)
+    texts = _unlike_numbers(full, frame, csv)
     frame = frame.assign(**texts) if texts else frame
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
@@ -154,11 +189,45 @@ def _read_csv(full: str, kind: str, shown: str, csv: dict[str, Any]) -> dict[str
             f"cannot read {shown!r}: its rows have more fields than the {len(header)} names of "
             "the header; name every column"
         )
+    return {"frame": frame, "aside": _saved_index(frame, header), "as_text": tuple(texts)}
+
+
+def _saved_index(frame: pd.DataFrame, header: list[str]) -> tuple[str, ...]:
+    """Return the name that pandas gives an unnamed first column of row numbers, if there is one."""
     numbers = frame.iloc[:, 0].to_numpy()
     is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)
     is_index = is_index and len(frame) > 0 and (numbers - numbers[0] == range(len(frame))).all()
-    aside = (str(frame.columns[0]),) if is_index else ()
-    return {"frame": frame, "aside": aside, "as_text": tuple(texts)}
+    return (str(frame.columns[0]),) if is_index else ()
+
+
+def _read_excel(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
+    """Return the parts of a :class:`Raw` that the first sheet of a workbook gives."""
+    if find_spec("openpyxl") is None:
+        raise DataError(
+            f"cannot read {shown!r}: Excel files need the package 'openpyxl', which is not"
+            " installed; run `pip install 'swarmselect[excel]'`"
+        )
+    first = pd.read_excel(
+        full, engine="openpyxl", header=None, nrows=1, dtype=str, keep_default_na=False
+    )
+    options: dict[str, Any] = {name: csv[name] for name in ("decimal", "na_values", "dtype")}
+    frame = pd.read_excel(full, engine="openpyxl", **options)
+    header = [] if first.empty else [str(name) for name in first.iloc[0]]
+    named = [name for name in header if name]
+    if 2 * len(named) <= len(header):
+        raise DataError(
+            f"cannot read {shown!r}: its first sheet has {quoted(named) or 'nothing'} in the first"
+            " row; put the table on that sheet, with the names of its columns in the first row"
+        )
+    _refuse_duplicates(named, shown)
+    # Cells of one column may have several types.
+    texts = {
+        name: column.map(str, na_action="ignore")
+        for name, column in frame.items()
+        if is_text(column)
+    }
+    frame = frame.assign(**texts)
+    return {"frame": frame, "aside": _saved_index(frame, header)}
 
 
 def _unlike_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:

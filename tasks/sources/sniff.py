@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import codecs
 import csv
-import gzip
 import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+
+import fsspec
 
 from swarm.errors import DataError
 from swarm.reader import MISSING, is_number
@@ -61,7 +62,7 @@ def sniff(path: str, target: str = "") -> CsvStyle:
     data = _first_bytes(path)
     encoding = _encoding(data)
     lines = _lines(data, encoding)
-    separator = max(_SEPARATORS, key=lambda each: _columns(lines, each))
+    separator = separator_of(lines)
     header, *rows = csv.reader(lines, delimiter=separator)
     decimal = "."
     if separator != "," or any('"' in line for line in lines):
@@ -113,10 +114,9 @@ def _note(cells: list[str], style: CsvStyle) -> str:
 def _first_bytes(path: str) -> bytes:
     """Read the beginning of a file."""
     try:
-        opened = gzip.open if path.lower().endswith(".gz") else open
-        with opened(Path(path).expanduser(), "rb") as file:
+        with fsspec.open(str(Path(path).expanduser()), "rb", compression="infer") as file:
             data = bytes(file.read(_BYTES))
-    except (OSError, EOFError) as error:
+    except Exception as error:  # every compression has its own exceptions
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {path!r}: {reason}; check the path and the file") from None
     if not data.strip():
@@ -148,6 +148,11 @@ def _encoding(data: bytes) -> str:
     except UnicodeDecodeError:
         return "latin-1"
     return "cp1252"
+
+
+def separator_of(lines: list[str]) -> str:
+    """Return the separator that divides the header and the rows into most columns."""
+    return max(_SEPARATORS, key=lambda each: _columns(lines, each))
 
 
 def _columns(lines: list[str], separator: str) -> float:

@@ -394,7 +394,7 @@ def test_names_that_yaml_would_read_as_something_else_are_quoted(
         (["table.csv", "--target", "z"], "unknown target column 'z'"),
         (["table.csv", "--target", "y", "--out", "table.csv"], "exists already; pass --force"),
         (["table.csv", "--target", "y", "--target", "x"], "for several labels write data.target"),
-        (["table.txt", "--target", "y"], "its extension is unknown"),
+        (["table.json", "--target", "y"], "its extension is unknown"),
         (["empty.csv", "--target", "y"], "cannot read 'empty.csv': the file is empty"),
     ],
 )
@@ -403,6 +403,6 @@ def test_what_cannot_be_read_is_refused_in_a_sentence(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     table().to_csv("table.csv", index=False)
-    Path("table.txt").write_text("x")
+    Path("table.json").write_text("x")
     Path("empty.csv").write_text("")
     assert sentence in swarm("init", *arguments).sentence

@@ -99,6 +99,10 @@ def test_the_newest_snapshot_is_the_one_of_the_latest_date(tmp_path: Path) -> No
         ("${DATA_ROOM}/", ".csv.gz"),
         ("~/", ".parquet"),
         ("memory://", ".csv"),
+        ("${DATA_ROOM}/", ".tsv"),
+        ("memory://", ".TXT.xz"),
+        ("${DATA_ROOM}/", ".csv.zip"),
+        ("${DATA_ROOM}/", ".xlsx"),
     ],
 )
 def test_files_give_the_same_table_in_every_format_and_place(
@@ -109,8 +113,12 @@ def test_files_give_the_same_table_in_every_format_and_place(
     full = (where if "memory" in where else f"{tmp_path}/") + "own" + extension
     if extension == ".parquet":
         small().to_parquet(full)
+    elif extension == ".xlsx":
+        pytest.importorskip("openpyxl")
+        small().to_excel(full, index=False)
     else:
-        small().to_csv(full, index=False)
+        separator = {".csv": ",", ".tsv": "\t"}.get(extension[:4], ";")
+        small().to_csv(full, index=False, sep=separator)
     path = f"{where}own{extension}"
     table = fetch("file", path=path, target="y", categorical=["b"], **ROLES)
     assert table.name == "own"
@@ -220,7 +228,8 @@ REFUSED: list[tuple[pd.DataFrame | str, dict[str, Any], str]] = [
     ("", {"source": "fil"}, "'fil'.*did you mean 'file'"),
     ("", {"path": None}, "'file'.*'path'"),
     ("", {"path": "x.csv"}, "'x.csv'"),
-    ("", {"path": "x.xlsx"}, "x.xlsx.*csv"),
+    ("", {"path": "x.json"}, "x.json.*csv.*xlsx"),
+    ("", {"path": "x.parquet.gz"}, "x.parquet.gz.*csv"),
     ("", {"path": "${NO_SUCH_VAR}/x.csv"}, "'NO_SUCH_VAR'.*path"),
     ("", {"path": "zzz://x/y.csv"}, "'zzz://x/y.csv'"),
     ("", {"source": "bundled", "name": "wines", "path": None}, "'wines'.*did you mean 'wine'"),
