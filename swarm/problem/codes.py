@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,9 @@ from sklearn.base import is_classifier
 from swarm.arrays import AnyArray
 from swarm.problem.models import is_a
 from swarm.problem.table import plain_target
+
+# What packages raise for labels; a lack of memory is none.
+_REFUSALS = (ValueError, TypeError, LookupError, AssertionError, RuntimeError)
 
 
 class Decoded:
@@ -36,24 +39,24 @@ class Decoded:
 
 
 def fit_model(model: Any, X: Any, y: Any, **params: Any) -> Any:
-    """Fit a model to class labels of any kind, and return it, or a :class:`Decoded` one."""
-    if needs_codes(model):
+    """Fit a model to class labels of any kind, and return it, or a :class:`Decoded` one.
+
+    Classifiers such as those of XGBoost, or models around them, accept the codes 0 to k-1 only: one
+    that refuses the labels is fitted to their codes. If it refuses these too, the error is the
+    first one.
+    """
+    try:
+        model.fit(X, y, **params)
+    except _REFUSALS:
         target = plain_target(y)
-        classes, codes = np.unique(target, return_inverse=True)
+        if not is_a(is_classifier, model) or target.ndim != 1:
+            raise
         # Labels of some folds may not be those of all rows.
-        if target.ndim == 1 and not np.array_equal(classes, np.arange(len(classes))):
+        classes, codes = np.unique(target, return_inverse=True)
+        if classes.dtype.kind == "i" and np.array_equal(classes, np.arange(len(classes))):
+            raise
+        with suppress(*_REFUSALS):
             model.fit(X, codes, **params)
             return Decoded(model, classes)
-    model.fit(X, y, **params)
+        raise
     return model
-
-
-def needs_codes(estimator: Any) -> bool:
-    """Whether an estimator is, or contains, a classifier of XGBoost, which accepts codes only."""
-    if "xgboost" not in sys.modules:
-        return False
-    params = estimator.get_params(deep=True) if hasattr(estimator, "get_params") else {}
-    return is_a(is_classifier, estimator) and any(
-        any(cls.__module__.partition(".")[0] == "xgboost" for cls in type(part).__mro__)
-        for part in (estimator, *params.values())
-    )
