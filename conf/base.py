@@ -91,8 +91,9 @@ Description = Annotated[str | None, Field(description="Purpose of the run, store
 Scoring = Annotated[
     Text | None,
     Field(
-        description="scikit-learn scorer whose cost is minimised; null is accuracy for classifiers"
-        " and r2 for regressors"
+        description="scikit-learn scorer whose cost is minimised, or the import path of a function"
+        " scorer(estimator, X, y) in a package or module of model.allow; null is accuracy for"
+        " classifiers and r2 for regressors"
     ),
 ]
 PosLabel = Annotated[

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import Any
 
-from conf.estimator import build_estimator, with_params
+from conf.estimator import build_estimator, build_scorer, with_params
 from conf.schema import CompareConfig, SelectConfig
-from swarm.errors import ConfigError, InputError, nearest
+from swarm.errors import ConfigError, InputError
 from swarm.findings.registry import check_mute
 from swarm.problem.models import has_method, is_a
 from swarm.search.warm_start import check_warm_start
@@ -122,11 +122,8 @@ def _misfits(config: SelectConfig, estimator: Any) -> Iterator[str]:
 
 def _unknown_scorers(config: SelectConfig) -> Iterator[InputError]:
     from swarm.metrics import metric_names
-    from swarm.problem.scoring import scorer_names
+    from swarm.problem.scoring import check_scorer_name
 
-    named = [("scoring", config.scoring, scorer_names())]
-    named += [("test.metrics", metric, metric_names()) for metric in config.test.metrics or []]
-    for key, name, names in named:
-        if name is not None and name not in names:
-            hint = nearest(name, names) or "; name one of scikit-learn's, such as accuracy or r2"
-            yield ConfigError(f"unknown scorer {name!r} in {key}{hint}")
+    yield from _error_of(build_scorer, config.scoring, config.model.allow)
+    for metric in config.test.metrics or []:
+        yield from _error_of(check_scorer_name, metric, "test.metrics", metric_names())

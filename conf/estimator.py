@@ -1,11 +1,11 @@
-"""Build estimators of a configuration, importing only from allowed packages."""
+"""Build estimators and scorers of a configuration, importing only from allowed packages."""
 
 from __future__ import annotations
 
 import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,8 @@ from swarm.errors import ConfigError, as_clause, nearest
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
+
+    from swarm.problem.scoring import Scoring
 
 # scikit-learn's message about a refused parameter.
 _CONSTRAINT = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
@@ -52,6 +54,45 @@ def build_estimator(model: ModelSection, key: str = "model.params") -> BaseEstim
     from sklearn.pipeline import Pipeline
 
     return Pipeline([*_transformers(model.steps), ("model", estimator)])
+
+
+def build_scorer(scoring: str | None, allow: Sequence[str]) -> str | Scoring | None:
+    """Return the scorer of an import path in an allowed package; a plain name is one already.
+
+    ConfigError if a name is unknown, or a path is no ``scorer(estimator, X, y)``.
+    """
+    from swarm.problem.scoring import Scoring, check_scorer_name
+
+    if scoring is None:
+        return None
+    if "." not in scoring:
+        check_scorer_name(scoring, "scoring")
+        return scoring
+    key = f"scoring {scoring!r}"
+    module, _, name = scoring.rpartition(".")
+    content, scorer = _from_module(key, scoring, _allowed(allow), allow)
+    if not callable(scorer):
+        functions = [each for each, value in vars(content).items() if callable(value)]
+        raise ConfigError(
+            f"{key} is not a function of {module}{nearest(name, functions) or '; name one'}"
+        )
+    if not _takes_estimator(scorer):
+        raise ConfigError(
+            f"{key} must be called with an estimator, X and y, got the parameters"
+            f" {inspect.signature(scorer)}; make a scorer of a metric in its module:"
+            f" {name}_scorer = sklearn.metrics.make_scorer({name})"
+        )
+    return Scoring(name, scorer, upper=None)
+
+
+def _takes_estimator(scorer: Callable[..., Any]) -> bool:
+    """Whether a function can be a scorer, and is no metric of true and predicted values."""
+    try:
+        signature = inspect.signature(scorer)
+        signature.bind("estimator", "X", "y")
+    except (TypeError, ValueError):
+        return False
+    return not next(iter(signature.parameters)).startswith("y")
 
 
 def with_params(model: ModelSection, params: Mapping[str, Any]) -> ModelSection:
@@ -151,29 +192,9 @@ def _with_early_stopping(model: ModelSection, kind: type[Any]) -> Any:
 
 def _import(path: str, allow: Sequence[str]) -> type[Any]:
     """Return the class of a model, from a package that is allowed."""
-    key, allowed = f"model.estimator {path!r}", [each.rstrip(".") for each in allow]
-    prefixes = [*_PACKAGES, *allowed]
-    trust = f"outside {', '.join(prefixes)}; add its package to model.allow if you trust it"
+    key, prefixes = f"model.estimator {path!r}", [*_PACKAGES, *_allowed(allow)]
+    content, kind = _from_module(key, path, prefixes, allow)
     module, _, name = path.rpartition(".")
-    if not _within(module, prefixes):
-        raise ConfigError(f"{key} is {trust}")
-    if "__" in path:
-        raise ConfigError(
-            f"{key} contains a name with two underscores; use the public path of the class"
-        )
-    remedy = "correct the path or install its package"
-    if _within(module, allowed):
-        search_in(Path.cwd())
-        remedy = (
-            "run the command in its folder, add that to PYTHONPATH, move it beside the "
-            "configuration (which a resumed run does not know), or install it"
-        )
-    try:
-        content = import_module(module)
-        kind = getattr(content, name, None)
-    except Exception as error:
-        reason = f"{type(error).__name__}: {_one_line(error)}"
-        raise ConfigError(f"{key} cannot be imported, {reason}; {remedy}") from None
     if not inspect.isclass(kind):
         classes = [each for each, value in vars(content).items() if inspect.isclass(value)]
         public = [*getattr(content, "__all__", []), *classes]
@@ -181,7 +202,7 @@ def _import(path: str, allow: Sequence[str]) -> type[Any]:
         raise ConfigError(f"{key} is not a class of {module}{hint}")
     # A module may re-export classes of packages that are not allowed.
     if path.startswith(_OWN) and not _within(kind.__module__, prefixes):
-        raise ConfigError(f"{key} is a class of {kind.__module__}, which is {trust}")
+        raise ConfigError(f"{key} is a class of {kind.__module__}, which is {_outside(prefixes)}")
     methods = ("fit", "predict", "get_params", "set_params")
     if not all(callable(getattr(kind, each, None)) for each in methods):
         raise ConfigError(
@@ -189,6 +210,39 @@ def _import(path: str, allow: Sequence[str]) -> type[Any]:
             " scikit-learn"
         )
     return kind
+
+
+def _from_module(
+    key: str, path: str, prefixes: Sequence[str], allow: Sequence[str]
+) -> tuple[Any, Any]:
+    """Return the module of an import path within `prefixes`, and the object, None if missing."""
+    module, _, name = path.rpartition(".")
+    if not _within(module, prefixes):
+        raise ConfigError(f"{key} is {_outside(prefixes)}")
+    if "__" in path:
+        raise ConfigError(f"{key} contains a name with two underscores; use its public path")
+    remedy = "correct the path or install its package"
+    if _within(module, _allowed(allow)):
+        search_in(Path.cwd())
+        remedy = (
+            "run the command in its folder, add that to PYTHONPATH, move it beside the "
+            "configuration (which a resumed run does not know), or install it"
+        )
+    try:
+        content = import_module(module)
+        return content, getattr(content, name, None)
+    except Exception as error:
+        reason = f"{type(error).__name__}: {_one_line(error)}"
+        raise ConfigError(f"{key} cannot be imported, {reason}; {remedy}") from None
+
+
+def _allowed(allow: Sequence[str]) -> list[str]:
+    return [each.rstrip(".") for each in allow]
+
+
+def _outside(prefixes: Sequence[str]) -> str:
+    outside = f"outside {', '.join(prefixes)}" if prefixes else "of no allowed package"
+    return f"{outside}; add its package to model.allow if you trust it"
 
 
 def search_in(folder: Path) -> None:
@@ -200,7 +254,7 @@ def search_in(folder: Path) -> None:
         sys.path.append(str(folder))
 
 
-def _within(module: str, packages: list[str]) -> bool:
+def _within(module: str, packages: Sequence[str]) -> bool:
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
 
 

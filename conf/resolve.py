@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from conf.estimator import build_estimator, with_params
+from conf.estimator import build_estimator, build_scorer, with_params
 from conf.schema import SelectConfig
 
 
@@ -41,7 +41,7 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
     """Return what :func:`tasks.preparation.pose` has to know of a problem."""
     folds = config.folds
     return {
-        "scoring": config.scoring,
+        "scoring": build_scorer(config.scoring, config.model.allow),
         "pos_label": config.pos_label,
         "folds": {
             "kind": fold_kind(config, estimator),

@@ -157,7 +157,8 @@ class ModelSection(Section):
     holds out, after which its training ends, in the folds and in the ensemble alike; its number of
     trees is then the maximum; null trains all"""
     allow: list[Text] = []
-    """Additional packages or modules from which the estimator may be imported"""
+    """Additional packages or modules from which the estimator, and a function in scoring, may be
+    imported"""
 
 
 class FoldsSection(Section):

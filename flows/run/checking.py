@@ -15,7 +15,7 @@ import numpy as np
 import pandas as pd
 
 from conf.check import problems_of
-from conf.estimator import build_estimator
+from conf.estimator import build_estimator, build_scorer
 from conf.load import AnyConfig, try_load
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
@@ -32,7 +32,6 @@ from swarm.findings.look import look_at
 from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, flaw_findings, target_findings
 from swarm.problem.inputs import check_columns, check_task
-from swarm.problem.scoring import scorer_names
 from swarm.problem.target import task_of
 from swarm.reader import with_model_dtypes
 from swarm.strategies.catalogue import make
@@ -88,7 +87,9 @@ def findings_of(
 def _with_usable_keys(config: SelectConfig) -> SelectConfig:
     """Replace a scorer or a strategy that cannot be used, and is reported, by the default."""
     better: dict[str, Any] = {}
-    if config.scoring is not None and config.scoring not in scorer_names():
+    try:
+        build_scorer(config.scoring, config.model.allow)
+    except InputError:
         better["scoring"] = None
     try:
         make(config.strategy.name, config.strategy.params)

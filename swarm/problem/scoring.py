@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -12,9 +14,10 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import _check_method_params
 
 from swarm.answers import Answers
-from swarm.errors import ConfigError, check_known
+from swarm.errors import ConfigError
 from swarm.problem.models import is_a, last_step
 from swarm.problem.table import take_rows
+from swarm.wording import quoted
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -32,6 +35,10 @@ _STANDARD_SCORES = tuple(
         *("KNeighborsClassifier", "RadiusNeighborsClassifier"),
     )
 )
+
+
+# Names that an unknown one may stand for.
+_MOST_NEAR = 3
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ def resolve_scoring(
         return Scoring(_name(scoring), scoring, upper=None)
     from sklearn.metrics import get_scorer
 
-    check_known("scorer", scoring, scorer_names())
+    check_scorer_name(scoring)
     if scoring in _SEVERAL_LABELS:
         return _several_labels(scoring, task)
     scorer = get_scorer(scoring)
@@ -218,6 +225,32 @@ def scorer_names() -> list[str]:
     from sklearn.metrics import get_scorer_names
 
     return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
+
+
+def check_scorer_name(
+    name: str, key: str | None = None, names: Collection[str] | None = None
+) -> None:
+    """Raise a ConfigError that names the nearest ones if a name is unknown; `key` has it."""
+    names = scorer_names() if names is None else names
+    if name in names:
+        return
+    near = _near(str(name), names)
+    hint = f"; did you mean {quoted(near)}?" if near else "; name one, such as accuracy or r2"
+    raise ConfigError(f"unknown scorer {name!r}{f' in {key}' if key else ''}{hint}")
+
+
+def _near(name: str, names: Collection[str]) -> list[str]:
+    """Return names that contain a name, or that it contains or abbreviates, else similar ones."""
+    wanted = re.sub("[^a-z0-9]", "", name.lower().removeprefix("neg_"))
+    parts = {each: each.removeprefix("neg_").split("_") for each in names}
+    near = [
+        each
+        for each, words in parts.items()
+        if wanted and (wanted in (plain := "".join(words)) or plain in wanted)
+    ]
+    near += [each for each, words in parts.items() if wanted == "".join(w[0] for w in words)]
+    near = sorted(dict.fromkeys(near), key=len) or get_close_matches(name, names)
+    return near[:_MOST_NEAR]
 
 
 def scores_perfect_predictions(

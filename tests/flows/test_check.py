@@ -71,7 +71,7 @@ def test_errors_of_names_columns_and_data_are_listed_together(tmp_path: Path) ->
     _, told = all_findings(file)
     found = errors(told)
     for part in (
-        "unknown scorer 'acuracy' in scoring; did you mean 'accuracy'?",
+        "unknown scorer 'acuracy' in scoring; did you mean 'accuracy'",
         "unknown strategy 'bpsoo'",
         "unknown group column 'kunde'",
         "unknown drop column 'nirgends'",
@@ -93,6 +93,41 @@ def test_a_mistyped_target_and_a_refused_secret_are_one_error_each(tmp_path: Pat
     found = errors(all_findings(nasty(tmp_path, warm=secret))[1])
     assert len(found) == 1
     assert "warm holds a password" in found[0]
+
+
+SCORERS = """
+from sklearn.metrics import accuracy_score, make_scorer
+
+def lift(estimator, X, y):
+    return (estimator.predict(X) == y).mean() / max(y.mean(), 1 - y.mean())
+
+def share(y_true, y_pred):
+    return accuracy_score(y_true, y_pred)
+
+shared = make_scorer(share)
+number = 1.0
+"""
+
+
+def test_a_function_of_an_allowed_package_is_a_scorer(bench: Bench) -> None:
+    (bench.folder / "own_scorers.py").write_text(SCORERS)
+    allowed = {**BAYES, "allow": ["own_scorers"]}
+
+    def told(scoring: str, model: dict[str, Any] = allowed) -> list[str]:
+        return errors(all_findings(bench.file(model=model, scoring=scoring))[1])
+
+    assert not told("own_scorers.lift")
+    assert not told("own_scorers.shared")
+    for scoring, model, sentence in (
+        ("own_scorers.lift", BAYES, "model.allow"),
+        ("os.system", allowed, "outside own_scorers"),
+        ("own_scorers.lft", allowed, "did you mean 'lift'?"),
+        ("own_scorers.number", allowed, "not a function"),
+        ("own_scorers.share", allowed, "make_scorer(share)"),
+        ("mae", allowed, "did you mean 'neg_mean_absolute_error'"),
+    ):
+        (refused,) = told(scoring, model)
+        assert sentence in refused
 
 
 def test_the_findings_of_rows_are_listed_beside_an_estimator_that_is_wrong(tmp_path: Path) -> None:
