@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, NamedTuple, TypeVar, get_args
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
@@ -23,10 +23,17 @@ from swarm.redaction import redact
 
 AnyConfig = SelectConfig | CompareConfig | RefreshConfig
 C = TypeVar("C", SelectConfig, CompareConfig, RefreshConfig)
-# The path of a key, its value as YAML text, and the option that set it.
-Setting = tuple[tuple[str, ...], str, str]
 _COMMANDS = {SelectConfig: "select", CompareConfig: "compare", RefreshConfig: "refresh"}
 _PREFIX = "SWARM_"
+
+
+class Setting(NamedTuple):
+    """A value that replaces that of a file, or is appended to it."""
+
+    keys: tuple[str, ...]
+    text: str  # YAML
+    option: str  # where it comes from
+    appends: bool = False
 
 
 def load(
@@ -121,7 +128,7 @@ def _merge(
         data = _with_setting(data, setting)
     # A section whose keys are all commented out is null in YAML: use its defaults, unless null
     # turns it off. An option that says null means it.
-    meant = {keys[0] for keys, _, _ in settings if len(keys) == 1}
+    meant = {each.keys[0] for each in settings if len(each.keys) == 1}
     data = {
         key: value
         for key, value in data.items()
@@ -130,9 +137,9 @@ def _merge(
 
     def where(keys: tuple[str, ...]) -> str:
         """Return the last option that set a key, a section above it or a key below it."""
-        for path, _, option in reversed(settings):
-            if all(one == other for one, other in zip(path, keys, strict=False)):
-                return option
+        for each in reversed(settings):
+            if all(one == other for one, other in zip(each.keys, keys, strict=False)):
+                return each.option
         return origin
 
     return model, data, where
@@ -140,7 +147,7 @@ def _merge(
 
 def _with_setting(data: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     """Return `data` with one nested value replaced."""
-    keys, text, option = setting
+    keys, text, option, appends = setting
     # Sections are copied, as the same one may be at two places of a file with aliases.
     merged = inside = dict(data)
     for depth, key in enumerate(keys[:-1], 1):
@@ -152,7 +159,13 @@ def _with_setting(data: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
                 f" set {name!r} itself"
             )
         inside[key] = inside = dict(below or {})
-    inside[keys[-1]] = parse(text, option)
+    value = parse(text, option)
+    if appends:
+        before = inside.get(keys[-1]) or []
+        if not isinstance(before, list):
+            raise ConfigError(f"{option} appends to a list, got {shown(before)}; set it with =")
+        value = [*before, *(value if isinstance(value, list) else [value])]
+    inside[keys[-1]] = value
     return merged
 
 
@@ -169,19 +182,20 @@ def from_environment(
         # Others use the prefix too: orchestrators set SWARM_PORT for a service called swarm.
         is_key = keys[0] in fields and not _is_section(fields[keys[0]].annotation)
         if all(keys) and (len(keys) > 1 or is_key):
-            settings.append((keys, env[variable], variable))
+            settings.append(Setting(keys, env[variable], variable))
     return settings
 
 
 def _override(text: str) -> Setting:
-    """Split ``section.key=value``."""
+    """Split ``section.key=value``, or ``section.key+=value``, which appends to a list."""
     key, equals, value = text.partition("=")
+    appends, key = key.endswith("+"), key.removesuffix("+")
     keys = tuple(part.strip() for part in key.split("."))
     if not equals or not all(keys):
         raise ConfigError(
             f"--set {redact(text)!r} has no key and value; write it as section.key=value"
         )
-    return keys, value, f"--set {key.strip()}"
+    return Setting(keys, value, f"--set {key.strip()}", appends)
 
 
 def _may_be_null(model: type[BaseModel], key: str) -> bool:

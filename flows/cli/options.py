@@ -30,7 +30,11 @@ Config = Annotated[
 ]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key: --set budget.epochs=5."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key: --set budget.epochs=5; KEY+=VALUE appends to a list.",
+    ),
 ]
 Mute = Annotated[
     list[str] | None,

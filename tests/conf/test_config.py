@@ -64,6 +64,13 @@ def test_values_of_overrides_are_yaml_and_exponents_are_numbers(
     assert read(WINE, env=others) == read(WINE)
 
 
+def test_a_plus_appends_to_the_list_of_the_file_or_to_none() -> None:
+    text = WINE.replace("name: wine", "name: wine, drop: [a]")
+    config = read(text, "data.drop+=b", "data.drop+=[c, d]", "space.forbidden+=e")
+    assert config.data.drop == ["a", "b", "c", "d"]
+    assert config.space.forbidden == ["e"]
+
+
 def test_null_turns_off_what_may_be_off_and_an_empty_section_means_its_defaults() -> None:
     off = read(WINE + "confirm: null\n")
     assert (off.confirm, read(WINE).confirm is None) == (None, False)
@@ -150,6 +157,8 @@ REFUSED = {
     "--set x": ["--set 'x'"],
     "--set name.x=1": ["--set name.x", "'name'", "'a'"],
     "--set seed=null": ["--set seed", "null"],
+    "--set name+=b": ["--set name", "'a'"],
+    "--set space.fixed+={a: 1}": ["--set space.fixed", "space.fixed"],
     "--set budget.epochs=many": ["budget.epochs", "'many' in --set budget.epochs"],
     "--set union_at_most=1": ["'ensemble.union_at_most'?"],
     "--set model.estimator=lightgbm.LGBMClasifier": ["LGBMClasifier", "'LGBMClassifier'?"],
