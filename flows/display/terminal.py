@@ -63,13 +63,13 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
         if width is not None:
             # Not by rich, which breaks words that are longer than a row, such as paths.
             rows = textwrap.wrap(
-                line,
+                line.replace("--set ", "--set\0"),  # an option is copied as a whole
                 width,
                 subsequent_indent=" " * indent,
                 break_long_words=False,
                 break_on_hyphens=False,
             )
-        typer.echo("\n".join(rows), err=err)
+        typer.echo("\n".join(rows).replace("\0", " "), err=err)
 
 
 def echo_row(line: str) -> None:

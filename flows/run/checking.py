@@ -19,6 +19,7 @@ from conf.estimator import build_estimator, build_scorer
 from conf.load import AnyConfig, try_load
 from conf.schema import CompareConfig, SelectConfig
 from conf.sections import StrategySection
+from flows.run.advice import with_settings
 from flows.run.configured import (
     prepare_as_configured,
     probe_as_configured,
@@ -75,6 +76,7 @@ def findings_of(
     """Check a configuration that obeys its schema, and the data that it names."""
     findings = [_error("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
+        on_time = None if findings else on_time
         return [*findings, *_data_findings(_with_usable_keys(config), on_time=on_time, raw=raw)]
     first = next(iter(config.strategies))
     for name in config.datasets:
@@ -147,8 +149,11 @@ def _data_findings(
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
     if prepared is not None:
-        return [*findings, *prepared.findings]
-    return [*findings, *_row_findings(config, table, estimator)]
+        findings += prepared.findings
+    else:
+        findings += _row_findings(config, table, estimator)
+    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    return [with_settings(each, config, frame, estimator) for each in findings]
 
 
 def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Finding]) -> Table:

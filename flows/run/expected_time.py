@@ -20,6 +20,8 @@ _TIMED_CELLS, _TIMED_SECONDS = 1_000_000, 20.0
 _MOST_UNITS = 500
 # What takes longer is better searched with a proxy on a tenth of the rows, if these are enough.
 _LONG, _PROXY_ROWS, _LEAST_PROXY_ROWS = timedelta(hours=1), 0.1, 2000
+# With hundreds of columns, most are of no use.
+_LEAST_PREFILTER_UNITS = 200
 
 
 def has_hints(data: Table | Problem) -> bool:
@@ -50,10 +52,14 @@ def describe_search_time(search: Search) -> str:
     time = timedelta(seconds=math.ceil(seconds))
     workers = "1 worker" if n_workers == 1 else f"{n_workers} workers"
     text = f"search: about {searching + confirming:,} fits; {measured}: {time} on {workers}"
-    is_large = search.problem.n_rows * _PROXY_ROWS >= _LEAST_PROXY_ROWS
-    if time <= _LONG or search.proxy is not None or not is_large:
+    if time <= _LONG:
         return text
-    return f"{text}; `proxy: {{rows: {_PROXY_ROWS}}}` searches on fewer rows, which is faster"
+    if search.prefilter is None and search.problem.space.n_units >= _LEAST_PREFILTER_UNITS:
+        text += "; --set prefilter=always leaves the least important columns out first"
+    is_large = search.problem.n_rows * _PROXY_ROWS >= _LEAST_PROXY_ROWS
+    if search.proxy is None and is_large:
+        text += f"; --set proxy.rows={_PROXY_ROWS} searches on fewer rows"
+    return text
 
 
 def _describe(seconds: float) -> str:
@@ -82,9 +88,10 @@ def _search_fits(search: Search) -> int | None:
     _, most = search.strategy.evaluations_in(problem.space)
     limits = [each for each in (most, budget.evaluations, budget.distinct) if each is not None]
     if budget.epochs is not None and not search.strategy.ends_by_itself:
-        if not has_hints(problem):
-            # The first units of a wide table are as many masks.
-            search = search.on_units(search.first_units(max(_MOST_UNITS, problem.space.min_size)))
+        if search.prefilter is not None or not has_hints(problem):
+            # The first units are as many masks as those that a prefilter keeps, and have hints.
+            count = min(max(_MOST_UNITS, problem.space.min_size), problem.space.n_units)
+            search = search.on_units(search.first_units(count))
         with CrossValidation(problem) as evaluator:
             limits.append(budget.epochs * len(search.driver(evaluator).first_masks()))
     fits = [each * problem.n_folds for each in limits] + ([budget.fits] if budget.fits else [])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +16,8 @@ from sklearn.dummy import DummyRegressor
 from sklearn.linear_model import HuberRegressor, LinearRegression
 from sklearn.metrics import mean_absolute_error
 
+from conf.estimator import build_estimator
+from conf.schema import SelectConfig
 from flows.run.checking import all_findings
 from flows.select import select
 from tests.small_run import BAYES, Bench
@@ -145,6 +149,50 @@ def test_with_what_a_finding_advises_it_is_gone(advice: Advice, bench: Bench) ->
     )
     assert advice.code in before
     assert not {advice.code, "SWM001", "SWM002"} & after
+
+
+# Findings that keys correct, but for those of which only people can choose.
+PASTED = {each.code for each in ADVICE if each.keys} - {"SWM003", "SWM102"} | {"SWM121"}
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [each for each in ADVICE if each.code in PASTED],
+    ids=lambda advice: f"{advice.code}-{bool(advice.keys)}",
+)
+def test_a_finding_is_gone_with_its_options_pasted(advice: Advice, bench: Bench) -> None:
+    file = bench.file(**advice.sections(bench, followed=False))
+    remedies = [each.remedy for each in all_findings(file)[1] if each.code == advice.code]
+    options = shlex.split(" ".join(remedies))
+    pasted = [value for flag, value in itertools.pairwise(options) if flag == "--set"]
+    assert pasted
+    after = {each.code for each in all_findings(file, pasted)[1]}
+    assert not {advice.code, "SWM001", "SWM002"} & after
+
+
+@pytest.mark.parametrize(
+    ("estimator", "loss"),
+    [
+        ("lightgbm.LGBMRegressor", {"objective": "mae"}),
+        ("sklearn.ensemble.HistGradientBoostingRegressor", {"loss": "absolute_error"}),
+        ("sklearn.ensemble.GradientBoostingRegressor", {"loss": "absolute_error"}),
+        ("sklearn.ensemble.RandomForestRegressor", {"criterion": "absolute_error"}),
+        ("sklearn.linear_model.LinearRegression", {"epsilon": 1.35}),
+        ("sklearn.neighbors.KNeighborsRegressor", {}),
+    ],
+)
+def test_another_metric_comes_with_the_loss_of_the_model(
+    estimator: str, loss: dict[str, Any], bench: Bench
+) -> None:
+    NUMBERS.to_csv(bench.folder / "table.csv", index=False)
+    file = bench.file(**REGRESSION, data={"drop": []}, model={"estimator": estimator})
+    (advice,) = (each.remedy for each in all_findings(file)[1] if each.code == "SWM123")
+    pasted = shlex.split(advice)[shlex.split(advice).index("--set") :]
+    config, told = all_findings(file, [each for each in pasted if each != "--set"])
+    assert not {"SWM001", "SWM002", "SWM123"} & {each.code for each in told}
+    assert isinstance(config, SelectConfig)
+    assert config.scoring == "neg_mean_absolute_error"
+    assert loss.items() <= build_estimator(config.model).get_params().items()
 
 
 @pytest.mark.usefixtures("plain")

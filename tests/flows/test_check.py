@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import shlex
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import yaml
 
+from conf.schema import SelectConfig
 from conf.yaml_text import render
 from flows.run import expected_time
 from flows.run.checking import all_findings
@@ -259,17 +261,30 @@ def time_told(bench: Bench, **sections: Any) -> str:
     return times[0]
 
 
+def test_no_time_is_told_beside_an_error(bench: Bench) -> None:
+    times: list[str] = []
+    _, told = all_findings(bench.file(model=TREE, scoring="mae"), on_time=times.append)
+    assert len(errors(told)) == 1
+    assert not times
+
+
 def test_a_proxy_is_proposed_for_what_takes_long_on_many_rows(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
     assert "proxy" not in time_told(bench)
     monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 8)
-    told = time_told(bench)
-    (written,) = re.findall("`(.*?)`", told)
-    proxy = yaml.safe_load(written)["proxy"]
-    assert proxy == {"rows": 0.1}
-    assert "`" not in time_told(bench, proxy={"rows": 0.5})
+    assert "prefilter" not in time_told(bench)
+    monkeypatch.setattr(expected_time, "_LEAST_PREFILTER_UNITS", 8)
+    options = shlex.split(time_told(bench).replace(";", ""))
+    pasted = [value for flag, value in itertools.pairwise(options) if flag == "--set"]
+    config, told = all_findings(bench.file(model=TREE), pasted)
+    assert not errors(told)
+    assert isinstance(config, SelectConfig)
+    assert config.prefilter == "always"
+    assert config.proxy is not None
+    assert config.proxy.rows == 0.1
+    assert "--set" not in time_told(bench, proxy={"rows": 0.5}, prefilter="always")
 
 
 def test_the_time_told_counts_the_full_model_after_a_proxy(bench: Bench) -> None:

@@ -1,0 +1,143 @@
+"""What the findings of a check advise, as options of a command: ``--set KEY=VALUE``."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pandas as pd
+
+from conf.schema import SelectConfig
+from conf.yaml_text import parse
+from swarm.findings import Finding
+from swarm.findings.columns import sentinels, text_kind
+from swarm.problem.models import is_lightgbm, last_step
+from tasks.sources import kind_of
+
+# Columns of more than this number are left to the reader.
+_MOST_COLUMNS = 20
+# The loss that the mean absolute error is, in packages whose estimators do not list theirs.
+_ABSOLUTE = {
+    "catboost": {"loss_function": "MAE"},
+    "lightgbm": {"objective": "mae"},
+    "xgboost": {"objective": "reg:absoluteerror"},
+}
+Setting = tuple[str, Any]
+
+
+def with_settings(
+    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Any
+) -> Finding:
+    """Return a finding whose remedy ends with options that follow it, if there are any."""
+    settings = [
+        f"{key}={_as_yaml(value)}" for key, value in _advice(finding, config, frame, estimator)
+    ]
+    if not settings or len(finding.columns) > _MOST_COLUMNS:
+        return finding
+    options = " ".join(f"--set {shlex.quote(each)}" for each in settings)
+    return replace(finding, remedy=f"{finding.remedy}: {options}")
+
+
+def _advice(
+    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Any
+) -> Iterator[Setting]:
+    """Yield keys, which end with a plus to append to a list, and their values."""
+    names, data = list(finding.columns), config.data
+    match finding.code:
+        case "SWM004":
+            yield "scoring", "balanced_accuracy"
+            if "class_weight" in _params(estimator):
+                yield "model.params.class_weight", "balanced"
+        case "SWM123":
+            yield from _absolute_error(config, estimator)
+        case "SWM101":
+            yield "split.kind", "group"
+            yield "folds.kind", "auto"
+        case "SWM106":
+            yield from _without(config, names[:1])
+            yield "data.group", names[0]
+            yield "split.kind", "group"
+            yield "folds.kind", "auto"
+        case "SWM107":
+            if config.split.kind != "time":
+                if data.time is None:
+                    yield from _without(config, names[:1])
+                    yield "data.time", names[0]
+                    yield from _formats(frame, [n for n in names[:1] if n not in data.dates])
+                yield "split.kind", "time"
+            yield "folds.kind", "time"
+        case "SWM111" | "SWM112" | "SWM113" | "SWM114":
+            columns = [name for name in names if name in frame.columns and name not in data.dates]
+            if columns:
+                yield "data.drop+", columns
+            if parts := [name for name in names if name not in frame.columns]:
+                yield "space.forbidden+", parts
+        case "SWM115" | "SWM117":
+            kinds = {name: text_kind(frame[name])[0] for name in names}
+            dates = [name for name, kind in kinds.items() if kind == "date"]
+            words = [name for name, kind in kinds.items() if kind == "category"]
+            others = [name for name in names if name not in (*dates, *words)]
+            yield from _without(config, [*dates, *others])
+            yield from _formats(frame, dates)
+            if words:
+                yield "data.categorical+", words
+            if others:
+                yield "data.drop+", others
+        case "SWM121" if data.source == "file" and kind_of(str(data.path)) != "parquet":
+            marks = sentinels(frame[[name for name in names if name in frame.columns]])
+            values = dict.fromkeys(f"{value:.12g}" for value, _ in marks.values())
+            if values:
+                yield "data.csv.na_values+", list(values)
+
+
+def _without(config: SelectConfig, names: Sequence[str]) -> Iterator[Setting]:
+    """Yield the lists that columns must leave to have another role."""
+    for key, columns in (("drop", config.data.drop), ("categorical", config.data.categorical)):
+        if set(names) & set(columns):
+            yield f"data.{key}", [name for name in columns if name not in names]
+
+
+def _formats(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Setting]:
+    """Yield the formats of columns of dates."""
+    for name in names:
+        kind, form = text_kind(frame[name])
+        if kind == "date" and "." not in name:
+            yield f"data.dates.{name}", form
+
+
+def _absolute_error(config: SelectConfig, estimator: Any) -> Iterator[Setting]:
+    """Yield the scorer that squares no errors, and a model whose loss squares none either."""
+    yield "scoring", "neg_mean_absolute_error"
+    model = last_step(estimator)
+    package = "lightgbm" if is_lightgbm(model) else type(model).__module__.partition(".")[0]
+    constraints = getattr(type(model), "_parameter_constraints", {})
+    losses = [
+        {name: "absolute_error"}
+        for name in ("loss", "criterion")
+        for each in constraints.get(name, ())
+        if "absolute_error" in getattr(each, "options", ())
+    ]
+    for name, loss in _ABSOLUTE.get(package, losses[0] if losses else {}).items():
+        yield f"model.params.{name}", loss
+    if type(model).__module__.startswith("sklearn.linear_model."):
+        yield "model.estimator", "sklearn.linear_model.HuberRegressor"
+        yield "model.params", {}
+
+
+def _params(estimator: Any) -> dict[str, Any]:
+    model = last_step(estimator)
+    return dict(model.get_params(deep=False)) if hasattr(model, "get_params") else {}
+
+
+def _as_yaml(value: Any) -> str:
+    """Return a value of a key on one line, without blanks between the items of a list."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_as_yaml, value))}]"
+    if isinstance(value, str):
+        is_plain = re.fullmatch(r"[A-Za-z_][\w.]*", value) and parse(value, "a value") == value
+        return value if is_plain else json.dumps(value, ensure_ascii=False)
+    return json.dumps(value)
