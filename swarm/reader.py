@@ -632,8 +632,13 @@ def _date_parts(moments: pd.Series, form: str | None) -> dict[str, pd.Series]:
 
     Numbers, from 0 for Monday for the weekday; missing where the date is missing.
     """
-    wanted = dict(_PARTS)
-    if any(mark in (form or "") for mark in _HOURS):
-        wanted["hour"] = "hour"
     number = np.float64 if moments.isna().any() else np.int64
-    return {part: getattr(moments.dt, name).astype(number) for part, name in wanted.items()}
+    return {
+        part: getattr(moments.dt, name).astype(number) for part, name in date_parts(form).items()
+    }
+
+
+def date_parts(form: str | None) -> dict[str, str]:
+    """Return the parts that a format of dates gives, and their names in pandas."""
+    has_hours = any(mark in (form or "") for mark in _HOURS)
+    return {**_PARTS, "hour": "hour"} if has_hours else _PARTS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from flows.run.checking import findings_of
 from swarm.findings import Finding, unmuted
 from swarm.findings.columns import sentinels
 from swarm.findings.table import target_findings
+from swarm.reader import date_parts
 from tasks.profile import Profile, profile_of
 from tasks.sources import kind_of, newest, read_raw
 from tasks.sources.sniff import CsvStyle, cell_notes, sniff
@@ -60,8 +62,22 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
     profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
     labels = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)[target].dropna()
     text = _render(table, style, profile, labels)
-    config = from_yaml(text, "the new configuration", (), {})
-    return profile, text, list(unmuted(findings_of(config, raw=raw)))
+    findings = findings_of(from_yaml(text, "the new configuration", (), {}), raw=raw)
+    parts = {part: name for name, parts in _date_features(profile).items() for part in parts}
+    constant = [each for each in findings if each.code == "SWM112" and {*each.columns} <= {*parts}]
+    if constant:
+        names = [name for each in constant for name in each.columns]
+        text = _render(table, style, profile, labels, names)
+        findings = [each for each in findings if each not in constant]
+        why = {name: f"one value in all training rows, a part of {parts[name]!r}" for name in names}
+        profile = replace(profile, dropped={**profile.dropped, **why})
+    return profile, text, list(unmuted(findings))
+
+
+def _date_features(profile: Profile) -> dict[str, list[str]]:
+    """Return the names of the features that replace each column of dates."""
+    dates = {name: form for name, form in profile.dates.items() if name != profile.time}
+    return {name: [f"{name}_{part}" for part in date_parts(form)] for name, form in dates.items()}
 
 
 def _keys_of(style: CsvStyle) -> dict[str, Any]:
@@ -99,7 +115,13 @@ def _rarest_to_search(profile: Profile) -> int:
     return int((1 - _TEST_SIZE) * min(profile.counts.values()))
 
 
-def _render(path: str, style: CsvStyle, profile: Profile, target: pd.Series) -> str:
+def _render(
+    path: str,
+    style: CsvStyle,
+    profile: Profile,
+    target: pd.Series,
+    constant_parts: Sequence[str] = (),
+) -> str:
     """Return a commented YAML configuration."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -130,6 +152,8 @@ def _render(path: str, style: CsvStyle, profile: Profile, target: pd.Series) -> 
         classes=classes,
         has_extremes=any(each.code == "SWM123" for each in squares),
         numbered=set(classes) in ({0, 1}, {-1, 1}),
+        parts=_date_features(profile),
+        constant_parts=list(constant_parts),
         small=_SMALL,
         large=_LARGE,
     )

@@ -366,9 +366,15 @@ def test_a_constant_part_of_a_date_is_told(tmp_path: Path, swarm: Swarm) -> None
     days = pd.Timestamp("2021-01-01") + pd.to_timedelta(after, "D")
     file = tmp_path / "own.csv"
     frame_of(day=days.strftime("%Y-%m-%d"))[["a", "day", "y"]].to_csv(file, index=False)
-    _, said = written_and_told(swarm, file)
+    config, said = written_and_told(swarm, file)
     assert "2 columns to choose from" in said
-    assert "SWM112: 'day_year'" in said
+    assert "dropped day_year: one value in all training rows, a part of 'day'" in said
+    assert config.space.forbidden == ["day_year"]
+    assert "SWM112" not in said
+    text = file.with_suffix(".yaml").read_text(encoding="utf-8")
+    parts = next(line for line in text.splitlines() if '"day": "%Y-%m-%d"' in line)
+    features = fetch_as_configured(config).features
+    assert parts.partition("# ")[2].split(", ") == [n for n in features if n.startswith("day_")]
 
 
 def test_names_that_yaml_would_read_as_something_else_are_quoted(
