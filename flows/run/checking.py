@@ -6,6 +6,7 @@ left out, so that the later steps can report as well.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -42,10 +43,12 @@ from tasks.sources.assembly import assemble, check_features, parsed_dates
 from tasks.sources.raw import Raw, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
+# Stands for the name of a column.
+_NAME = "\0"
 _ROLES = ("group", "time", "weight", "part")
 _IN_ORDER = ("time", "column", "group")
-# Errors of one kind that are listed column by column; the rest are summed up.
-_MOST_ALIKE = 5
+# Findings that depend on the scorer.
+_OF_SCORER = ("SWM003", "SWM004", "SWM123")
 
 
 def all_findings(
@@ -76,8 +79,12 @@ def findings_of(
     """Check a configuration that obeys its schema, and the data that it names."""
     findings = [_error("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
-        on_time = None if findings else on_time
-        return [*findings, *_data_findings(_with_usable_keys(config), on_time=on_time, raw=raw)]
+        usable, on_time = _with_usable_keys(config), None if findings else on_time
+        of_data = _data_findings(usable, on_time=on_time, raw=raw)
+        if usable.scoring != config.scoring:
+            # The default scorer is not the one that is meant.
+            of_data = [each for each in of_data if each.code not in _OF_SCORER]
+        return [*findings, *of_data]
     first = next(iter(config.strategies))
     for name in config.datasets:
         select = config.as_select(name, first)
@@ -226,8 +233,8 @@ def _describe_values(column: pd.Series) -> str:
 def _refused_columns(
     features: pd.DataFrame, check_part: Callable[[pd.DataFrame], None], findings: list[Finding]
 ) -> list[str]:
-    """Return the columns that a check refuses, and report the first few of them."""
-    refused: list[str] = []
+    """Return the columns that a check refuses, and report each reason once."""
+    refused = defaultdict[str, list[str]](list)  # columns by sentence, without their names
     try:
         check_part(features)
     except InputError:
@@ -235,13 +242,12 @@ def _refused_columns(
             try:
                 check_part(features[[name]])
             except InputError as error:
-                refused.append(str(name))
-                if len(refused) <= _MOST_ALIKE:
-                    findings.append(_error("SWM002", str(error)))
-    if len(refused) > _MOST_ALIKE:
-        rest = refused[_MOST_ALIKE:]
-        findings.append(_error("SWM002", f"{quoted(rest, 3)} cannot be features either"))
-    return refused
+                refused[str(error).replace(repr(str(name)), _NAME)].append(str(name))
+    for sentence, names in refused.items():
+        more = f" and {len(names) - 1} more ({quoted(names[1:])})" if len(names) > 1 else ""
+        text = sentence.replace(_NAME, f"{names[0]!r}{more}", 1).replace(_NAME, repr(names[0]))
+        findings.append(_error("SWM002", text))
+    return [name for names in refused.values() for name in names]
 
 
 def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:

@@ -261,6 +261,22 @@ def time_told(bench: Bench, **sections: Any) -> str:
     return times[0]
 
 
+def test_columns_that_a_model_refuses_for_one_reason_are_one_error(bench: Bench) -> None:
+    words = {name: np.resize(["red", "blue", "green"], 120) for name in ("paint", "roof")}
+    table().assign(**words).to_csv(bench.folder / "table.csv", index=False)
+    data = {"drop": OTHERS, "categorical": list(words)}
+    (refused,) = errors(all_findings(bench.file(model=BAYES, data=data))[1])
+    assert "column 'paint' and 1 more ('roof') has categories" in refused
+
+
+def test_findings_of_the_default_scorer_are_not_told_beside_an_unknown_one(bench: Bench) -> None:
+    rare = (np.arange(120) % 20 == 0).astype(int)
+    table().assign(y=rare).to_csv(bench.folder / "table.csv", index=False)
+    for scoring, codes in (("accuracy", {"SWM004"}), ("f1_score", {"SWM001"})):
+        told = all_findings(bench.file(model=BAYES, scoring=scoring, data={"drop": OTHERS}))[1]
+        assert {each.code for each in told} & {"SWM001", "SWM004"} == codes
+
+
 def test_no_time_is_told_beside_an_error(bench: Bench) -> None:
     times: list[str] = []
     _, told = all_findings(bench.file(model=TREE, scoring="mae"), on_time=times.append)
