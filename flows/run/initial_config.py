@@ -30,6 +30,7 @@ _PLANS = {
     "class": ("stratified", "stratified"),
     "random": ("random", "random"),
 }
+_BETWEEN_ANSWERS, _MOST_ANSWERS = (";", "|", ","), 50
 _TEST_SIZE = 0.3
 _SMALL, _LARGE = 500, 5000
 
@@ -40,7 +41,7 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
     is_local_text = kind == "text" and "://" not in table
     style = sniff(newest(table), target) if is_local_text else CsvStyle()
     raw = read_raw("file", path=table, csv=_keys_of(style))
-    notes = cell_notes(newest(table), style) if is_local_text else {}
+    notes = [*cell_notes(newest(table), style).items()] if is_local_text else []
     if is_local_text or kind == "excel":
         marks = _marks_of_missing(raw.frame)
         for name, value in marks.items():
@@ -48,19 +49,23 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
                 f"{value:.12g}, unlike all other values, is read as missing; if it was measured, "
                 "remove it from data.csv.na_values"
             )
-            notes[name] = "; ".join(filter(None, (notes.get(name), note)))
+            notes.append((name, note))
         if marks:
             values = dict.fromkeys(f"{value:.12g}" for value in marks.values())
             style = replace(style, na_values=(*style.na_values, *values))
             raw = read_raw("file", path=table, csv=_keys_of(style))
     for name, form in raw.numbers.items():
-        note = f"{form.example!r} is read as the number {form.number(form.example):.12g}"
-        notes[name] = "; ".join(filter(None, (notes.get(name), note)))
+        example = form.example
+        notes.append((name, f"{example!r} is read as the number {form.number(example):.12g}"))
+    profile = profile_of(raw, target)
+    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    texts = {name: frame[name] for name in (*profile.categorical, *profile.dropped)}
+    notes += [(name, note) for name, text in texts.items() if (note := _answers_note(text))]
     columns_by_note = defaultdict[str, list[str]](list)
-    for name, note in notes.items():
+    for name, note in notes:
         columns_by_note[note].append(name)
-    profile = replace(profile_of(raw, target), notes=dict(columns_by_note))
-    labels = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)[target].dropna()
+    profile = replace(profile, notes=dict(columns_by_note))
+    labels = frame[target].dropna()
     text = _render(table, style, profile, labels)
     findings = findings_of(from_yaml(text, "the new configuration", (), {}), raw=raw)
     parts = {part: name for name, parts in _date_features(profile).items() for part in parts}
@@ -72,6 +77,22 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
         why = {name: f"one value in all training rows, a part of {parts[name]!r}" for name in names}
         profile = replace(profile, dropped={**profile.dropped, **why})
     return profile, text, list(unmuted(findings))
+
+
+def _answers_note(column: pd.Series) -> str:
+    """Say what to do with cells that list several answers, such as ``price;support``."""
+    cells = [cell for cell in column.dropna().unique().tolist() if isinstance(cell, str)]
+    for mark in _BETWEEN_ANSWERS:
+        lists = [cell for cell in cells if mark in cell]
+        answers = {answer.strip() for cell in cells for answer in cell.split(mark)} - {""}
+        has_numbers = mark == "," and any(map(str.isdecimal, answers))
+        # Lists of a few answers are many; "Bonn, Germany" has as many of its own.
+        if _MOST_ANSWERS >= len(answers) < len(lists) and not has_numbers:
+            return (
+                f"{lists[0]!r} is one value, as each combination of its {len(answers)} answers is;"
+                " replace the column by one of 0 and 1 for each answer, in the table"
+            )
+    return ""
 
 
 def _date_features(profile: Profile) -> dict[str, list[str]]:

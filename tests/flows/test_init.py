@@ -55,6 +55,7 @@ def written_and_told(swarm: Swarm, file: Path, target: str = "y") -> tuple[Selec
 
 NUMBERS = frame_of()[["a", "b", "c"]].round(3)
 WORDS = NUMBERS.assign(word=np.resize(["it's, isn't", "don't; can't", "O'Neil"], N))
+USED = np.random.default_rng(2).random((N, 3)) < 0.6
 SALES = {f"s{i}": [f"{n * i:,}" for n in range(1500, 1500 + N)] for i in (2, 3)}
 THOUSANDS = NUMBERS.assign(**SALES)
 
@@ -118,12 +119,14 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
         score=np.where(often, "low", rng.normal(size=N).round(2).astype(str)),
         pdays=np.where(often, 999, rng.integers(0, 900, N)),
         age=rng.integers(0, 99, N),
+        uses=["; ".join(np.array(["car", "bike", "bus"])[np.array(x)]) for x in USED],
+        town=[f"{place}ville, {place}land" for place in rng.choice([*"abcd"], N)],
     )
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
     config, said = written_and_told(swarm, file)
     assert config.data.drop == ["account"]
-    assert config.data.categorical == ["plan", "country"]
+    assert config.data.categorical == ["plan", "country", "uses", "town"]
     features = fetch_as_configured(config).features
     assert (features["temperature"].isna() == often).all()
     assert (features["income"].isna() == often).all()
@@ -136,6 +139,7 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
         "plan": "'none'",
         "country": "'NA'",
         "score": "'low'",
+        "uses": "combination of its 3 answers",
     }
     assert set(lines) == {f"read {name}" for name in decided}
     assert all(words in lines[f"read {name}"] for name, words in decided.items())
