@@ -63,7 +63,9 @@ class DataSection(Section):
     """What to do with rows whose target is missing: stop, or drop them, such as the newest rows of
     a scheduled refresh"""
     drop: list[Column] = []
-    """Columns to ignore"""
+    """Columns to ignore; here and in space, an entry may be a pattern such as lag_* or a type such
+    as dtype:category (number, category, text, date or boolean), which columns with a role of their
+    own do not match, and which has to match a column"""
     categorical: list[Column] = []
     """Columns passed to the model as categories"""
     dates: dict[Column, str | None] = {}
@@ -198,8 +200,9 @@ class SpaceSection(Section):
     """Features or groups in every subset"""
     forbidden: list[Column] = []
     """Features or groups in no subset"""
-    groups: dict[Column, Annotated[list[Column], Field(min_length=1)]] = {}
-    """Columns of each group by name; they are selected together or not at all"""
+    groups: dict[Column, Column | Annotated[list[Column], Field(min_length=1)]] = {}
+    """Columns of each group by name, or a pattern such as addr_*; they are selected together or not
+    at all"""
     min_size: PositiveCount = 1
     """Minimum number of units in a subset"""
     max_size: PositiveCount | None = None
@@ -210,8 +213,9 @@ class SpaceSection(Section):
         least = self.min_size
         if self.max_size is not None and self.max_size < least:
             yield "max_size", f"must be at least space.min_size {least}, got {self.max_size}"
+        groups = {name: [one] if isinstance(one, str) else one for name, one in self.groups.items()}
         fixed, forbidden = (
-            {column: name for name in names for column in self.groups.get(name, [name])}
+            {column: name for name in names for column in groups.get(name, [name])}
             for names in (self.fixed, self.forbidden)
         )
         for column in [column for column in fixed if column in forbidden]:

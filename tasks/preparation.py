@@ -61,7 +61,9 @@ def pose(
         train.features,
         train.target,
         estimator,
-        space=SearchSpace.build(list(train.features.columns), **space),
+        space=SearchSpace.build(
+            list(train.features.columns), **space, dtypes=train.features.dtypes.tolist()
+        ),
         folds=Division.of_kind(rows_of(train, estimator), **folds),
         weight=train.weight,
         **options,

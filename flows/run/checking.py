@@ -27,7 +27,7 @@ from flows.run.configured import (
     search_as_configured,
 )
 from flows.run.expected_time import describe_search_time, has_hints, timeout_of
-from swarm.errors import ConfigError, EvaluationError, InputError
+from swarm.errors import ConfigError, DataError, EvaluationError, InputError
 from swarm.findings import Finding, make_finding, unmuted
 from swarm.findings.columns import is_text, text_kind
 from swarm.findings.look import look_at
@@ -39,7 +39,7 @@ from swarm.reader import with_model_dtypes
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
 from tasks.sources import read_raw
-from tasks.sources.assembly import assemble, check_features, parsed_dates
+from tasks.sources.assembly import assemble, check_features, columns_to_drop, parsed_dates
 from tasks.sources.raw import Raw, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
@@ -128,6 +128,7 @@ def _data_findings(
     try:
         arguments = {key: getattr(data, key) for key in ("name", "path", "url", "query")}
         raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **arguments)
+        config = _with_dropped_columns(config, raw, findings)
         table = _table(config, raw, estimator, findings)
     except InputError as error:
         return [*findings, _error("SWM002", str(error))]
@@ -161,6 +162,24 @@ def _data_findings(
         findings += _row_findings(config, table, estimator)
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     return [with_settings(each, config, frame, estimator) for each in findings]
+
+
+def _with_dropped_columns(config: SelectConfig, raw: Raw, findings: list[Finding]) -> SelectConfig:
+    """Replace the patterns of `data.drop` by columns; one that matches none is reported."""
+    data = config.data
+    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    roles = [getattr(data, role) for role in _ROLES]
+    apart = {name for name in [*roles, config.folds.column] if name is not None}
+    apart |= {*name_list(data.target), *raw.target}
+    categories = {*data.categorical, *raw.categorical}
+    drop: list[str] = []
+    for item in data.drop:
+        try:
+            drop += columns_to_drop(frame, [item], apart, categories=categories, dates=data.dates)
+        except DataError as error:
+            findings.append(_error("SWM002", str(error)))
+    drop = list(dict.fromkeys(drop))
+    return config.model_copy(update={"data": data.model_copy(update={"drop": drop})})
 
 
 def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Finding]) -> Table:

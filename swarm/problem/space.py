@@ -14,9 +14,10 @@ import numpy as np
 
 from swarm.arrays import Bool, Float, Int, Positions, read_only
 from swarm.errors import SpaceError, suggestion
+from swarm.problem.patterns import expand_patterns
 from swarm.statistics.lowest import first_of
 
-Groups = Mapping[str, Sequence[str | int]] | Iterable[Sequence[str | int]]
+Groups = Mapping[str, str | Sequence[str | int]] | Iterable[Sequence[str | int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,35 +60,43 @@ class SearchSpace:
         forbidden: Iterable[str | int] | None = (),
         min_size: int = 1,
         max_size: int | None = None,
+        dtypes: Sequence[Any] | None = None,
     ) -> SearchSpace:
         """Build a space from feature names and constraints.
+
+        In place of names, `groups`, `fixed` and `forbidden` may have patterns such as ``lag_*``,
+        and types such as ``dtype:category`` (number, category, text, date or boolean); a column
+        that has such a name is that column.
 
         Parameters
         ----------
         columns
             Feature names, unique, in the order of the data.
         groups
-            Mapping of group names to features that are selected together, or a list of groups,
-            which are named after their features: ``x0+x2``. Features without a group are units
-            of their own. A group is sorted by its first feature.
+            Mapping of group names to features that are selected together, or to a pattern, or a
+            list of groups, which are named after their features: ``x0+x2``. Features without a
+            group are units of their own. A group is sorted by its first feature.
         fixed, forbidden
             Features, or names of groups, that are always, or never, selected. Here and in
             groups, an integer is the position of a column, from 0.
         min_size, max_size
             Bounds on the number of units (a group counts once). Default: 1 and all units.
+        dtypes
+            Of the columns, by pandas; needed for types in place of names.
 
         Raises
         ------
         SpaceError
-            If names or positions are unknown or repeated, a constraint splits a group, or no
-            mask satisfies all constraints.
+            If names or positions are unknown or repeated, a pattern matches nothing, a constraint
+            splits a group, or no mask satisfies all constraints.
         """
         columns = tuple(columns)
         _refuse_repeats(columns)
-        units = _units(columns, _named_groups(groups, columns))
+        typed = dict(zip(columns, [None] * len(columns) if dtypes is None else dtypes, strict=True))
+        units = _units(columns, _named_groups(groups, typed))
         names = tuple(units)
         fixed_mask, forbidden_mask = (
-            _unit_mask(role, _as_names(role, features, columns), columns, units)
+            _unit_mask(role, _as_names(role, features, typed, units), columns, units)
             for role, features in (("fixed", fixed), ("forbidden", forbidden))
         )
         both = np.flatnonzero(fixed_mask & forbidden_mask)
@@ -301,13 +310,18 @@ def _refuse_repeats(columns: tuple[str, ...]) -> None:
         seen.add(name)
 
 
-def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the feature names of each group, by group name."""
+def _named_groups(groups: Groups | None, columns: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the feature names of each group, by group name; `columns` have their dtypes."""
     if groups is None:
         return {}
     if isinstance(groups, Mapping):
         pairs = [
-            (str(name), _as_names(f"group {name!r}", members, columns))
+            (
+                str(name),
+                _as_names(
+                    f"group {name!r}", [members] if isinstance(members, str) else members, columns
+                ),
+            )
             for name, members in groups.items()
         ]
     else:
@@ -321,8 +335,10 @@ def _named_groups(groups: Groups | None, columns: tuple[str, ...]) -> dict[str, 
     return named
 
 
-def _as_names(role: str, features: object, columns: tuple[str, ...]) -> list[str]:
-    """Replace column positions by feature names."""
+def _as_names(
+    role: str, features: object, columns: Mapping[str, Any], units: Iterable[str] = ()
+) -> list[str]:
+    """Replace column positions and patterns by names of `columns` and, in patterns, of `units`."""
     names: list[Any] = []
     for feature in [] if features is None else _as_list(role, features, "a list of features"):
         if isinstance(feature, str) or feature in columns:
@@ -336,8 +352,8 @@ def _as_names(role: str, features: object, columns: tuple[str, ...]) -> list[str
                 f"{role} has the position {position} but there are {len(columns)} columns; "
                 f"positions are from 0 to {len(columns) - 1}"
             )
-        names.append(columns[position])
-    return names
+        names.append(list(columns)[position])
+    return expand_patterns(role, names, {**dict.fromkeys(units), **columns})
 
 
 def _as_list(role: str, value: object, kind: str) -> list[object]:

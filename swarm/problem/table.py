@@ -38,6 +38,17 @@ def names_of(X: Any) -> list[str]:
     return numbered(X.shape[1]) if labels is None else [str(label) for label in labels]
 
 
+def dtypes_of(X: Any) -> list[Any]:
+    """Return the dtypes of the columns, by pandas."""
+    if isinstance(X, pd.DataFrame):
+        return X.dtypes.tolist()
+    if is_polars(X):
+        return _from_polars(X.head(0)).dtypes.tolist()
+    if X.dtype == object and not issparse(X):
+        return pd.DataFrame(X).infer_objects().dtypes.tolist()
+    return [X.dtype] * X.shape[1]
+
+
 def numbered(count: int) -> list[str]:
     """Return the names of columns without labels."""
     return [f"x{position}" for position in range(count)]

@@ -78,7 +78,11 @@ def names_of_constraint(selector: Any, X: Any, name: str) -> Any:
         return names[item] if is_label else item
 
     if isinstance(value, Mapping):
-        return {group: [named(item) for item in members] for group, members in value.items()}
+        listed = {
+            group: [members] if isinstance(members, str) else members
+            for group, members in value.items()
+        }
+        return {group: [named(item) for item in members] for group, members in listed.items()}
     if name in ("groups", "warm"):
         return [[named(item) for item in members] for members in value]
     return [named(item) for item in value]

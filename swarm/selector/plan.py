@@ -12,7 +12,7 @@ from swarm.errors import ConfigError
 from swarm.problem.inputs import check_target
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
-from swarm.problem.table import names_of
+from swarm.problem.table import dtypes_of, names_of
 from swarm.search.budget import Budget
 from swarm.search.pose import pose_search
 from swarm.search.search import Search
@@ -37,6 +37,7 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem
         forbidden=names_of_constraint(selector, table, "forbidden"),
         min_size=min_size,
         max_size=max_size,
+        dtypes=dtypes_of(table),
     )
     task = task_for(y, selector.estimator)
     folds = folds_of(selector, table.shape[0])

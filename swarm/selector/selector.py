@@ -103,8 +103,9 @@ class SubsetSelector(
         error of it; ``"auto"``, half of the features, or with ``strategy_params={"tol": ...}`` as
         many as improve the cost by at least `tol` each.
     fixed, forbidden, groups
-        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name
-        or by position; columns without names are named ``x0``, ``x1``, ... A group counts once.
+        Constraints, see :meth:`swarm.problem.space.SearchSpace.build`. Features are given by name,
+        by position, or several by a pattern (``"lag_*"``) or a type (``"dtype:category"``); columns
+        without names are named ``x0``, ``x1``, ... A group counts once.
     scoring : str or callable, optional
         Default: accuracy, or r2 for a regressor.
     cv : int, splitter or list of (train, test)

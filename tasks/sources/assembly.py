@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -12,6 +12,7 @@ from swarm import reader
 from swarm.errors import DataError
 from swarm.findings.columns import empty_columns, infinite_columns, is_text, text_kind
 from swarm.findings.look import order_of
+from swarm.problem.patterns import expand_patterns, is_pattern
 from swarm.problem.table import is_collection
 from swarm.reader import Reader, with_model_dtypes
 from swarm.wording import quoted
@@ -40,6 +41,9 @@ def assemble(
     frame = _named_columns(raw)
     targets = _targets(raw, target)
     by_role = {role: name for role, name in roles.items() if name is not None}
+    categories = {*categorical, *raw.categorical}
+    apart = {*targets, *by_role.values()}
+    drop = columns_to_drop(frame, drop, apart, categories=categories, dates=formats)
     named = [("target", n) for n in targets] + list(by_role.items())
     named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
     named += [("date", n) for n in formats]
@@ -54,9 +58,9 @@ def assemble(
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
     answer = _check_target(frame[targets] if len(targets) > 1 else frame[targets[0]], raw)
-    apart = {*targets, *by_role.values(), *drop, *raw.aside}
+    apart |= {*drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
-    learned = _reader(raw, cells, names, formats, categorical)
+    learned = _reader(raw, cells, names, formats, categories)
     features = learned.read(cells)
     check_features(features)
     others = frame.drop(columns=targets)
@@ -74,6 +78,24 @@ def assemble(
         reader=learned,
         written=_written(raw, cells[[name for name in names if name in formats]], names, row),
     )
+
+
+def columns_to_drop(
+    frame: pd.DataFrame,
+    drop: Sequence[str],
+    apart: Collection[str],
+    *,
+    categories: Collection[str],
+    dates: Collection[str],
+) -> list[str]:
+    """Return the columns to drop; patterns match none of those `apart`, which have a role."""
+    if not any(is_pattern(item, frame.columns) for item in drop):
+        return list(drop)
+    dtypes = dict(with_model_dtypes(frame).dtypes)
+    dtypes |= dict.fromkeys(dates, np.dtype("datetime64[ns]"))
+    dtypes |= dict.fromkeys(categories, pd.CategoricalDtype())
+    columns = {name: dtypes[name] for name in frame.columns}
+    return expand_patterns("drop", drop, columns, skip=apart, error=DataError)
 
 
 def _named_columns(raw: Raw) -> pd.DataFrame:
@@ -108,7 +130,7 @@ def _reader(
     cells: pd.DataFrame,
     names: Sequence[str],
     formats: Mapping[str, str | None],
-    categorical: Sequence[str],
+    categories: Collection[str],
 ) -> Reader:
     """Return the reader of the columns that have no other role."""
     if not names:
@@ -122,7 +144,7 @@ def _reader(
     learned = Reader.learn(
         cells[names],
         dates=formats,
-        categorical={*categorical, *raw.categorical},
+        categorical=categories,
         numbers=raw.numbers,
         csv=raw.csv,
     )

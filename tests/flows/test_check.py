@@ -65,7 +65,7 @@ def test_all_wrong_keys_are_listed_before_data_are_read(tmp_path: Path) -> None:
 def test_errors_of_names_columns_and_data_are_listed_together(tmp_path: Path) -> None:
     file = nasty(
         tmp_path,
-        data={"group": "kunde", "drop": ["nirgends"], "dates": {"notiz": "%d.%m.%Y"}},
+        data={"group": "kunde", "drop": ["nirgends", "lag_*"], "dates": {"notiz": "%d.%m.%Y"}},
         scoring="acuracy",
         strategy={"name": "bpsoo"},
         mute=["SWM114"],
@@ -77,11 +77,12 @@ def test_errors_of_names_columns_and_data_are_listed_together(tmp_path: Path) ->
         "unknown strategy 'bpsoo'",
         "unknown group column 'kunde'",
         "unknown drop column 'nirgends'",
+        "no column matches 'lag_*'",
         "date column 'notiz' has",
         "'tarif' (3 different values), 'land' (1 different values) hold text",
     ):
         assert sum(part in text for text in found) == 1, part
-    assert len(found) == 6
+    assert len(found) == 7
     assert {"SWM111", "SWM113"} <= {each.code for each in told}
     assert "SWM114" not in {each.code for each in told}
 
@@ -144,7 +145,7 @@ def test_rows_in_order_of_time_and_dropped_groups_are_noticed(bench: Bench) -> N
     days = pd.date_range("2024-01-01", periods=120).strftime("%Y-%m-%d")
     frame = table().assign(day=days, patient_id=np.arange(120) // 4)
     frame.to_csv(bench.folder / "table.csv", index=False)
-    data = {"drop": [*OTHERS, "day", "patient_id"]}
+    data = {"drop": [*OTHERS, "day", "patient_*"]}
     told = {each.code: each for each in all_findings(bench.file(data=data, model=BAYES))[1]}
     assert told["SWM107"].columns == ("day",)
     assert told["SWM106"].columns == ("patient_id",)

@@ -71,6 +71,23 @@ def test_a_column_with_a_role_does_not_keep_the_table_in_memory(tmp_path: Path) 
         assert memory.nbytes == column.to_numpy().nbytes, column.name
 
 
+def test_dropped_patterns_spare_columns_with_a_role_and_know_types(
+    csv: Callable[..., str],
+) -> None:
+    frame = small(a_1=1.0, seen="2024-01-31")
+    options: dict[str, Any] = {"target": "y", "dates": {"seen": None}, "categorical": ["b"]}
+
+    def kept(*drop: str) -> list[str]:
+        table = fetch("file", path=csv(frame), drop=drop, **options, **ROLES)
+        return list(table.features.columns)
+
+    # The target is text, too, and so are the groups.
+    with pytest.raises(DataError, match="drop: no column matches 'dtype:text'"):
+        kept("dtype:text")
+    assert kept("dtype:date", "a*") == ["b"]
+    assert "b" not in kept("dtype:category")
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "task"),
     [("digits", (1797, 64), "multiclass"), ("diabetes", (442, 10), "regression")],

@@ -23,7 +23,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from tests.selecting import FEW, IRIS, WINE
+from tests.selecting import BRIEF, FEW, IRIS, WINE
 
 FOLDS = StratifiedKFold(4)
 TREES = LGBMClassifier(n_estimators=8, num_leaves=4, verbosity=-1, n_jobs=1, random_state=0)
@@ -127,6 +127,18 @@ class TestOneFold:
                 assert search(cv=0, **options).fit(*IRIS).subset_ == best.subset_
         with pytest.warns(UserWarning, match="single fold"):
             best.repick("parsimonious")
+
+
+def test_features_may_be_named_by_patterns_and_types() -> None:
+    groups = {"phenols": "*phenol*", "first": ["alcohol", "ash"]}
+    options: dict[str, Any] = {**BRIEF, "groups": groups, "fixed": ["phen*"], "forbidden": ["mal*"]}
+    selector = SubsetSelector(GaussianNB(), **options).fit(*WINE)
+    assert {"total_phenols", "nonflavanoid_phenols"} < set(selector.subset_)
+    assert "malic_acid" not in selector.subset_
+    text = WINE[0].assign(alcohol=WINE[0]["alcohol"].round().astype(str).astype("category"))
+    model = LGBMClassifier(n_estimators=3, verbosity=-1)
+    typed = SubsetSelector(model, **{**BRIEF, "fixed": ["dtype:category"]}).fit(text, WINE[1])
+    assert "alcohol" in typed.subset_
 
 
 def test_features_may_be_named_by_positions() -> None:
