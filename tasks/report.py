@@ -15,6 +15,7 @@ from swarm.problem.hints import MOST_COLUMNS
 from swarm.problem.space import SearchSpace
 from swarm.reader import Reader
 from swarm.report import ReportData, draw_figures, render
+from swarm.report.columns import column_records
 from swarm.search.confirmation import Confirmation
 from swarm.search.prefilter import Cut
 from swarm.search.requests import requested_evaluations
@@ -94,6 +95,11 @@ def features_file(
     if result.cut is not None:
         features["prefilter"] = _cut_figures(result.cut)
     return {"features.json": json_file(features)}
+
+
+def columns_file(columns: pd.DataFrame, metric: str) -> dict[str, bytes]:
+    """Return ``columns.json``: why each column is in or out; the archive may be pruned."""
+    return {"columns.json": json_file({"metric": metric, "columns": column_records(columns)})}
 
 
 def _cut_figures(cut: Cut) -> dict[str, Any]:

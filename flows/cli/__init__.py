@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.columns import columns
 from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
 from flows.cli.predict import predict
@@ -241,7 +242,7 @@ def config(
 # In the order in which the help lists them.
 _GROUPS = {
     "Search": (init, check, select, resume, compare, nested, stability),
-    "Look": (runs, report, features, strategies, config),
+    "Look": (runs, report, features, columns, strategies, config),
     "Production": (predict, refresh, champion, rollback, serve, prune),
     "Set-up": (up, down),
 }

@@ -52,6 +52,11 @@ def _console() -> Console:
     return console if console.is_terminal or is_set else Console(highlight=False, width=_WIDE)
 
 
+def print_table(table: TextTable) -> None:
+    """Print a table."""
+    _console().print(_as_rich(table))
+
+
 def print_study(run: StudyRun, config: AnyConfig) -> None:
     """Print the tables of a study, what they show, and where to find more."""
     console = _console()

@@ -27,7 +27,8 @@ from swarm.findings.outcome import (
 )
 from swarm.report import report_data
 from swarm.report.data import by_column, ranked
-from swarm.search.requests import importances_of, requested_evaluations
+from swarm.search.columns import Neighbours, column_table
+from swarm.search.requests import importances_of, measured_subsets, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.validation import Judgement
@@ -42,6 +43,7 @@ from tasks.prefect_artifacts import as_code, show_answer
 from tasks.refresh.decision import labels_of, record_of_rows
 from tasks.refresh.drift import summarise
 from tasks.report import (
+    columns_file,
     features_file,
     judgement_files,
     model_metrics,
@@ -308,6 +310,14 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         if record.complete
     ]
     members = result.best_members(*run.ensemble_limits)
+    columns = column_table(
+        result,
+        measured_subsets(result, problem, run.evaluations),
+        result.best_mask,
+        scoring=problem.scoring,
+        neighbours=Neighbours.of(result.best_mask, search.hints.distance),
+        members=members.masks,
+    )
     data = report_data(
         result,
         list(zip(members.masks, members.costs, strict=True)),
@@ -321,10 +331,12 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         dropped=outcome.losses,
         strategy=search.strategy,
         findings=outcome.findings,
+        columns=columns,
         facts=facts,
         config=as_yaml(config),
     )
-    return write_report.after(judgement)(data)
+    files: dict[str, bytes] = write_report.after(judgement)(data)
+    return {**columns_file(columns, problem.scoring.metric), **files}
 
 
 def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:

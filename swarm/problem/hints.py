@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int, read_only
-from swarm.errors import ConfigError, InputError, check_known
+from swarm.errors import ConfigError, DataError, InputError, check_known
 from swarm.problem.space import SearchSpace
 
 # Every strategy imports this module; the statistics need pandas and SciPy.
@@ -79,6 +79,16 @@ def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
 
     ordered, units = _by_unit(features, space)
     return unit_distance(spearman_distance(_sampled(ordered)), units)
+
+
+def distances_of(features: pd.DataFrame, space: SearchSpace) -> Float | None:
+    """Return :func:`unit_distances`; None of too many columns, or of a column without an order."""
+    if space.n_columns > MOST_COLUMNS:
+        return None
+    try:
+        return unit_distances(features, space)
+    except DataError:
+        return None
 
 
 def _by_unit(features: pd.DataFrame, space: SearchSpace) -> tuple[pd.DataFrame, list[Any]]:

@@ -59,6 +59,8 @@ class ReportData:
         See :func:`confirmed_scores`.
     dropped : FeatureLosses, optional
         What the score loses without each chosen feature.
+    columns : DataFrame, optional
+        Why each column is in or out, see :func:`swarm.search.columns.column_table`.
     regroup_every : int, optional
         Epochs between regroupings of the subswarms.
     findings : list of mapping
@@ -83,6 +85,7 @@ class ReportData:
     judgement: Judgement | None = None
     confirmed: pd.DataFrame | None = None
     dropped: FeatureLosses | None = None
+    columns: pd.DataFrame | None = None
     regroup_every: int | None = None
     findings: Sequence[Mapping[str, Any]] = ()
     facts: Mapping[str, object] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from swarm.checks import require_package
 from swarm.metrics import is_lower_better
 from swarm.report import formatting
+from swarm.report.columns import column_records, columns_in_rows
 from swarm.report.contenders import contender_rows, paired_differences
 from swarm.report.data import ReportData
 from swarm.report.drawing import DARK, LIGHT, Drawing
@@ -73,6 +74,8 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         svgs=svgs,
         n_together=len(data.frequency()),
         n_shown=len(data.shown_features()),
+        columns=column_rows(data),
+        columns_most=_ROWS_MOST,
         nearest=data.nearest_left_out(),
         work=work_counts(data),
         facts=_fact_rows(data.facts),
@@ -167,6 +170,14 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
         for name, count in data.frequency().items()
     ]
     return rows[: len(chosen)], rows[len(chosen) :]
+
+
+def column_rows(data: ReportData) -> list[tuple[str, ...]]:
+    """Return why columns are in or out: a row of texts per column, all texts plain."""
+    if data.columns is None:
+        return []
+    table = columns_in_rows(column_records(data.columns))
+    return [tuple(plain(text) if text else "" for text in row) for row in table.rows]
 
 
 # ---------------------------------------------------------------- work and facts

@@ -21,6 +21,14 @@ def unpack_masks(keys: Iterable[bytes], n_units: int) -> Bool:
     return np.unpackbits(packed, axis=1, count=n_units).astype(bool)
 
 
+def union_of_masks(keys: Iterable[bytes], n_units: int) -> Bool:
+    """Return the units (n_units,) that are in any mask of the keys of :func:`pack_masks`."""
+    n_bytes = (n_units + 7) // 8
+    packed = np.frombuffer(b"".join(keys), dtype=np.uint8).reshape(-1, n_bytes)
+    union = np.bitwise_or.reduce(packed, axis=0)
+    return np.unpackbits(union, count=n_units).astype(bool)
+
+
 def first_of_equal(masks: Bool) -> Int:
     """Return the row of the first of each group of equal masks (n, n_units), ascending."""
     first = np.unique(np.packbits(masks, axis=1), axis=0, return_index=True)[1]

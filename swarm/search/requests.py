@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import Bool, Float, Int, read_only
 from swarm.problem.problem import Problem
 from swarm.search.candidates import SEARCH
-from swarm.search.packing import pack_masks, unpack_folds, unpack_masks
+from swarm.search.packing import first_of_equal, pack_masks, unpack_folds, unpack_masks
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record
@@ -62,6 +62,62 @@ def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
         yield from zip(chunk, evaluations.lookup(chunk), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class MeasuredSubsets:
+    """The distinct subsets that a search requested, in its order.
+
+    Attributes
+    ----------
+    masks : bool (n, n_units)
+        Without the units that no fold model used, if dropping these changes no model.
+    fold_costs : float64 (n, n_folds)
+        NaN for folds that the search did not need, inf where a fit failed.
+    counts : int (n_units,)
+        Subsets with each unit that were measured on all folds, or on all fresh folds; units that
+        no model used count.
+    """
+
+    masks: Bool
+    fold_costs: Float
+    counts: Int
+
+    def __post_init__(self) -> None:
+        read_only(self.masks, self.fold_costs, self.counts)
+
+
+def measured_subsets(
+    result: SearchResult, problem: Problem, evaluations: ProblemEvaluations
+) -> MeasuredSubsets:
+    """Read the subsets of :func:`requested_masks` from the archive."""
+    masks, needed = requested_masks(result, problem.n_folds)
+    fold_costs, used = _fold_costs(masks, needed, evaluations)
+    whole = np.isfinite(fold_costs).all(axis=1)
+    confirmation, has_cost, nothing_searched = result.confirmation, whole, False
+    if confirmation is not None:
+        nothing_searched = confirmation.replaces_search
+        confirmed = set(pack_masks(confirmation.candidates.masks))
+        is_confirmed = [key in confirmed for key in pack_masks(masks)]
+        has_cost = np.logical_or(whole, is_confirmed)
+    counts = masks[has_cost].sum(axis=0)
+    has_rule = nothing_searched or result.state.strategy.members.answer is not None
+    if problem.exact_shrink and not has_rule:
+        masks = masks.copy()
+        masks[whole] = shrink(masks[whole], used[whole], problem.space)
+    # Keep the subset with the most fold costs of equal ones, then the first of the search.
+    order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
+    rows = np.sort(order[first_of_equal(masks[order])])
+    return MeasuredSubsets(masks[rows], fold_costs[rows], counts)
+
+
+def _fold_costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[Float, Bool]:
+    """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
+    fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
+    for row, (mask, record) in enumerate(read_records(masks, evaluations)):
+        fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
+        used[row] = record.units_used(mask)
+    return fold_costs, used
 
 
 def requested_evaluations(

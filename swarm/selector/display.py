@@ -95,6 +95,12 @@ class SelectionDisplay:
         _PLOTS[kind](self._selection, axes)
         return axes
 
+    @property
+    def columns_(self) -> pd.DataFrame:
+        """Why each column is in or out, from what was measured, see :func:`column_table`."""
+        check_is_fitted(self, "subset_")
+        return self._selection.columns()
+
     def metric_table(self, confidence: float = CONFIDENCE) -> pd.DataFrame:
         """Return the best measured subset of each size, without any evaluation.
 

@@ -118,6 +118,7 @@ def _data(
         strategy=selector.strategy_,
         findings=unmuted(findings, selector.mute),
         dropped=losses,
+        columns=selection.columns(),
         facts=facts,
         config=repr(selector),
     )

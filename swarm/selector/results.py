@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,19 @@ from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.problem.table import labels_of
 from swarm.search.candidates import PICKS, pareto_front, pick
+from swarm.search.columns import Neighbours, column_table
 from swarm.search.confirmation import Confirmation
-from swarm.search.packing import first_of_equal, pack_masks
-from swarm.search.requests import importances_of, only_ranked, read_records, requested_masks
+from swarm.search.packing import pack_masks
+from swarm.search.requests import (
+    MeasuredSubsets,
+    importances_of,
+    measured_subsets,
+    only_ranked,
+)
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import costs_of
-from swarm.strategies.operators.memory import shrink
 from swarm.strategies.operators.sequential import standard_error
 from swarm.validation import Judgement
 from swarm.validation.verdict import Headline, headline
@@ -36,7 +42,7 @@ class EvaluatedSubsets:
 
     result: SearchResult
     table: pd.DataFrame  # (n, 7 + n_folds), one row for each distinct subset, see `SubsetSelector`
-    masks: Bool  # (n, n_units)
+    measured: MeasuredSubsets  # the same subsets
     front: Int  # (n_front,), rows on the Pareto front that may be picked, the smallest first
     answer: int | None  # row of the best subset of the search, if it is in the table
     # (n_units,) of the rows on the front and of the best, NaN if there are none
@@ -45,6 +51,7 @@ class EvaluatedSubsets:
     labels: tuple[Any, ...]  # of the columns of X
     scoring: Scoring
     task: str  # see `Problem`
+    neighbours: Mapping[str, Neighbours] = field(default_factory=dict)  # of what each rule picks
 
     @classmethod
     def of(
@@ -53,47 +60,38 @@ class EvaluatedSubsets:
         problem: Problem,
         evaluations: ProblemEvaluations,
         bounds: tuple[int, int],
+        distance: Float | None = None,
     ) -> EvaluatedSubsets:
         """Read the requested subsets of the search from the archive.
 
         Folds that the search did not need are omitted, so that the table does not depend on other
-        searches. Picks are within the `bounds`, unless no such subset was measured.
+        searches. Picks are within the `bounds`, unless no such subset was measured. `distance` is
+        (n_units, n_units), see :func:`unit_distances`.
         """
-        masks, needed = requested_masks(result, problem.n_folds)
-        fold_costs, used = _costs(masks, needed, evaluations)
-        confirmation = result.confirmation
-        nothing_searched = confirmation is not None and confirmation.replaces_search
-        has_rule = nothing_searched or result.state.strategy.members.answer is not None
-        if problem.exact_shrink and not has_rule:
-            whole = np.isfinite(fold_costs).all(axis=1)
-            masks = masks.copy()
-            masks[whole] = shrink(masks[whole], used[whole], problem.space)
-        # Deduplicate: keep the subset with the most fold costs, then the first of the search.
-        order = np.lexsort((np.isnan(fold_costs).sum(axis=1),))
-        rows = np.sort(order[first_of_equal(masks[order])])
-        table = _table(masks[rows], fold_costs[rows], problem)
-        allowed = problem.space.obeys(masks[rows])
+        measured = measured_subsets(result, problem, evaluations)
+        masks, confirmation = measured.masks, result.confirmation
+        table = _table(masks, measured.fold_costs, problem)
+        allowed = problem.space.obeys(masks)
         if confirmation is not None and confirmation.replaces_search:
-            table = _with_fresh_costs(table, masks[rows], confirmation, problem.n_folds)
+            table = _with_fresh_costs(table, masks, confirmation, problem.n_folds)
         else:
-            allowed &= ~only_ranked(masks[rows], result)
+            allowed &= ~only_ranked(masks, result)
         size = table["size"].to_numpy()
         inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
         if np.isfinite(table["cost"].to_numpy()[inside]).any():
             allowed = inside
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
-        masks = masks[rows]
         best = np.flatnonzero((masks == result.best_mask).all(axis=1))
         named = np.union1d(front, best)
         if problem.relevance is None:
             found = importances_of(masks[named], result, problem, evaluations)
         else:
             found = problem.relevance * masks[named]
-        return cls(
+        evaluated = cls(
             result=result,
             table=table,
-            masks=masks,
+            measured=measured,
             front=front,
             answer=int(best[0]) if len(best) else None,
             importances=dict(zip(named.tolist(), found, strict=True)),
@@ -102,6 +100,14 @@ class EvaluatedSubsets:
             scoring=problem.scoring,
             task=problem.task,
         )
+        picked = {name: evaluated._mask(evaluated.pick(name)) for name in PICKS}
+        near = {name: Neighbours.of(mask, distance) for name, mask in picked.items()}
+        return replace(evaluated, neighbours=near)
+
+    @property
+    def masks(self) -> Bool:
+        """The subsets (n, n_units)."""
+        return self.measured.masks
 
     @property
     def n_folds(self) -> int:
@@ -121,12 +127,16 @@ class EvaluatedSubsets:
 
     def select(self, name: str) -> Selection:
         """Return the subset that a rule picks."""
-        row, result = self.pick(name), self.result
-        if row is None:
-            unknown = np.full(self.masks.shape[1], np.nan)
-            return Selection(self, result.best_mask, result.cost, unknown)
-        cost = result.cost if name == "best" else float(self.table["cost"].iloc[row])
-        return Selection(self, self.masks[row], cost, self.importances[row])
+        row, cost = self.pick(name), self.result.cost
+        importances = np.full(self.masks.shape[1], np.nan)
+        if row is not None:
+            importances = self.importances[row]
+            cost = cost if name == "best" else float(self.table["cost"].iloc[row])
+        return Selection(self, self._mask(row), cost, importances, self.neighbours[name])
+
+    def _mask(self, row: int | None) -> Bool:
+        """Return a subset; None is the best one of the search, if it is not in the table."""
+        return self.result.best_mask if row is None else self.masks[row]
 
 
 @dataclass(frozen=True)
@@ -137,6 +147,19 @@ class Selection:
     mask: Bool  # (n_units,)
     cost: float
     importances: Float  # (n_units,), NaN if there are none
+    neighbours: Neighbours
+
+    def columns(self) -> pd.DataFrame:
+        """Tell of every column why it is in or out, see :func:`column_table`."""
+        evaluated = self.evaluated
+        return column_table(
+            evaluated.result,
+            evaluated.measured,
+            self.mask,
+            scoring=evaluated.scoring,
+            neighbours=self.neighbours,
+            labels=evaluated.labels,
+        )
 
     @property
     def names(self) -> list[str]:
@@ -212,15 +235,6 @@ def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest row of each size, indexed by size; the first wins a tie."""
     costed = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
     return costed.drop_duplicates("size").set_index("size")
-
-
-def _costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> tuple[Float, Bool]:
-    """Fold costs (n, n_folds), NaN unless needed, and used units (n, n_units)."""
-    fold_costs, used = np.full(needed.shape, np.nan), masks.copy()
-    for row, (mask, record) in enumerate(read_records(masks, evaluations)):
-        fold_costs[row] = np.where(needed[row], record.fold_costs, np.nan)
-        used[row] = record.units_used(mask)
-    return fold_costs, used
 
 
 def _with_fresh_costs(

@@ -22,6 +22,7 @@ from swarm.findings.outcome import search_findings
 from swarm.findings.rows import label_findings
 from swarm.findings.table import column_findings, target_findings
 from swarm.interrupts import within_model_selection
+from swarm.problem.hints import distances_of
 from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Problem
 from swarm.problem.space import Groups
@@ -187,6 +188,11 @@ class SubsetSelector(
         One row per epoch.
     strategy_ : Strategy
         The strategy that ran.
+    columns_ : DataFrame
+        Why each column is in or out, the chosen ones first: in how many measured subsets it was,
+        the best score of a subset with it and without it, and on which folds, the nearest column on
+        the other side of the choice, and the score if the two change places, where that was
+        measured; see :func:`swarm.search.columns.column_table`.
     picked_ : str
         The rule that selected `subset_`.
     interrupted_ : bool
@@ -432,7 +438,11 @@ class SubsetSelector(
             space, cut = problem.space, result.cut
             searched = space if cut is None else space.restricted(cut.kept)
             bounds = bounds_of_answer(search.strategy, searched)
-            return EvaluatedSubsets.of(result, problem, archive.open_problem(problem), bounds)
+            distance = search.hints.distance
+            if distance is None:
+                distance = distances_of(problem.features, space)
+            evaluations = archive.open_problem(problem)
+            return EvaluatedSubsets.of(result, problem, evaluations, bounds, distance)
 
     def _select(self, evaluated: EvaluatedSubsets, pick: str) -> None:
         result, selection = evaluated.result, evaluated.select(pick)

@@ -96,6 +96,15 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     store = store_option(bench.uri)
     assert f"swarm report {run_id[:8]} --open{store}" in told.out
     assert swarm("features", run_id[:8], *at).out.split() == names
+    every = json.loads(swarm("columns", run_id, *at, "--json").out)
+    chosen = [each["column"] for each in every["columns"] if each["status"] == "chosen"]
+    assert (sorted(chosen), len(every["columns"])) == (sorted(names), 8)
+    one = swarm("columns", run_id, names[0], *at).out
+    assert one.startswith(f"{names[0]}: chosen\n")
+    shown = swarm("columns", run_id, "-n", "3", *at).out
+    assert all(each["column"] in shown for each in every["columns"][:3])
+    assert "5 more columns" in shown
+    assert "did you mean 'x7'" in swarm("columns", run_id, "x77", *at).sentence
     # All of them where fewer are worse.
     stored = bench.tracking.download(run_id, "evaluation.json")
     record = json.loads(stored.read_text(encoding="utf-8"))

@@ -229,6 +229,7 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     listed = {entry.path for entry in bench.tracking.client.list_artifacts(run_id)}
     assert listed == {
         "archive.parquet",
+        "columns.json",
         "config.yaml",
         "confirmation.csv",
         "epochs",
@@ -256,6 +257,10 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     page = bench.artifact(run_id, "report.html").decode()
     _, _, losses = page.partition("Loss without each column")
     assert all(name in losses for name in outcome.result.features)
+    columns = json.loads(bench.artifact(run_id, "columns.json"))["columns"]
+    members = {name for subset in outcome.ensemble.subsets_ for name in subset}
+    assert {each["column"] for each in columns if each["status"] != "out"} == members
+    assert "Why columns are in or out" in page
     subsets = bench.table(run_id, "subsets.csv")
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]
     assert subsets["cost"].is_monotonic_increasing
