@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from swarm.errors import ConfigError, nearest
 from swarm.json_data import json_file
+from swarm.notebook import Drawn
 
 # Columns that a finding names one by one.
 _MOST_COLUMNS_NAMED = 100
@@ -355,7 +356,7 @@ _BY_GRAVITY = (
 
 
 @dataclass(frozen=True)
-class Finding:
+class Finding(Drawn):
     """One finding of a :class:`Kind`."""
 
     code: str
@@ -376,6 +377,13 @@ class Finding:
     def as_dict(self) -> dict[str, Any]:
         """Return the finding as JSON data."""
         return {**asdict(self), "columns": list(self.columns), "page": self.page}
+
+
+class Findings(tuple[Finding, ...], Drawn):
+    """Findings, the gravest first; ``print`` shows a line for each."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{each.severity:<8}{each}" for each in self) or "no findings"
 
 
 def make_finding(
@@ -408,11 +416,11 @@ def check_mute(codes: Iterable[str]) -> None:
             )
 
 
-def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> tuple[Finding, ...]:
+def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> Findings:
     """Return the findings whose codes are not muted, without repetitions, the gravest first."""
     silent = frozenset(mute)
     distinct = dict.fromkeys(each for each in findings if each.code not in silent)
-    return tuple(sorted(distinct, key=lambda each: _BY_GRAVITY.index(each.code)))
+    return Findings(sorted(distinct, key=lambda each: _BY_GRAVITY.index(each.code)))
 
 
 def codes_of(findings: Iterable[Finding]) -> str:

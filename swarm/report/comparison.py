@@ -317,7 +317,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> 
     """Write the report as one HTML file, without scripts and external resources."""
     from markupsafe import Markup
 
-    from swarm.report.drawing import DARK, LIGHT
+    from swarm.report.drawing import PAGE_DARK, PAGE_LIGHT
     from swarm.report.page import template
 
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
@@ -325,8 +325,8 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> 
     answer, *others = sentences(comparison)
     return template("comparison.html.j2").render(
         data=data,
-        light=LIGHT,
-        dark=DARK,
+        light=PAGE_LIGHT,
+        dark=PAGE_DARK,
         answer=answer,
         sentences=others,
         ranks=rank_table(comparison),

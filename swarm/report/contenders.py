@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from swarm.report.data import ReportData
 from swarm.report.formatting import interval, signed
+from swarm.validation import Judgement
 from swarm.validation.sentences import IN_TABLES
 
 _NOTES = {
@@ -36,6 +36,8 @@ _SINGLE = {
         "matters which features are kept.",
     ),
 }
+# Contenders that equal another one then.
+_COPIES = ("best_subset", "all_features_ensemble")
 _SINGLE_RIVALS = ("all_features", "random_subsets")
 _JUDGEMENTS = {
     "better": "the selection is better",
@@ -55,12 +57,16 @@ class PairedDifference:
     kind: str
 
 
-def paired_differences(data: ReportData) -> list[PairedDifference]:
+def is_single(judgement: Judgement) -> bool:
+    """Whether a single model is compared on the test rows, and no ensemble."""
+    return bool(judgement.first_metric["ensemble"]["n_models"] == 1)
+
+
+def paired_differences(judgement: Judgement | None) -> list[PairedDifference]:
     """Return the differences to the baselines with the same vote, for the first metric."""
-    judgement = data.judgement
     if judgement is None:
         return []
-    names, rivals = _names_and_rivals(data)
+    names, rivals = _names_and_rivals(judgement)
     comparisons = []
     for name in rivals:
         row, outcome = judgement.first_metric[name], judgement.outcome(name)
@@ -78,25 +84,30 @@ def paired_differences(data: ReportData) -> list[PairedDifference]:
     return comparisons
 
 
-def contender_rows(data: ReportData) -> list[dict[str, Any]]:
+def contender_rows(judgement: Judgement | None) -> list[dict[str, Any]]:
     """Return a row per contender; `cells` has its row of the table per metric."""
-    names, rivals = _names_and_rivals(data)
+    if judgement is None:
+        return []
+    names, rivals = _names_and_rivals(judgement)
+    table = judgement.table
+    if is_single(judgement):
+        table = table[~table["contender"].isin(_COPIES)]
     rows: list[dict[str, Any]] = []
-    for name, table in data.contenders.groupby("contender", sort=False):
+    for name, cells in table.groupby("contender", sort=False):
         shown, note = names[str(name)]
         rows.append(
             {
                 "name": shown,
                 "note": note,
                 "kind": "own" if name == "ensemble" else "rival-row" if name in rivals else "other",
-                "n_features": int(table["n_features"].iloc[0]),
-                "n_models": int(table["n_models"].iloc[0]),
-                "cells": table.to_dict("records"),
+                "n_features": int(cells["n_features"].iloc[0]),
+                "n_models": int(cells["n_models"].iloc[0]),
+                "cells": cells.to_dict("records"),
             }
         )
     return rows
 
 
-def _names_and_rivals(data: ReportData) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
+def _names_and_rivals(judgement: Judgement) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
     """Return name and note of each contender, and those that differ by the selection alone."""
-    return (_SINGLE, _SINGLE_RIVALS) if data.is_single else (_CONTENDERS, _RIVALS)
+    return (_SINGLE, _SINGLE_RIVALS) if is_single(judgement) else (_CONTENDERS, _RIVALS)

@@ -24,8 +24,6 @@ from swarm.validation.verdict import Headline
 
 # Features in the heat map, the chosen ones among them, and pairs in the table beside it.
 _MOST, _MOST_CHOSEN, _MOST_PAIRS = 60, 40, 10
-# Contenders that equal another one if there is a single model.
-_COPIES = ("best_subset", "all_features_ensemble")
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,20 +93,6 @@ class ReportData:
     def features(self) -> list[str]:
         """The chosen subset."""
         return list(self.subsets[0][0])
-
-    @property
-    def is_single(self) -> bool:
-        """Whether a single model is compared on the test rows, and no ensemble."""
-        judgement = self.judgement
-        return judgement is not None and judgement.first_metric["ensemble"]["n_models"] == 1
-
-    @property
-    def contenders(self) -> pd.DataFrame:
-        """``Judgement.table`` without copies; empty without test rows."""
-        if self.judgement is None:
-            return pd.DataFrame({"contender": [], "metric": []})
-        table = self.judgement.table
-        return table[~table["contender"].isin(_COPIES)] if self.is_single else table
 
     def frequency(self) -> dict[str, int]:
         """Number of subsets with each feature, those of the best subset first, by importance."""

@@ -53,6 +53,11 @@ DARK = MappingProxyType(
         "second": "#f2a25c",
     }
 )
+# With what pages have besides.
+PAGE_LIGHT = MappingProxyType(
+    {**LIGHT, "page": "#f4f6f8", "tint": "#eaf1fb", "warn-line": "#e2a254"}
+)
+PAGE_DARK = MappingProxyType({**DARK, "page": "#0e131a", "tint": "#1a2a42", "warn-line": "#a3702c"})
 # One point is one px, as the figures have 72 dpi.
 STYLE = MappingProxyType(
     {

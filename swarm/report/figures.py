@@ -50,12 +50,16 @@ _STAR: Any = {
 }
 
 
-def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
+def draw_figures(
+    data: ReportData, names: Collection[str] | None = None, *, png: bool = True
+) -> dict[str, Drawing]:
     """Draw the figures of a report, by name: ``convergence``, ``test_f1``, ...
 
     Parameters
     ----------
     data : ReportData
+    names : collection of str, optional
+        The figures to draw. Default: all of them.
     png : bool
         Whether to render the figures as PNG too, which takes as long as the SVG.
 
@@ -65,8 +69,12 @@ def draw_figures(data: ReportData, *, png: bool = True) -> dict[str, Drawing]:
         Byte-identical for the same data and the same version of matplotlib.
     """
     with styled():
-        drawn = {name: draw(name, label, figure, png=png) for name, label, figure in _figures(data)}
-        if data.dropped is not None and len(data.dropped.losses):
+        drawn = {
+            name: draw(name, label, figure, png=png)
+            for name, label, figure in _figures(data)
+            if names is None or name in names
+        }
+        if names is None and data.dropped is not None and len(data.dropped.losses):
             label = f"Loss on {data.dropped.rows} when each feature is dropped."
             # In the page only.
             drawn["dropped"] = draw("dropped", label, _dropped(data.dropped), png=False)

@@ -12,9 +12,9 @@ from swarm.checks import require_package
 from swarm.metrics import is_lower_better
 from swarm.report import formatting
 from swarm.report.columns import column_records, columns_in_rows
-from swarm.report.contenders import contender_rows, paired_differences
+from swarm.report.contenders import contender_rows, is_single, paired_differences
 from swarm.report.data import ReportData
-from swarm.report.drawing import DARK, LIGHT, Drawing
+from swarm.report.drawing import PAGE_DARK, PAGE_LIGHT, Drawing
 from swarm.report.figures import draw_figures
 from swarm.report.formatting import duration, metric_name, plain, shortened
 from swarm.validation.sentences import against_baseline, positive_class_sentence
@@ -56,8 +56,8 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
     metrics = [] if judgement is None else judgement.metrics
     return template("report.html.j2").render(
         data=data,
-        light=LIGHT,
-        dark=DARK,
+        light=PAGE_LIGHT,
+        dark=PAGE_DARK,
         head=data.headline,
         names=_names(data),
         evidence=_more_evidence(data),
@@ -66,8 +66,9 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         others=others[:_ROWS_MOST],
         unlisted=[row.name for row in [*chosen[_ROWS_MOST:], *others[_ROWS_MOST:]]],
         rows_shown=_ROWS_SHOWN,
-        rivals=paired_differences(data),
-        contenders=contender_rows(data),
+        rivals=paired_differences(judgement),
+        contenders=contender_rows(judgement),
+        single=judgement is not None and is_single(judgement),
         has_intervals=judgement is not None and bool(judgement.table["low"].notna().any()),
         lower_is_better=[metric_name(each) for each in metrics if is_lower_better(each)],
         metrics=[metric_name(each) for each in metrics],
@@ -130,7 +131,7 @@ def _more_evidence(data: ReportData) -> list[str]:
     more, judgement = [*data.headline.sentences()[1:], data.headline.searched], data.judgement
     if judgement is not None:
         # The headline has compared a single model with all features.
-        ensemble = "" if data.is_single else against_baseline(judgement)
+        ensemble = "" if is_single(judgement) else against_baseline(judgement)
         more += [ensemble, positive_class_sentence(judgement)]
     return [text for text in more if text]
 

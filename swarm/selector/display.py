@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from sklearn import get_config
 from sklearn.utils.validation import check_is_fitted
 
 from swarm.checks import require_package
 from swarm.errors import InputError, check_known
-from swarm.findings import Finding
+from swarm.findings import Findings
 from swarm.findings.outcome import doubts
 from swarm.metrics import display_name
 from swarm.problem.scoring import Scoring
+from swarm.report.cards import card_of
 from swarm.report.data import by_column, ranked
 from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult
-from swarm.selector.report import headline_of, page_of
+from swarm.selector.report import data_of, headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
     Selection,
@@ -51,7 +53,7 @@ class SelectionDisplay:
     _selection: Selection
     results_: pd.DataFrame
     result_: SearchResult
-    findings_: tuple[Finding, ...]
+    findings_: Findings
     interrupted_: bool
     estimator: Any
     strategy_: Strategy
@@ -227,17 +229,39 @@ class SelectionDisplay:
         check_is_fitted(self, "subset_")
         return headline_of(self, X, y, test, params, tolerance=tolerance)
 
-    def summary(self) -> str:
-        """Summarise the selection in at most twelve lines of 80 characters.
+    def summary(self) -> None:
+        """Print the selection in at most twelve lines of 80 characters.
 
-        Returns
-        -------
-        str
-            The answer and its scores in the metric of the search, then what to look at and to do:
-            ``print(selector.summary())``.
+        They are the answer and its scores in the metric of the search, then what to look at and to
+        do. A notebook shows them as a card where the selector is the last line of a cell.
         """
         check_is_fitted(self, "subset_")
+        print(self._summary_text())
+
+    def _summary_text(self) -> str:
         return "\n".join(line for line in self._summary_lines() if line)
+
+    @property
+    def _repr_html_(self) -> Any:
+        """Return its card, or scikit-learn's diagram of a selector that is not fitted."""
+        # A property of which the value is called, as scikit-learn has it; raises where its
+        # configuration is to show texts.
+        diagram = super()._repr_html_  # type: ignore[misc]
+        return lambda: self._card() or diagram()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return what a notebook shows: the card, and its text for what shows no HTML."""
+        card = self._card()
+        if card is None:
+            bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
+            return bundle
+        return {"text/plain": self._summary_text(), "text/html": card}
+
+    def _card(self) -> str | None:
+        """Return the card; None if it is not fitted, is to be a text, or jinja2 is missing."""
+        if not hasattr(self, "subset_") or get_config()["display"] != "diagram":
+            return None
+        return card_of(data_of(self))
 
     def _summary_lines(self) -> Iterator[str]:
         """Yield the lines of the summary; notes are cut to one row."""

@@ -52,7 +52,7 @@ def page_of(
             raise InputError(
                 "a report on test rows needs the rows of the fit too; pass X and y to report"
             )
-        return render(_data(selector))
+        return render(data_of(selector))
     problem, judgement = pose_again(selector, X, y, params), None
     if test is None:
         unseen, named, train = _fold(problem)
@@ -72,10 +72,10 @@ def page_of(
         ),
         n_jobs=n_jobs_of(selector),
     )
-    return render(_data(selector, problem, judgement, losses))
+    return render(data_of(selector, problem, judgement, losses))
 
 
-def _data(
+def data_of(
     selector: Any,
     problem: Problem | None = None,
     judgement: Judgement | None = None,

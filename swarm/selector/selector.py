@@ -166,7 +166,7 @@ class SubsetSelector(
     prefilter_ : Cut or None
         With `prefilter`: which units were kept, their importances, and the costs of the sizes
         that were tried; see :class:`swarm.search.prefilter.Cut`.
-    findings_ : tuple of Finding
+    findings_ : Findings
         Numbered reasons to doubt the data or the result, such as an ID-like column or a gain that
         fresh folds do not confirm, the gravest first; see :mod:`swarm.findings`. A column that
         predicts the target almost perfectly alone is a warning of `fit` too.

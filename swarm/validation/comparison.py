@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.checks import require_package
+from swarm.notebook import Drawn
 from swarm.rounding import difference
 from swarm.statistics.resampled import corrected_t
 from swarm.storage.records import round_cost
@@ -43,7 +44,7 @@ class Friedman:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Drawn):
     """Tables, ranks and tests of a comparison of strategies."""
 
     # One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank, improvement
@@ -67,6 +68,10 @@ class Comparison:
     alpha: float
     judged_by: str = "cost"  # "cost" (cross-validated) or "test_cost"
     is_resampled: bool = False  # whether each seed has test rows of its own
+
+    def __str__(self) -> str:
+        ranks = self.ranks.sort_values("average", kind="stable")
+        return f"ranks by mean {self.judged_by}:\n{ranks.to_string(float_format='{:.2f}'.format)}"
 
     @property
     def datasets(self) -> list[str]:

@@ -20,6 +20,7 @@ from swarm.arrays import AnyArray
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, suggestion
 from swarm.metrics import is_lower_better, judged_metrics, value_range
+from swarm.notebook import Drawn
 from swarm.problem.models import make_deterministic
 from swarm.problem.scoring import Scoring
 from swarm.problem.space import SearchSpace
@@ -53,7 +54,7 @@ _SUBSETS = {"all_features": ALL, "best_subset": CHOSEN, "ensemble": ENSEMBLE}
 
 
 @dataclass(frozen=True, eq=False)
-class Judgement:
+class Judgement(Drawn):
     """Metrics of the ensemble and its baselines on held-out test rows.
 
     Attributes
@@ -99,6 +100,9 @@ class Judgement:
     pos_label: Any
     pos_share: float | None
     jackknife: Jackknife
+
+    def __str__(self) -> str:
+        return sentences.contender_scores(self)
 
     def sentence(self) -> str:
         """Compare the ensemble with all features and the same vote, in the first metric."""

@@ -14,7 +14,7 @@ from swarm.search.elimination import ELIMINATION
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.jackknife import FEWEST_GROUPS
-from swarm.wording import counted, listed, listed_within
+from swarm.wording import aligned, counted, listed, listed_within
 
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
@@ -279,6 +279,17 @@ def against_baseline(judgement: Judgement) -> str:
         f"{format_score(rival['difference'])}"
         f"{_interval(low, high)}, {conclusion}."
     )
+
+
+def contender_scores(judgement: Judgement) -> str:
+    """State the scores of all contenders in the first metric, a line each, and what they say."""
+    rows = [
+        (IN_TABLES[name], f"{format_score(row['value'])}{_interval(row['low'], row['high'])}")
+        for name, row in judgement.first_metric.items()
+    ]
+    scored = f"{_metric_first(judgement.metrics[0])} on "
+    scored += f"{unseen_rows(judgement.n_rows, judgement.n_groups)}:"
+    return "\n".join([scored, aligned(rows), judgement.sentence()])
 
 
 def model_score(judgement: Judgement, contender: str) -> str:

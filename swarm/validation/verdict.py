@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from swarm.arrays import Bool
 from swarm.metrics import is_lower_better
+from swarm.notebook import Drawn
 from swarm.problem.scoring import Scoring
 from swarm.rounding import difference
 from swarm.search.confirmation import Confirmation
@@ -148,7 +149,7 @@ class Guessing:
 
 
 @dataclass(frozen=True)
-class Headline:
+class Headline(Drawn):
     """Whether the chosen columns should be kept, and the evidence for it."""
 
     # ``worse`` if either comparison is significantly worse; else that of the test rows. The search

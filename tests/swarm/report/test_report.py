@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from swarm.problem.scoring import resolve_scoring
 from swarm.problem.space import SearchSpace
 from swarm.report import ReportData, draw_figures, render
-from swarm.report.contenders import contender_rows, paired_differences
+from swarm.report.contenders import contender_rows, is_single, paired_differences
 from swarm.report.data import by_column, confirmed_scores
 from swarm.report.drawing import Drawing, scores_for_costs
 from swarm.search.candidates import Candidates
@@ -220,7 +220,7 @@ def test_any_run_has_a_report(case: str) -> None:
         html, drawings = rendered(case), drawn(case)
     text = " ".join(Page(html).texts)
     assert data.headline.title in text
-    is_vote = data.judgement is not None and not data.is_single
+    is_vote = data.judgement is not None and not is_single(data.judgement)
     assert ("On 100 unseen rows the ensemble" in text) == is_vote
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert len(html) < 600_000
@@ -229,20 +229,22 @@ def test_any_run_has_a_report(case: str) -> None:
 
 def test_a_difference_is_only_said_where_it_is_clear() -> None:
     unclear = replace(PLAIN, judgement=judged(difference_low=-0.1))
-    assert next((r.bounds, r.judgement) for r in paired_differences(unclear)) == (
+    assert next((r.bounds, r.judgement) for r in paired_differences(unclear.judgement)) == (
         "[−0.100, 0.050]",
         "no clear difference",
     )
     worse = replace(PLAIN, judgement=judged(difference_low=-0.2, difference_high=-0.1))
-    assert {r.judgement for r in paired_differences(worse)} == {"the selection is worse"}
-    assert {r.judgement for r in paired_differences(BLIND)} == {"no interval, so no conclusion"}
+    assert {r.judgement for r in paired_differences(worse.judgement)} == {"the selection is worse"}
+    assert {r.judgement for r in paired_differences(BLIND.judgement)} == {
+        "no interval, so no conclusion"
+    }
 
 
 def test_a_single_model_is_compared_without_contenders_that_equal_another() -> None:
     single = replace(PLAIN, judgement=judged(n_models=1))
-    names = [row["name"] for row in contender_rows(single)]
+    names = [row["name"] for row in contender_rows(single.judgement)]
     assert names == ["Chosen features", "All features", "Random subsets"]
-    assert len(contender_rows(PLAIN)) == len(CONTENDERS)
+    assert len(contender_rows(PLAIN.judgement)) == len(CONTENDERS)
 
 
 # Costs of four folds differ by it.

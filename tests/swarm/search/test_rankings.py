@@ -34,6 +34,7 @@ from swarm.storage.archive import Archive
 from swarm.strategies.catalogue import make
 from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.rankings import RankingSizes
+from tests.selecting import summary_of
 
 # Two of forty columns decide.
 RNG = np.random.default_rng(0)
@@ -189,7 +190,7 @@ def test_a_ranking_that_is_best_is_the_answer(short: SubsetSelector) -> None:
     row = short.results_[short.results_["features"] == tuple(short.subset_)]
     assert row["cost"].tolist() == [short.cost_] == [found.searched_cost]
     assert short.importances_.index.tolist()
-    assert f"They are the first of the {found.origin}" in " ".join(short.summary().split())
+    assert f"They are the first of the {found.origin}" in " ".join(summary_of(short).split())
 
 
 def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_folds(
@@ -368,8 +369,8 @@ def test_where_all_columns_win_the_answer_keeps_all() -> None:
     X = np.random.default_rng(0).normal(size=(60, 620))
     found = SubsetSelector(SignOfSum()).fit(pd.DataFrame(X), (X.sum(axis=1) > 0).astype(int))
     assert len(found.subset_) == 620
-    assert found.summary().startswith("Keep all 620 columns")
-    assert "They are the first" not in found.summary()
+    assert summary_of(found).startswith("Keep all 620 columns")
+    assert "They are the first" not in summary_of(found)
 
 
 def test_folds_that_cannot_be_drawn_again_measure_the_rankings() -> None:

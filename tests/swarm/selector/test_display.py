@@ -22,7 +22,7 @@ from sklearn.tree import DecisionTreeClassifier
 from swarm import SubsetSelector
 from swarm.errors import ConfigError, DataError, InputError
 from swarm.report import ReportData
-from tests.selecting import BRIEF, WINE
+from tests.selecting import BRIEF, WINE, summary_of
 from tests.swarm.report.test_report import Page
 from tests.swarm.validation.test_drop_column import churn
 
@@ -78,16 +78,16 @@ def test_a_plot_that_cannot_be_drawn_is_refused_in_a_sentence(
 
 
 def test_the_summary_has_the_columns_and_the_score_in_the_metric_of_the_search() -> None:
-    def summary_of(scoring: str) -> tuple[SubsetSelector, str]:
+    def summarised(scoring: str) -> tuple[SubsetSelector, str]:
         selector = SubsetSelector(GaussianNB(), scoring=scoring, size=(None, 8), **BRIEF)
         selector.fit(*ROWS)
-        return selector, selector.summary()
+        return selector, summary_of(selector)
 
-    selector, text = summary_of("accuracy")
+    selector, text = summarised("accuracy")
     assert f"accuracy {1 - selector.cost_:.3f}" in text
     shown = text.splitlines()[1].split(" and ")[0].strip().split(", ")
     assert set(shown) <= set(selector.subset_)
-    selector, text = summary_of("neg_log_loss")
+    selector, text = summarised("neg_log_loss")
     assert f"log loss {selector.cost_:.3f}" in text
     for word in ("cost", "epoch", "fresh", "hint"):
         assert word not in text
@@ -103,7 +103,7 @@ def test_the_summary_fits_a_screen_whatever_the_names_and_findings() -> None:
         selector = SubsetSelector(GaussianNB(), budget=4, confirm=True, size=(8, None))
         selector.fit(frame, target)
     for rule in ("best", "parsimonious"):
-        lines = selector.repick(rule).summary().splitlines()
+        lines = summary_of(selector.repick(rule)).splitlines()
         assert len(lines) <= 12
         assert max(map(len, lines)) <= 80
         (look,) = (line for line in lines if line.startswith("Look at"))
@@ -150,8 +150,8 @@ def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
     selector = SubsetSelector(GaussianNB(), budget=15, confirm=True)
     selector.fit(features[rows], target[rows])
     assert selector.confirmation_.verdict == "better"
-    assert "of 100 columns selected, not tested on unseen rows" in selector.summary()
-    assert "SWM205" in selector.summary()
+    assert "of 100 columns selected, not tested on unseen rows" in summary_of(selector)
+    assert "SWM205" in summary_of(selector)
     head = selector.judge(features[rows], target[rows], test=(features[new], target[new]))
     guess, unseen, fresh = head.evidence
     assert (unseen.outcome, fresh.outcome) == ("no clear difference", "better")
@@ -256,7 +256,7 @@ def test_what_cannot_be_judged_says_why_and_is_not_recommended(
     model: Any, target: Any, words: str
 ) -> None:
     fitted = SubsetSelector(model, **BRIEF).fit(X[TRAIN], target[TRAIN])
-    assert "judge" not in fitted.summary()
+    assert "judge" not in summary_of(fitted)
     with pytest.raises(InputError, match=words):
         fitted.judge(X[TRAIN], target[TRAIN], test=(X[TEST], target[TEST]))
 
@@ -339,4 +339,4 @@ def test_the_summary_advises_a_confirmation_only_where_folds_can_be_drawn_again(
     mixed = np.random.default_rng(0).permutation(len(y))
     selector = SubsetSelector(GaussianNB(), budget=1, cv=cv, confirm=False)
     selector.fit(X.iloc[mixed], y.iloc[mixed])
-    assert ("confirm=True" in selector.summary()) == advised
+    assert ("confirm=True" in summary_of(selector)) == advised
