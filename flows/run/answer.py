@@ -315,7 +315,7 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
         measured_subsets(result, problem, run.evaluations),
         result.best_mask,
         scoring=problem.scoring,
-        neighbours=Neighbours.of(result.best_mask, search.hints.distance),
+        neighbours=Neighbours.of(result.space, result.best_mask, search.hints.distance),
         members=members.masks,
     )
     data = report_data(

@@ -14,7 +14,9 @@ from swarm.search.columns import CHOSEN, FRESH_FOLDS, IN_ENSEMBLE
 from swarm.validation.sentences import format_score
 from swarm.wording import counted
 
-_HEADER = ("column", "is", "subsets", "with", "without", "on", "nearest", "|ρ|", "swapped")
+_HEADER = ("column", "is", "scored on", "nearest", "|ρ|", "subsets", "with", "without", "swapped")
+# How many of them are texts.
+_N_TEXTS = 4
 _STATUS = {CHOSEN: "chosen", IN_ENSEMBLE: "in other members of the ensemble", "out": "out"}
 
 
@@ -24,27 +26,23 @@ def column_records(columns: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def columns_in_rows(columns: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Return the records of columns as a table of texts."""
+    """Return the records of columns as a table of texts, without swaps if none was measured."""
     rows = [
         (
             str(each["column"]),
-            status_of(each),
-            f"{each['n_subsets']:,}",
-            _score(each["score_with"]),
-            _score(each["score_without"]),
+            ", ".join(filter(None, (each["status"], each["note"]))),
             each["scored_on"],
             str(each["nearest"]),
             "" if each["correlation"] is None else f"{each['correlation']:.2f}",
+            f"{each['n_subsets']:,}",
+            _score(each["score_with"]),
+            _score(each["score_without"]),
             _swapped(each),
         )
         for each in columns
     ]
-    return TextTable(_HEADER, rows, n_left=2)
-
-
-def status_of(column: Mapping[str, Any]) -> str:
-    """Say whether a column is chosen, and what else decides on it."""
-    return ", ".join(filter(None, (column["status"], column["note"])))
+    n_shown = len(_HEADER) if any(row[-1] for row in rows) else len(_HEADER) - 1
+    return TextTable(_HEADER[:n_shown], [row[:n_shown] for row in rows], n_left=_N_TEXTS)
 
 
 def describe_column(column: Mapping[str, Any], metric: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from swarm.report.data import ReportData
 from swarm.report.drawing import PAGE_DARK, PAGE_LIGHT, Drawing
 from swarm.report.figures import draw_figures
 from swarm.report.formatting import duration, metric_name, plain, shortened
+from swarm.report.table import TextTable
 from swarm.validation.sentences import against_baseline, positive_class_sentence
 from swarm.wording import counted, listed
 
@@ -75,7 +76,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         svgs=svgs,
         n_together=len(data.frequency()),
         n_shown=len(data.shown_features()),
-        columns=column_rows(data),
+        columns=_column_table(data),
         columns_most=_ROWS_MOST,
         nearest=data.nearest_left_out(),
         work=work_counts(data),
@@ -173,12 +174,13 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
     return rows[: len(chosen)], rows[len(chosen) :]
 
 
-def column_rows(data: ReportData) -> list[tuple[str, ...]]:
-    """Return why columns are in or out: a row of texts per column, all texts plain."""
+def _column_table(data: ReportData) -> TextTable | None:
+    """Return why columns are in or out, as texts that HTML allows."""
     if data.columns is None:
-        return []
+        return None
     table = columns_in_rows(column_records(data.columns))
-    return [tuple(plain(text) if text else "" for text in row) for row in table.rows]
+    rows = [[plain(text) if text else "" for text in row] for row in table.rows]
+    return replace(table, rows=rows)
 
 
 # ---------------------------------------------------------------- work and facts

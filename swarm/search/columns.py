@@ -29,8 +29,8 @@ class Neighbours:
     Attributes
     ----------
     units : int (n_units,)
-        Of a chosen unit the nearest that is left out, of the others the nearest chosen one; -1
-        where there is none, or no correlation with it.
+        Of a chosen unit the nearest that is left out and not forbidden, of the others the nearest
+        chosen one; -1 where there is none, or no correlation with it.
     correlations : float64 (n_units,)
         Absolute rank correlations (Spearman) with them.
     """
@@ -42,17 +42,18 @@ class Neighbours:
         read_only(self.units, self.correlations)
 
     @classmethod
-    def of(cls, chosen: Bool, distance: Float | None) -> Self:
+    def of(cls, space: SearchSpace, chosen: Bool, distance: Float | None) -> Self:
         """Return the neighbours by distances (n_units, n_units); without them there are none."""
         units, strengths = np.full(len(chosen), -1), np.full(len(chosen), np.nan)
-        if distance is not None and chosen.any() and not chosen.all():
-            for one, other in ((chosen, ~chosen), (~chosen, chosen)):
-                between = np.nan_to_num(distance[np.ix_(one, other)], nan=1.0)
-                rho = 1.0 - between.min(axis=1)
-                nearest = np.flatnonzero(other)[between.argmin(axis=1)]
-                # A constant column has no correlation.
-                units[one] = np.where(rho > 0.0, nearest, -1)
-                strengths[one] = np.where(rho > 0.0, rho, np.nan)
+        for one, other in ((chosen, ~chosen & ~space.forbidden), (~chosen, chosen)):
+            if distance is None or not (one.any() and other.any()):
+                continue
+            between = np.nan_to_num(distance[np.ix_(one, other)], nan=1.0)
+            rho = 1.0 - between.min(axis=1)
+            nearest = np.flatnonzero(other)[between.argmin(axis=1)]
+            # A constant column has no correlation.
+            units[one] = np.where(rho > 0.0, nearest, -1)
+            strengths[one] = np.where(rho > 0.0, rho, np.nan)
         return cls(units, strengths)
 
 

@@ -101,7 +101,7 @@ class EvaluatedSubsets:
             task=problem.task,
         )
         picked = {name: evaluated._mask(evaluated.pick(name)) for name in PICKS}
-        near = {name: Neighbours.of(mask, distance) for name, mask in picked.items()}
+        near = {name: Neighbours.of(problem.space, mask, distance) for name, mask in picked.items()}
         return replace(evaluated, neighbours=near)
 
     @property

@@ -59,7 +59,7 @@ def searched(posed: Problem, confirmed: bool = True, **options: Any) -> tuple[Se
 
 
 def table_of(posed: Problem, result: SearchResult, measured: Any, **options: Any) -> pd.DataFrame:
-    near = Neighbours.of(result.best_mask, unit_distances(posed.features, posed.space))
+    near = Neighbours.of(posed.space, result.best_mask, unit_distances(posed.features, posed.space))
     options = {"scoring": posed.scoring, "neighbours": near, **options}
     return column_table(result, measured, result.best_mask, **options)
 
@@ -102,6 +102,7 @@ def test_each_row_is_what_the_subsets_of_its_kind_say(estimator: Any) -> None:
     assert pair["n_subsets"].nunique() == 1
     assert table.loc["x3", "note"] == "fixed"
     assert math.isnan(table.loc["x3", "score_without"])
+    assert "x5" not in set(table["nearest"])
     assert table.loc["x5", ["note", "n_subsets"]].tolist() == ["forbidden", 0]
 
 
@@ -111,7 +112,7 @@ def test_a_swap_has_the_cost_of_that_very_subset_and_fresh_folds_come_first() ->
     chosen = np.zeros(8, dtype=bool)
     chosen[[0, 3]] = True
     # x4 is a copy of x0 with some noise.
-    near = Neighbours.of(chosen, unit_distances(posed.features, posed.space))
+    near = Neighbours.of(posed.space, chosen, unit_distances(posed.features, posed.space))
     assert posed.space.names[near.units[4]] == "x0"
     assert posed.space.names[near.units[0]] == "x4"
     swapped = chosen.copy()
@@ -126,7 +127,11 @@ def test_a_swap_has_the_cost_of_that_very_subset_and_fresh_folds_come_first() ->
         assert row["swapped_on"] == "search folds"
     assert table.loc["x4", "correlation"] > 0.9
     without = column_table(
-        result, measured, chosen, scoring=posed.scoring, neighbours=Neighbours.of(chosen, None)
+        result,
+        measured,
+        chosen,
+        scoring=posed.scoring,
+        neighbours=Neighbours.of(posed.space, chosen, None),
     )
     assert (without["nearest"] == "").all()
     assert without["correlation"].isna().all()
