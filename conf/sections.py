@@ -63,9 +63,9 @@ class DataSection(Section):
     """What to do with rows whose target is missing: stop, or drop them, such as the newest rows of
     a scheduled refresh"""
     drop: list[Column] = []
-    """Columns to ignore; here and in space, an entry may be a pattern such as lag_* or a type such
-    as dtype:category (number, category, text, date or boolean), which columns with a role of their
-    own do not match, and which has to match a column"""
+    """Columns to ignore: names, patterns such as lag_*, or types such as dtype:category (number,
+    category, text, date or boolean). A pattern or type has to match a column, and matches none that
+    has a role such as target or group; a column that is named like a pattern is that column"""
     categorical: list[Column] = []
     """Columns passed to the model as categories"""
     dates: dict[Column, str | None] = {}
@@ -197,9 +197,9 @@ class SpaceSection(Section):
     """Constraints on the subsets."""
 
     fixed: list[Column] = []
-    """Features or groups in every subset"""
+    """Features or groups in every subset, by name, pattern or type as in data.drop"""
     forbidden: list[Column] = []
-    """Features or groups in no subset"""
+    """Features or groups in no subset, by name, pattern or type"""
     groups: dict[Column, Column | Annotated[list[Column], Field(min_length=1)]] = {}
     """Columns of each group by name, or a pattern such as addr_*; they are selected together or not
     at all"""

@@ -18,6 +18,7 @@ class Drawn:
         html: str | None = import_module("swarm.report.cards").card_of(self)
         return html
 
-    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
-        """Print the text, in IPython."""
-        printer.text(str(self))
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Return the text for what shows no HTML, IPython in a terminal for one, and the card."""
+        html = self._repr_html_()
+        return {"text/plain": str(self)} | ({} if html is None else {"text/html": html})

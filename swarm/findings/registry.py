@@ -380,9 +380,9 @@ class Finding(Drawn):
 
 
 class Findings(tuple[Finding, ...], Drawn):
-    """Findings, the gravest first; ``print`` shows a line for each."""
+    """Findings, the gravest first, with a line of text for each."""
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return "\n".join(f"{each.severity:<8}{each}" for each in self) or "no findings"
 
 

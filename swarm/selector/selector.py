@@ -191,8 +191,8 @@ class SubsetSelector(
     columns_ : DataFrame
         Why each column is in or out, the chosen ones first: in how many measured subsets it was,
         the best score of a subset with it and without it, and on which folds, the nearest column on
-        the other side of the choice, and the score if the two change places, where that was
-        measured; see :func:`swarm.search.columns.column_table`.
+        the other side of the choice (of at most 5,000 columns), and the score if the two change
+        places, where that was measured; see :func:`swarm.search.columns.column_table`.
     picked_ : str
         The rule that selected `subset_`.
     interrupted_ : bool

@@ -86,7 +86,7 @@ def test_verdicts_findings_and_comparisons_are_cards_and_texts(fitted: SubsetSel
     shown: list[tuple[Any, str]] = [
         (head, head.title),
         (judgement, judgement.sentence()),
-        (fitted.findings_, fitted.findings_[0].title),
+        (fitted.findings_, fitted.findings_[-1].code),
         (fitted.findings_[0], fitted.findings_[0].code),
         (compare(cells, {"a": (0.4, 3)}), "one"),
     ]
@@ -94,7 +94,8 @@ def test_verdicts_findings_and_comparisons_are_cards_and_texts(fitted: SubsetSel
         html = thing._repr_html_()
         assert says in text_of(html)
         assert html.count("<style>") == 1
-        assert str(thing) != repr(thing)
+        assert thing._repr_mimebundle_() == {"text/plain": str(thing), "text/html": html}
+        assert says in str(thing)
     assert "best single subset" in str(judgement)
     assert str(Findings()) == "no findings"
     assert card_of(object()) is None
