@@ -139,8 +139,7 @@ def column_table(
     best_with, best_without = (np.where(is_fresh, f, s) for f, s in zip(*sides, strict=True))
     swapped, swapped_on = _swapped(chosen, neighbours, fresh, searched)
     in_ensemble = np.zeros_like(chosen) if members is None else members.any(axis=0)
-    names = np.array(_names(space, labels), dtype=object)
-    has_neighbour = neighbours.units >= 0
+    names = _names(space, labels)
     known = ~(np.isnan(best_with) & np.isnan(best_without))
     by_unit = {
         "status": np.select([chosen, in_ensemble], [CHOSEN, IN_ENSEMBLE], OUT),
@@ -153,7 +152,7 @@ def column_table(
         "score_with": natural(best_with),
         "score_without": natural(best_without),
         "scored_on": np.where(known, np.where(is_fresh, FRESH_FOLDS, SEARCH_FOLDS), ""),
-        "nearest": np.where(has_neighbour, names[neighbours.units], ""),
+        "nearest": [names[unit] if unit >= 0 else "" for unit in neighbours.units.tolist()],
         "correlation": neighbours.correlations,
         "score_swapped": natural(swapped),
         "swapped_on": swapped_on,
@@ -210,7 +209,7 @@ def _notes(
     unmeasured = (
         "tried on the proxy only"
         if result.measured is not None
-        else "its subsets lost before all folds were trained"
+        else "no subset with it was trained on all folds"
     )
     unscored = np.isnan(best_with)
     conditions = {
