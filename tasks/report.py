@@ -22,10 +22,12 @@ from swarm.search.requests import requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.storage.archive import ProblemEvaluations
 from swarm.validation import Judgement
+from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.records import headline_record, judgement_record
 from swarm.validation.verdict import Headline
 from tasks.files import parquet
 from tasks.step import step
+from tasks.table import Table
 from tasks.tracking.curves import unseen_score
 
 
@@ -100,6 +102,36 @@ def features_file(
 def columns_file(columns: pd.DataFrame, metric: str) -> dict[str, bytes]:
     """Return ``columns.json``: why each column is in or out; the archive may be pruned."""
     return {"columns.json": json_file({"metric": metric, "columns": column_records(columns)})}
+
+
+def schema_file(train: Table, columns: list[dict[str, Any]]) -> dict[str, bytes]:
+    """Return ``schema.json``: the columns of the source as they are in the training rows.
+
+    `columns` is of :func:`swarm.storage.exports.describe_columns`.
+    """
+    csv = None if train.reader is None else train.reader.csv
+    return {"schema.json": json_file({"csv": csv, "columns": columns})}
+
+
+def importances_file(
+    result: SearchResult, importances: pd.Series, losses: FeatureLosses
+) -> dict[str, bytes]:
+    """Return ``importances.csv``: what each chosen column is worth, those of a group together.
+
+    `importances` are by column. Losses, with their intervals, are those of the score on the test
+    rows without the feature or group; the least important ones have none.
+    """
+    space = result.space
+    rows = [
+        {"column": space.columns[position], "feature": space.names[unit]}
+        for unit in np.flatnonzero(result.best_mask)
+        for position in space.units[unit]
+    ]
+    table = pd.DataFrame(rows).assign(importance=lambda each: each["column"].map(importances))
+    table = table.sort_values("importance", ascending=False, kind="stable")
+    for name in ("loss", "low", "high"):
+        table[name] = table["feature"].map(losses.losses.get(name, pd.Series(dtype=float)))
+    return {"importances.csv": table.to_csv(index=False).encode()}
 
 
 def _cut_figures(cut: Cut) -> dict[str, Any]:

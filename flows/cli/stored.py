@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 _PAGES = ("report.html", "comparison.html")
 
+# As in `swarm.storage.exports`, which imports pandas.
+Format = Literal["txt", "json", "yaml", "sql", "pandera", "feast"]
 Kind = Literal["select", "refresh", "compare", "stability", "nested", "search"]
 Status = Literal["running", "finished", "failed", "killed"]
 Experiment = Annotated[
@@ -162,6 +164,24 @@ def features(
             help="Print what is made of the columns, such as the month of a date, in their place.",
         ),
     ] = False,
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--as",
+            help="Format: txt, json and yaml are lists of names; sql is a SELECT from the table or"
+            " query of the run; pandera is a schema in Python, with the types, ranges and"
+            " categories of the training rows; feast is feast_features.json, which is also logged"
+            " to the run with its tag.",
+        ),
+    ] = "txt",
+    table: Annotated[
+        str | None,
+        typer.Option(
+            "--table",
+            metavar="NAME",
+            help="Table for sql and pandera, or feature view for feast; default: the data set.",
+        ),
+    ] = None,
     tracking_uri: Uri = None,
     as_json: AsJson = False,
 ) -> None:
@@ -170,7 +190,7 @@ def features(
     All of them if fewer are worse. The model of the run may need more columns than those to keep,
     which --model-inputs prints.
 
-    Example: swarm features RUN_ID --model-inputs
+    Example: swarm features RUN_ID --model-inputs --as sql
     """
     if of_champion:
         from tasks.refresh.champion import Champions
@@ -191,7 +211,31 @@ def features(
         if head["verdict"] == "worse" and head["beats_guessing"] and not model_inputs:
             key = "available"
     names = content[key] if derived else content.get(f"raw_{key}", content[key])
-    typer.echo("\n".join(names))
+    if form in ("sql", "pandera") and derived:
+        raise InputError(f"--as {form} is about columns of the table; omit --derived")
+    typer.echo(_exported(store, run_id, names, form, table), nl=False)
+
+
+def _exported(
+    store: Tracking, run_id: str, names: list[str], form: Format, table: str | None
+) -> str:
+    """Return columns of a run in a format; references of Feast are logged to the run too."""
+    from swarm.storage.exports import export_columns
+    from tasks.tracking.writes import log_feast_features
+
+    table = table or store.run(run_id).data.tags["dataset"]
+    options: dict[str, Any] = {}
+    if form == "pandera":
+        options = json.loads(artifact_of(store, run_id, "schema.json"))
+    elif form == "sql":
+        from conf.yaml_text import parse
+
+        text = artifact_of(store, run_id, "config.yaml")
+        options = {"query": parse(text, f"the configuration of run {run_id}")["data"]["query"]}
+    exported = export_columns(names, form, table=table, **options)
+    if form == "feast":
+        log_feast_features(store.client, run_id, exported)
+    return exported
 
 
 def report(

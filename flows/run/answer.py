@@ -25,12 +25,14 @@ from swarm.findings.outcome import (
     judgement_findings,
     search_findings,
 )
+from swarm.reader import Reader
 from swarm.report import report_data
 from swarm.report.data import by_column, ranked
 from swarm.search.columns import Neighbours, column_table
 from swarm.search.requests import importances_of, measured_subsets, requested_evaluations
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
+from swarm.storage.exports import describe_columns
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.sentences import model_score
@@ -45,8 +47,10 @@ from tasks.refresh.drift import summarise
 from tasks.report import (
     columns_file,
     features_file,
+    importances_file,
     judgement_files,
     model_metrics,
+    schema_file,
     selection_metrics,
     write_report,
 )
@@ -58,6 +62,7 @@ from tasks.steps import (
     positive_of,
     register_model,
 )
+from tasks.table import Table
 
 # Ensembles of random subsets, as a baseline.
 _RANDOM_SUBSETS = 5
@@ -81,6 +86,8 @@ class SelectRun:
     served: str  # name of the one that is registered
     judgement: Judgement
     losses: FeatureLosses  # without each chosen feature, on the test rows
+    # of the source, that the answer and its models need; see `describe_columns`
+    columns: list[dict[str, Any]]
     headline: Headline
     # reasons to doubt the data or the result, without those that are muted
     findings: tuple[Finding, ...]
@@ -184,6 +191,7 @@ def evaluate(
             on_models=shown.count,
         )
     importances = _importances(run, result)
+    by_name = by_column(importances, result.best_mask, result.space)
     rows = test.rows_to_test(problem, config.split.kind)
     with show_stage("training without each chosen column", verbosity):
         losses = losses_on_test.after(judgement)(
@@ -191,7 +199,7 @@ def evaluate(
             result.best_mask,
             replace(rows, features=test.features[list(problem.features.columns)]),
             judgement.verdict.rows,
-            ranked=ranked(result.features, by_column(importances, result.best_mask, result.space)),
+            ranked=ranked(result.features, by_name),
             n_jobs=config.evaluation.n_jobs,
         )
     found = [
@@ -212,16 +220,31 @@ def evaluate(
         served=_served(config, head, judgement, models),
         judgement=judgement,
         losses=losses,
+        columns=_describe_columns(run.train, [result.features, *_subsets_of(models)]),
         headline=head,
         findings=findings,
     )
     log.files(_model_files(run, outcome))
+    log.files(schema_file(run.train, outcome.columns))
+    log.files(importances_file(result, by_name, losses))
     log.files({"findings.json": as_file(findings, config.mute)})
     log.files(judgement_files(judgement, head, test.row))
     # The metrics of the served model are logged with it.
     log.metrics({0: selection_metrics(judgement)})
     print_findings(late, verbosity - 1)
     return outcome
+
+
+def _subsets_of(models: Mapping[str, SubsetEnsemble]) -> list[list[Any]]:
+    return [list(subset) for model in models.values() for subset in model.subsets_]
+
+
+def _describe_columns(train: Table, subsets: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+    """Describe the columns of the source that some subsets are made of."""
+    reader = Reader.learn(train.cells) if train.reader is None else train.reader
+    return describe_columns(
+        train.cells, reader.restricted({name for subset in subsets for name in subset})
+    )
 
 
 def _models_to_store(

@@ -18,10 +18,12 @@ from swarm.findings import Findings
 from swarm.findings.outcome import doubts
 from swarm.metrics import display_name
 from swarm.problem.scoring import Scoring
+from swarm.problem.table import as_frame, take_columns
 from swarm.report.cards import card_of
 from swarm.report.data import by_column, ranked
 from swarm.report.formatting import shortened
 from swarm.search.result import SearchResult
+from swarm.selector.inputs import checked_table
 from swarm.selector.report import data_of, headline_of, page_of
 from swarm.selector.results import (
     EvaluatedSubsets,
@@ -31,6 +33,7 @@ from swarm.selector.results import (
     reason_not_comparable,
 )
 from swarm.statistics.resampled import CONFIDENCE
+from swarm.storage.exports import describe_columns, export_columns, format_of
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
 from swarm.validation.sentences import chosen_columns, search_score
@@ -176,6 +179,46 @@ class SelectionDisplay:
         if not path.parent.is_dir():
             raise InputError(f"folder {path.parent} does not exist; create it, or pass another")
         path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
+        return path
+
+    def export(
+        self, file: str | Path, X: Any = None, *, as_: str | None = None, table: str = "data"
+    ) -> Path:
+        """Write the names of the selected columns for another program, as `swarm features --as`.
+
+        Parameters
+        ----------
+        file : path
+            File to write, for example ``"columns.txt"``.
+        X : table, optional
+            For pandera: the rows that `fit` was called with, whose types, ranges and categories
+            the schema has.
+        as_ : {"txt", "json", "yaml", "sql", "pandera", "feast"}, optional
+            Format. Default: that of the ending, .txt, .json, .yaml, .sql, or .py for pandera.
+        table : str
+            Name of the table in SQL and pandera, and of the feature view of Feast.
+
+        Returns
+        -------
+        Path
+            Absolute path of the file.
+
+        Raises
+        ------
+        InputError
+            If the format is unknown, or X is missing for pandera.
+        """
+        check_is_fitted(self, "subset_")
+        path, names, described = Path(file).expanduser().absolute(), self._selection.names, []
+        form = format_of(path.name) if as_ is None else as_
+        if X is not None:
+            chosen = self.result_.space.positions(self._selection.mask)
+            rows = take_columns(checked_table(self, X), chosen)
+            described = describe_columns(as_frame(rows, names))
+        elif form == "pandera":
+            raise InputError("a schema of pandera needs the rows of the fit; pass X to export")
+        text = export_columns(names, form, table=table, columns=described)
+        path.write_text(text, encoding="utf-8")
         return path
 
     def judge(

@@ -68,6 +68,16 @@ def log_file(client: Any, run_id: str, path: str, data: bytes) -> None:
         client.log_artifact(run_id, str(file), folder)
 
 
+def log_feast_features(client: Any, run_id: str, references: str) -> None:
+    """Write a JSON list of feature references where Feast looks for those of a run."""
+    log_file(client, run_id, "feast_features.json", references.encode())
+    text = ",".join(json.loads(references))
+    if len(text) > TAG_LENGTH:
+        # A reference that is cut off would be another one.
+        text = text[: TAG_LENGTH + 1].rpartition(",")[0]
+    client.set_tag(run_id, "feast.feature_refs", text)
+
+
 def reopen_run(client: Any, run_id: str) -> None:
     """Set a run to running again, in this process, and remove its error."""
     if "error" in client.get_run(run_id).data.tags:

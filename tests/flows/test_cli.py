@@ -105,6 +105,15 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert all(each["column"] in shown for each in every["columns"][:3])
     assert "5 more columns" in shown
     assert "did you mean 'x7'" in swarm("columns", run_id, "x77", *at).sentence
+    views = ("--as", "feast", "--table", "rows")
+    references = json.loads(swarm("features", run_id, *at, *views).out)
+    assert references == [f"rows:{name}" for name in names]
+    # Where Feast looks for them.
+    assert json.loads(bench.artifact(run_id, "feast_features.json")) == references
+    tagged = bench.tracking.run(run_id).data.tags["feast.feature_refs"]
+    assert tagged.split(",") == references
+    schema = swarm("features", run_id, *at, "--as", "pandera").out
+    assert all(f"{name!r}: pa.Column('float64'" in schema for name in names)
     # All of them where fewer are worse.
     stored = bench.tracking.download(run_id, "evaluation.json")
     record = json.loads(stored.read_text(encoding="utf-8"))

@@ -239,9 +239,11 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
         "figures",
         "findings.json",
         "history.parquet",
+        "importances.csv",
         "predictions.parquet",
         "reference.json",
         "report.html",
+        "schema.json",
         "subsets.csv",
         "trained_rows.npz",
     }
@@ -261,6 +263,10 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     members = {name for subset in outcome.ensemble.subsets_ for name in subset}
     assert {each["column"] for each in columns if each["status"] != "out"} == members
     assert "Why columns are in or out" in page
+    worth = bench.table(run_id, "importances.csv").set_index("column")
+    assert set(worth.index) == set(outcome.result.features)
+    dropped = outcome.losses.losses
+    assert np.allclose(worth["loss"][dropped.index], dropped["loss"])
     subsets = bench.table(run_id, "subsets.csv")
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]
     assert subsets["cost"].is_monotonic_increasing
