@@ -196,14 +196,14 @@ def _evaluation_table(result: SearchResult, evaluations: ProblemEvaluations) -> 
 
 
 def judgement_files(
-    judgement: Judgement, head: Headline, row: pd.Series | None = None
+    judgement: Judgement, head: Headline, predictions: pd.DataFrame
 ) -> dict[str, bytes]:
     """Return ``evaluation.json``, its metrics as a table, and ``predictions.parquet``."""
     record = {"headline": headline_record(head), **judgement_record(judgement)}
     return {
         "evaluation.csv": judgement.table.to_csv(index=False).encode(),
         "evaluation.json": json_file(record),
-        "predictions.parquet": parquet(predictions_of(judgement, row)),
+        "predictions.parquet": parquet(predictions),
     }
 
 

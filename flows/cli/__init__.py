@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.columns import columns
+from flows.cli.diff import diff
 from flows.cli.flows import compare, nested, refresh, resume, select, stability
 from flows.cli.options import Config, Mute, Set, echo_json
 from flows.cli.predict import predict
@@ -242,7 +243,7 @@ def config(
 # In the order in which the help lists them.
 _GROUPS = {
     "Search": (init, check, select, resume, compare, nested, stability),
-    "Look": (runs, report, features, columns, strategies, config),
+    "Look": (runs, report, features, columns, diff, strategies, config),
     "Production": (predict, refresh, champion, rollback, serve, prune),
     "Set-up": (up, down),
 }

@@ -24,6 +24,7 @@ from flows.cli.options import (
 from flows.display.terminal import echo
 from flows.run.prefect_server import use_running_prefect
 from swarm.errors import InputError
+from swarm.storage.features_file import kept_key
 from swarm.wording import counted
 from tasks.processes import status_of
 
@@ -208,8 +209,8 @@ def features(
         head = json.loads(artifact_of(store, run_id, "evaluation.json"))["headline"]
         if head["verdict"] == "worse" or not head["beats_guessing"]:
             echo(f"warning {head['title']}", err=True)
-        if head["verdict"] == "worse" and head["beats_guessing"] and not model_inputs:
-            key = "available"
+        if not model_inputs:
+            key = kept_key(head)
     names = content[key] if derived else content.get(f"raw_{key}", content[key])
     if form in ("sql", "pandera") and derived:
         raise InputError(f"--as {form} is about columns of the table; omit --derived")

@@ -34,6 +34,7 @@ from swarm.search.result import SearchResult
 from swarm.search.search import Search
 from swarm.storage.exports import describe_columns
 from swarm.validation import Judgement
+from swarm.validation.answers import answers_of
 from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.sentences import model_score
 from swarm.validation.verdict import Headline, headline
@@ -42,7 +43,7 @@ from tasks.flow_run import log_line
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import as_code, show_answer
-from tasks.refresh.decision import labels_of, record_of_rows
+from tasks.refresh.decision import compared_predictions, labels_of, record_of_rows
 from tasks.refresh.drift import summarise
 from tasks.report import (
     columns_file,
@@ -50,6 +51,7 @@ from tasks.report import (
     importances_file,
     judgement_files,
     model_metrics,
+    predictions_of,
     schema_file,
     selection_metrics,
     write_report,
@@ -228,7 +230,9 @@ def evaluate(
     log.files(schema_file(run.train, outcome.columns))
     log.files(importances_file(result, by_name, losses))
     log.files({"findings.json": as_file(findings, config.mute)})
-    log.files(judgement_files(judgement, head, test.row))
+    answers = {"served": answers_of(outcome.model, test.features)}
+    predictions = compared_predictions(predictions_of(judgement, test.row), rows, answers)
+    log.files(judgement_files(judgement, head, predictions))
     # The metrics of the served model are logged with it.
     log.metrics({0: selection_metrics(judgement)})
     print_findings(late, verbosity - 1)

@@ -5,6 +5,7 @@ A person may have to approve the promotion, by a form of a deployed run.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,12 +26,13 @@ from conf.schema import RefreshConfig
 from flows.display.terminal import print_findings, show_stage
 from flows.run.answer import SelectRun
 from flows.run.configured import PreparedData
+from flows.run.difference import compare_runs
 from flows.run.search_run import SearchRun
 from flows.run.tracking import stored_configuration
 from swarm.answers import Answers
-from swarm.errors import DataError
+from swarm.errors import DataError, SwarmError
 from swarm.findings import Finding, make_finding, unmuted
-from swarm.json_data import plain
+from swarm.json_data import json_file, plain
 from swarm.metrics import METRICS, default_metrics, display_name, judged_metrics, natural_name
 from swarm.problem.problem import Problem
 from swarm.rounding import difference
@@ -236,6 +238,8 @@ class Challenge:
         facts = self._facts(run, outcome, duel)
         challenger, before = facts.pop("challenger"), facts.pop("champion")
         record = {"decision": decision, "why": why, "when": when, **facts}
+        if champion is not None:
+            self._log_difference(run, {**facts, "winner": challenger, "loser": before})
         now, changes = champion, decision not in ("kept", "declined")
         if changes:
             record |= {"winner": challenger, "loser": before}
@@ -276,6 +280,16 @@ class Challenge:
             findings=self.findings,
             record=record,
         )
+
+    def _log_difference(self, run: SearchRun, decision: dict[str, Any]) -> None:
+        """Log what differs from the champion; nothing of it if the store lacks a part of a run."""
+        assert self.champion is not None
+        with contextlib.suppress(SwarmError):
+            found = compare_runs(
+                run.log.tracking, self.champion.run_id, run.log.run_id, decision=decision
+            )
+            run.log.files({"difference.json": json_file(found.as_dict())})
+            run.log.tag({"difference": found.summary()})
 
     def _facts(
         self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
@@ -408,11 +422,10 @@ class Challenge:
         table = compared_predictions(
             predictions_of(outcome.judgement, test.row),
             test.rows_to_test(run.search.problem, config.split.kind),
-            compared,
-            {"champion": before, "challenger": now},
+            {"champion": before, "served": now},
         )
         # Replaces the predictions of the challenger alone.
-        run.log.files({"predictions.parquet": parquet(table)})
+        run.log.files({"predictions.parquet": parquet(table.assign(compared=compared))})
         return measure(
             run.search.problem,
             run.train,

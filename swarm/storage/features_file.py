@@ -74,6 +74,12 @@ def subsets_of(content: Mapping[str, Any]) -> list[list[str]]:
     return [list(subset) for subset in dict.fromkeys(map(tuple, subsets))]
 
 
+def kept_key(headline: Mapping[str, Any]) -> str:
+    """Return the key of the columns to keep: all that are available if fewer are worse."""
+    loses = headline["verdict"] == "worse" and headline["beats_guessing"]
+    return "available" if loses else "features"
+
+
 def read_published(uri: str) -> dict[str, Any]:
     """Read a complete features file; see :func:`load_features`."""
     import fsspec

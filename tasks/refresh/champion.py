@@ -67,10 +67,10 @@ class Champions:
         self.tracking = tracking
         self._client = tracking.client
 
-    def current(self, name: str) -> Champion | None:
-        """Return the champion of that name, or None if there is none yet."""
-        with store_errors(self.tracking.uri, f"look up the champion {name!r}"):
-            version = self._or_none(lambda: self._client.get_model_version_by_alias(name, ALIAS))
+    def current(self, name: str, alias: str = ALIAS) -> Champion | None:
+        """Return the champion of that name, or the version with another alias; None if missing."""
+        with store_errors(self.tracking.uri, f"look up the {alias} {name!r}"):
+            version = self._or_none(lambda: self._client.get_model_version_by_alias(name, alias))
         return None if version is None else self._champion(version)
 
     def require(self, name: str) -> Champion:

@@ -150,17 +150,16 @@ def measure(
 
 
 def compared_predictions(
-    predictions: pd.DataFrame,  # those of the challenger and its baselines on the test rows
+    predictions: pd.DataFrame,  # those of the answer and its baselines on the test rows
     test: Rows,
-    compared: NDArray[np.bool_],  # (n_rows,)
-    answers: Mapping[str, Answers],  # of "champion" and "challenger"
+    answers: Mapping[str, Answers],  # of "served", and of the "champion" of a refresh
 ) -> pd.DataFrame:
     """Return the predictions of all contenders with everything that a comparison needs.
 
-    The probability of a class is in the column ``champion.proba.CLASS``, a decision value in
-    ``champion.decision``.
+    The probability of a class is in the column ``served.proba.CLASS``, a decision value in
+    ``served.decision``.
     """
-    columns: dict[str, Any] = {"compared": compared}
+    columns: dict[str, Any] = {}
     given = {"group": test.groups, "time": test.time, "weight": test.weight}
     columns |= {name: values for name, values in given.items() if values is not None}
     labels = list(test.target.columns) if isinstance(test.target, pd.DataFrame) else []
@@ -222,11 +221,19 @@ def complete_change(champions: Champions, champion: Champion, *, events: bool = 
     if champion.pending == ROLLED_BACK and champion.instead_of:
         why = f"rolled back from version {champion.instead_of}"
     if events:
-        emit_change(champion, champion.pending, why)
+        emit_change(champion, champion.pending, why, _difference(champions, champion))
     champions.complete(champion)
 
 
-def emit_change(champion: Champion, decision: str, why: str) -> None:
+def _difference(champions: Champions, champion: Champion) -> str:
+    """Return how a promoted champion differs from the one before; empty after a rollback."""
+    if champion.pending == ROLLED_BACK:
+        return ""
+    tags: Mapping[str, str] = champions.tracking.run(champion.run_id).data.tags
+    return tags.get("difference", "")
+
+
+def emit_change(champion: Champion, decision: str, why: str, difference: str = "") -> None:
     """Emit the event of a changed champion; a failure is ignored."""
     from prefect.events import emit_event
 
@@ -240,6 +247,7 @@ def emit_change(champion: Champion, decision: str, why: str) -> None:
             payload={
                 "decision": decision,
                 "why": why,
+                "difference": difference,
                 "champion": f"{champion.name} version {champion.version}",
                 "run": champion.run_id,
                 # For automations, which hand them on as parameters.

@@ -21,6 +21,7 @@ from conf.yaml_text import render
 from flows.display.summary import print_refresh
 from flows.refresh import refresh, unchanged
 from flows.run.challenge import RefreshRun
+from flows.run.difference import compare_runs, contenders
 from swarm.answers import Answers
 from swarm.errors import ConfigError, DataError, InputError, StoreError
 from swarm.storage.features_file import read_published
@@ -123,7 +124,7 @@ def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
     truth = rows["y_true"].to_numpy()
     target = EvaluationTarget.of(GaussianNB(), truth, truth, evaluation["pos_label"])
     options = {name: record[name] for name in ("margin", "confidence")}
-    both = answers("champion"), answers("challenger")
+    both = answers("champion"), answers("served")
     again = duel(target, *both, record["metric"], time=rows.get("time"), **options)
     assert again.as_dict() == {key: record[key] for key in again.as_dict()}
     assert (again.won, record["n_rows"]) == (won, n_rows)
@@ -306,6 +307,8 @@ def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only
 def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    sent: list[Any] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
     before = swarm.load_features(str(desk.published))
     snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
     # A run by hand asks nobody: nothing changes, and the next refresh searches again.
@@ -330,12 +333,24 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
         assert record[side]["model"] == f"models:/{desk.name}/{version}"
     for run in (unasked, second):
         audited(desk, run.run_id, won=True, n_rows=288)
+    changed = json.loads(desk.bench.artifact(second.run_id, "difference.json"))
+    assert {"x6", "x7"} <= {each["name"] for each in changed["columns_in"]}
+    scored = second.duel.as_dict() | {
+        "before": second.duel.champion, "after": second.duel.challenger,
+    }  # fmt: skip
+    assert changed["score"] == {key: scored[key] for key in changed["score"]}
+    assert [each["difference"] for each in sent] == [changed["summary"]]
+    # What made it the champion, though the rows of both snapshots have the same numbers.
+    pair = contenders(desk.champions, desk.name)
+    assert pair[1] == second.run_id
+    assert compare_runs(desk.bench.tracking, *pair).as_dict() == changed
     # Published where the configuration says now, though there is nothing to decide.
     earlier, moved = desk.published.read_bytes(), desk.bench.folder / "moved.json"
     unchanged = desk.refresh(champion={"publish": str(moved)})
     assert (unchanged.decision, read_published(str(moved))["version"]) == ("unchanged", "3")
     _, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
     complete_change(desk.champions, now)
+    assert [each["difference"] for each in sent] == [changed["summary"], ""]
     assert swarm.load_features(str(moved)) == before
     assert desk.published.read_bytes() == earlier
     # The same snapshot does not undo what the operator did.

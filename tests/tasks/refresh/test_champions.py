@@ -237,7 +237,7 @@ def test_a_change_is_published_and_sent_once(
     assert event["event"] == "swarm.champion.promoted"
     assert event["resource"] == {"prefect.resource.id": key, "prefect.resource.name": name}
     assert event["payload"] == {
-        **{"decision": "promoted", "why": HISTORY["why"], "run": run_id},
+        **{"decision": "promoted", "why": HISTORY["why"], "run": run_id, "difference": ""},
         **{"name": name, "version": "1", "champion": f"{name} version 1"},
     }
     # A file of the same version is not written again, but that of another store is.

@@ -116,7 +116,7 @@ def test_the_comparison_is_that_of_the_scorer_with_its_weights_and_positive_clas
 @pytest.mark.parametrize("kind", ["regression", "multilabel", "multiclass"])
 def test_the_predictions_of_a_comparison_have_all_that_it_was_made_of(kind: str) -> None:
     rng = np.random.default_rng(0)
-    n, compared = 40, np.arange(40) % 4 > 0
+    n = 40
     shares = [np.column_stack([1 - p, p]) for p in rng.random((2, n))]
     target: Any = pd.Series(np.arange(n) % 3, name="y")
     one = Answers(np.arange(n) % 3, rng.dirichlet([1, 1, 1], n), rng.random((n, 3)), np.arange(3))
@@ -134,12 +134,12 @@ def test_the_predictions_of_a_comparison_have_all_that_it_was_made_of(kind: str)
             expected |= {f"champion.{name}.{i}": values[:, i] for i in range(3)}
     index = pd.DataFrame(index=range(n))
     predictions = pd.DataFrame({"row": np.arange(n)})
-    bare = compared_predictions(predictions, Rows(index, target), compared, {"champion": one})
-    assert bare.columns.tolist() == ["row", "compared", *expected]
+    bare = compared_predictions(predictions, Rows(index, target), {"champion": one})
+    assert bare.columns.tolist() == ["row", *expected]
     given = {"group": np.arange(n) // 4, "time": np.arange(n), "weight": rng.random(n)}
     test = Rows(index, target, given["group"], given["weight"], time=given["time"])
-    whole = compared_predictions(predictions, test, compared, {"champion": one})
-    expected = {"compared": compared, **given, **expected}
+    whole = compared_predictions(predictions, test, {"champion": one})
+    expected = {**given, **expected}
     pd.testing.assert_frame_equal(whole, predictions.assign(**expected))
 
 
