@@ -87,7 +87,12 @@ Name = Annotated[
         " underscores and hyphens",
     ),
 ]
-Description = Annotated[str | None, Field(description="Purpose of the run, stored with it")]
+Description = Annotated[
+    str | None,
+    Field(
+        description="Purpose of the run, and what its models must not be used for; stored with both"
+    ),
+]
 Scoring = Annotated[
     Text | None,
     Field(

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from conf.load import as_yaml
 from conf.resolve import fold_kind
@@ -40,6 +41,7 @@ from swarm.validation.sentences import model_score
 from swarm.validation.verdict import Headline, headline
 from swarm.wording import counted, listed
 from tasks.flow_run import log_line
+from tasks.models.card import score_rows
 from tasks.models.files import is_storable
 from tasks.models.registry import is_version, register_logged
 from tasks.prefect_artifacts import as_code, show_answer
@@ -222,7 +224,9 @@ def evaluate(
         served=_served(config, head, judgement, models),
         judgement=judgement,
         losses=losses,
-        columns=_describe_columns(run.train, [result.features, *_subsets_of(models)]),
+        columns=describe_columns(
+            run.train.cells, _reader(run.train, [result.features, *_subsets_of(models)])
+        ),
         headline=head,
         findings=findings,
     )
@@ -243,12 +247,10 @@ def _subsets_of(models: Mapping[str, SubsetEnsemble]) -> list[list[Any]]:
     return [list(subset) for model in models.values() for subset in model.subsets_]
 
 
-def _describe_columns(train: Table, subsets: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
-    """Describe the columns of the source that some subsets are made of."""
+def _reader(train: Table, subsets: Iterable[Iterable[str]]) -> Reader:
+    """Return the reader of the columns of the source that some subsets are made of."""
     reader = Reader.learn(train.cells) if train.reader is None else train.reader
-    return describe_columns(
-        train.cells, reader.restricted({name for subset in subsets for name in subset})
-    )
+    return reader.restricted({name for subset in subsets for name in subset})
 
 
 def _models_to_store(
@@ -397,9 +399,10 @@ def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
                     example,
                     registered_name=name if each == served else None,
                     description=description,
-                    name=each,
+                    name=_stored_name(config.name, each),
                     reader=run.train.reader,
                     params=_model_params(config, outcome, model),
+                    card=_card(run, outcome, each),
                 )
     model_id = ids.get(served)
     if model_id is not None and not is_version(uri):
@@ -413,6 +416,48 @@ def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
     log.tag({key: value for key, value in stored.items() if value is not None})
     log.metrics({0: model_metrics(judgement, outcome.contender(served))}, model_id)
     return replace(outcome, model_uri=uri, declined=declined)
+
+
+def _stored_name(name: str, model: str) -> str:
+    """Name a model by its configuration and its kind; MLflow accepts no dots in it."""
+    return f"{name}-{model}".replace(".", "-")
+
+
+def _card(run: SearchRun, outcome: SelectRun, name: str) -> dict[str, Any]:
+    """Return the facts of the README of a model."""
+    config, train, test = run.config, run.train, run.test
+    problem, judgement, head = run.search.problem, outcome.judgement, outcome.headline
+    model = outcome.models[name]
+    target = [train.target.name] if isinstance(train.target, pd.Series) else [*train.target.columns]
+    needed = set(_reader(train, model.subsets_).inputs)
+    n_rows = f"{len(train.features):,} to train on, {len(test.features):,} unseen"
+    facts = {"target": ", ".join(map(str, target)), "task": judgement.task}
+    if judgement.pos_label is not None:
+        facts["positive class"] = str(judgement.pos_label)
+    facts |= {"data": train.source, "rows": n_rows}
+    if train.time is not None and test.time is not None:
+        both = pd.concat([train.time, test.time])
+        facts["period"] = f"{both.min()} to {both.max()}"
+    facts |= {
+        "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
+        "unseen rows": f"{config.split.kind} split",
+        "estimator": f"{type(problem.estimator).__name__}, {counted(len(model.subsets_), 'model')}",
+        "run": run.log.run_id,
+    }
+    return {
+        "name": f"{config.name}: {name}",
+        "headline": head.title,
+        "description": config.description,
+        "facts": facts,
+        "columns": [each for each in outcome.columns if each["name"] in needed],
+        "n_train": len(train.features),
+        "n_test": judgement.n_rows,
+        "level": f"{judgement.jackknife.level:.0%}",
+        "scores": score_rows(judgement, outcome.contender(name)),
+        "lines": [*head.answer(), judgement.sentence()],
+        "findings": [str(each) for each in outcome.findings],
+        "has_probabilities": hasattr(model, "mean_proba"),
+    }
 
 
 def _digest(models: Mapping[str, SubsetEnsemble]) -> str:

@@ -24,6 +24,7 @@ import pandas as pd
 
 from swarm.errors import StoreError
 from swarm.reader import Reader
+from tasks.models.card import render_card
 from tasks.models.files import write_ensemble
 from tasks.tracking import Tracking
 from tasks.tracking.store import load_mlflow, store_errors
@@ -52,6 +53,7 @@ def log_ensemble(
     name: str = "ensemble",  # of the model in its run
     reader: Reader | None = None,  # of the training table; None if the rows are those of `example`
     params: Mapping[str, object] | None = None,  # by which models can be searched
+    card: Mapping[str, Any] | None = None,  # facts of its README, see `render_card`
 ) -> ModelInfo:
     """Save a fitted ensemble as a model of a run, verify it on the example, and register it.
 
@@ -92,6 +94,10 @@ def log_ensemble(
                 model=model,
                 run_id=run_id,
             )
+            if card is not None:
+                row = _records(example[reader.inputs].head(1))[0]
+                text = render_card(card, f"models:/{model.model_id}", row)
+                (folder / "README.md").write_text(text, encoding="utf-8")
             with store_errors(tracking.uri, "upload the model"):
                 tracking.client.log_model_artifacts(model.model_id, str(folder))
                 tracking.client.finalize_logged_model(model.model_id, "READY")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from dataclasses import replace
 from itertools import pairwise
@@ -272,11 +273,31 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     assert subsets["cost"].is_monotonic_increasing
 
 
+def test_the_card_of_a_model_describes_its_columns_and_its_code_predicts(first, monkeypatch):
+    bench, _, outcome = first
+    for name, contender in (("subset", "best_subset"), ("ensemble", "ensemble")):
+        used = {column for subset in members(bench, outcome, name) for column in subset}
+        run = bench.tracking.run(outcome.run_id)
+        model = bench.tracking.client.get_logged_model(run.data.tags[f"model.{name}"])
+        card = (Path(model.artifact_location.removeprefix("file://")) / "README.md").read_text()
+        columns = dict(re.findall(r"\| `(\w+)` \| (.*) \|", card))
+        assert set(columns) == used
+        low, high = (outcome.columns[0][key] for key in ("low", "high"))
+        first_column = columns.get(outcome.columns[0]["name"])
+        assert first_column in (None, f"float64 | {low:.6g} to {high:.6g} | none")
+        assert f"{outcome.judgement.first_metric[contender]['value']:.3f}" in card
+        assert "eight columns" in card
+        assert all(str(finding) in card for finding in outcome.findings)
+        (code,) = re.findall(r"```python\n(.*?)```", card, re.DOTALL)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", bench.uri)
+        exec(code, {"print": lambda answer: np.testing.assert_equal(len(answer), 1)})
+
+
 def members(bench: Bench, outcome: SelectRun, name: str) -> list[list[str]]:
     """Return the columns of each model in the stored model of that name."""
     run = bench.tracking.run(outcome.run_id)
     model = bench.tracking.client.get_logged_model(run.data.tags[f"model.{name}"])
-    assert model.name == name
+    assert model.name == f"{run.data.tags['config']}-{name}"
     assert model.model_id in {each.model_id for each in run.outputs.model_outputs}
     (spec,) = Path(model.artifact_location.removeprefix("file://")).rglob("ensemble.json")
     return [member["subset"] for member in json.loads(spec.read_text())["members"]]
