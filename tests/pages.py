@@ -39,7 +39,8 @@ class Block:
 
 def pages() -> list[Path]:
     """Every page of the site, and those beside it that people read first."""
-    return [*sorted(DOCS.glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    by_hand = ("README.md", "CONTRIBUTING.md", "AGENTS.md")
+    return [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in by_hand)]
 
 
 def blocks(page: Path) -> list[Block]:
