@@ -110,30 +110,17 @@ def _record(run: Any) -> dict[str, Any]:
 
 def _print(matches: list[Any]) -> None:
     from tasks.tracking.client import SHORT_ID
+    from tasks.tracking.overview import score_of
 
     for run in matches:
         tags, status = run.data.tags, status_of(run).lower()
         headline = tags.get("headline", status) if status == "finished" else status
         started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
         line = f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name or ''}"
-        echo(line, f"  {headline}{_score(run)}", indent=2)
-
-
-def _score(run: Any) -> str:
-    """State the score on unseen rows, or else on fresh folds, or of the search."""
-    from swarm.metrics import display_name, natural_name
-    from tasks.tracking.curves import best_score, fresh_score, unseen_score
-
-    scorer, metrics = run.data.tags.get("scoring", ""), run.data.metrics
-    for name, where in (
-        (unseen_score(natural_name(scorer)), "on unseen rows"),
-        (fresh_score(scorer), "on new folds"),
-        (best_score(scorer), "in the search"),
-    ):
-        if name in metrics:
-            scored = display_name(natural_name(scorer))
-            return f"; {scored} of the subset {metrics[name]:.4g} {where}"
-    return ""
+        score = score_of(run)
+        if score is not None:
+            headline += f"; {score.metric} of the subset {score.value:.4g} {score.where}"
+        echo(line, f"  {headline}", indent=2)
 
 
 def _moment(milliseconds: int) -> datetime:

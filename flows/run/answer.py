@@ -474,6 +474,7 @@ def describe(run: SearchRun, outcome: SelectRun) -> None:
     tags |= {
         "stopped": result.reason,
         "headline": head.title,
+        "kept": f"{head.n_available if head.keeps_all else head.n_features} of {head.n_available}",
         "verdict": judgement.sentence(),
         "findings": codes_of(outcome.findings),
     }
@@ -486,6 +487,7 @@ def describe(run: SearchRun, outcome: SelectRun) -> None:
     }
     text = outcome.markdown()
     log.note(text, links, [config.description])
+    log.describe_experiment()
     log_line(f"{head.title}. {judgement.sentence()}")
     show_answer(config.name, text, judgement, log.tracking, log.run_id)
 

@@ -19,6 +19,7 @@ from tasks.flow_run import FLOW_RUN_TAG
 from tasks.refresh.lock import remove_free_locks
 from tasks.secrets import expand
 from tasks.tracking import Tracking
+from tasks.tracking.overview import describe_experiment
 from tasks.tracking.removal import StoredRun, remove, size_of, stored_runs
 
 # Seconds by which the clocks of machines may differ.
@@ -102,6 +103,8 @@ def prune(
     # After the evaluations: what is left by an interruption is found by the runs.
     for each in [] if dry_run else old:
         remove(tracking, each)
+    if old and not dry_run:
+        describe_experiment(tracking.client, tracking.experiment_id)
     n_flow_runs = None
     if has_prefect:
         from flows.run.flow_runs import prune_flow_runs

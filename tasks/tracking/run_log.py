@@ -20,6 +20,7 @@ from tasks.table import Table
 from tasks.tracking.client import Tracking
 from tasks.tracking.curves import epoch_metrics
 from tasks.tracking.dataset import log_dataset
+from tasks.tracking.overview import describe_experiment
 from tasks.tracking.store import first_line, store_errors, within
 from tasks.tracking.writes import (
     NOTE,
@@ -204,6 +205,12 @@ class RunLog:
         joined = " · ".join(f"[{word}]({target})" for word, target in targets.items())
         paragraphs = filter(None, [answer, f"Open: {joined}", *more])
         self.tag({NOTE: "\n\n".join(paragraphs)})
+
+    def describe_experiment(self) -> None:
+        """Write the answers of the last runs above MLflow's table of runs."""
+        experiment = self.tracking.experiment_id
+        what = "the description of the experiment"
+        self._put(what, lambda client, _: describe_experiment(client, experiment))
 
     def files(self, files: Mapping[str, bytes]) -> None:
         """Log artifacts by their relative path in the run, such as ``a/b.csv``."""

@@ -13,6 +13,7 @@ from conf.yaml_text import render
 from flows.cli import servers as cli_servers
 from flows.compare import compare
 from flows.select import select
+from tasks.tracking import runs_page
 from tests.browser import NoBrowser, opened, problems, requests, resized, settled
 from tests.servers import free_port
 from tests.small_run import BAYES, Bench
@@ -111,6 +112,28 @@ def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]
             yield f"http://127.0.0.1:{port}/#"
         finally:
             cli_servers.down()
+
+
+def test_the_last_answer_is_above_the_runs_without_scrolling_or_a_banner(
+    browser: Any, runs: Any, mlflow: str
+) -> None:
+    bench, (_, run_id), _ = runs
+    run = bench.tracking.run(run_id)
+    resized(browser, 1440, 900)
+    browser.get(mlflow.removesuffix("/#") + runs_page(bench.tracking.experiment_id))
+    link = f"[...document.links].find(a => a.hash.endsWith('/runs/{run_id}'))"
+    settled(browser, f"!!{link}")
+    line = f"{link}.parentElement"
+    answer = browser.execute_script(f"return {line}.innerText")
+    score = bench.tracking.run(run_id).data.metrics["test/best_subset_accuracy"]
+    for part in (run.info.run_name, run.data.tags["headline"], f"{score:.3f}", "bpso"):
+        assert part in answer
+    box = browser.execute_script(
+        f"const b = {line}.getBoundingClientRect(); return [b.right, b.bottom]"
+    )
+    assert box[0] <= 1440
+    assert box[1] <= 200
+    assert "shared view" not in browser.execute_script("return document.body.innerText")
 
 
 def test_the_report_opens_from_the_note_on_a_runs_page(
