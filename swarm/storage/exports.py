@@ -78,7 +78,7 @@ def _describe(column: Column, values: pd.Series) -> dict[str, Any]:
         facts["dtype"] = str(values.dtype).lower() if is_plain else _NUMBERS[column.type]
     elif column.type == "boolean" and facts["nullable"]:
         facts["dtype"] = "boolean"
-    is_text = column.type == "string" and not column.is_percentage and not column.is_date
+    is_text = column.type == "string" and column.number is None and not column.is_date
     if column.is_category or is_text:
         levels = [plain(level) for level in present.unique()]
         if len(levels) <= _MOST_LEVELS:
@@ -86,7 +86,7 @@ def _describe(column: Column, values: pd.Series) -> dict[str, Any]:
     elif is_datetime64_any_dtype(present.dtype) and len(present):
         facts |= {"low": present.min().isoformat(), "high": present.max().isoformat()}
     elif is_numeric_dtype(present.dtype) and not is_bool_dtype(present.dtype) and len(present):
-        # Of a percentage, its number.
+        # The number of a text such as 12.5 %.
         facts |= {"low": plain(present.min()), "high": plain(present.max())}
     return facts
 
