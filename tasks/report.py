@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from swarm.json_data import json_file
-from swarm.problem.hints import MOST_COLUMNS
+from swarm.problem.hints import MAX_COLUMNS
 from swarm.problem.space import SearchSpace
 from swarm.reader import Reader
 from swarm.report import ReportData, draw_figures, render
@@ -158,7 +158,7 @@ def _ranking(cut: Cut, space: SearchSpace) -> bytes:
         }
     )
     # Six digits of each of many thousand units say enough.
-    digits = "%.6g" if len(table) > MOST_COLUMNS else None
+    digits = "%.6g" if len(table) > MAX_COLUMNS else None
     return table.to_csv(index=False, float_format=digits).encode()
 
 
@@ -231,7 +231,7 @@ def _subsets(result: SearchResult) -> pd.DataFrame:
                 free = f"feature_{free}"
             names[place] = free
     masks = members.masks[order]
-    if len(names) > MOST_COLUMNS:
+    if len(names) > MAX_COLUMNS:
         used = np.flatnonzero(masks.any(axis=0))
         masks, names = masks[:, used], [names[unit] for unit in used]
     table = pd.DataFrame(masks.astype(int), columns=names)

@@ -15,7 +15,7 @@ from swarm.arrays import Bool
 from swarm.evaluation.crossval import CrossValidation
 from swarm.json_data import plain
 from swarm.metrics import display_name, natural_name
-from swarm.problem.hints import MOST_COLUMNS
+from swarm.problem.hints import MAX_COLUMNS
 from swarm.problem.scoring import Scoring
 from swarm.search.fresh_folds import candidates, ranked_candidates
 from swarm.search.history import EpochRecord
@@ -62,7 +62,7 @@ class SearchDisplay:
     def prefilter(self, plan: Prefilter) -> AbstractContextManager[None]:
         """Show how the units are ranked."""
         if self.run.config.prefilter == "auto":
-            text = f"prefilter: on, as the table has more than {MOST_COLUMNS:,} columns"
+            text = f"prefilter: on, as the table has more than {MAX_COLUMNS:,} columns"
             say(text, self.verbosity)
         return self.stage(f"ranking the units with at most {most_cut_fits(plan):,} fits")
 

@@ -18,7 +18,7 @@ from swarm.arrays import Float
 from swarm.errors import ConfigError, DataError
 from swarm.evaluation.probe import probe
 from swarm.findings import Finding, unmuted
-from swarm.problem.hints import MOST_COLUMNS, TARGET_HINTS, Hints
+from swarm.problem.hints import MAX_COLUMNS, TARGET_HINTS, Hints
 from swarm.problem.inputs import check_task
 from swarm.problem.problem import Problem
 from swarm.problem.target import task_of
@@ -104,11 +104,11 @@ def hints_before_prefilter(
     if _is_auto(config) and can_replace_search(problem):
         # Those of the report.
         needs = [name for name in needs if name not in TARGET_HINTS]
-        return needs if problem.space.n_columns <= MOST_COLUMNS else []
+        return needs if problem.space.n_columns <= MAX_COLUMNS else []
     if config.prefilter is None or not is_wide(problem.space, config.prefilter):
         return list(needs)
     # The search gets hints of the kept units, and the report of a wide table no distances.
-    if problem.space.n_columns > MOST_COLUMNS:
+    if problem.space.n_columns > MAX_COLUMNS:
         return []
     return [name for name in needs if name not in TARGET_HINTS]
 

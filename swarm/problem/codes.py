@@ -1,7 +1,5 @@
 """Codes in place of class labels, for classifiers that accept no others."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 
@@ -19,7 +17,7 @@ _REFUSALS = (ValueError, TypeError, LookupError, AssertionError, RuntimeError)
 class Decoded:
     """A classifier that was fitted to the codes 0 to k-1, and predicts the labels.
 
-    Everything else is that of the fitted model.
+    All other attributes are those of the fitted model.
     """
 
     def __init__(self, model: Any, classes: AnyArray) -> None:
@@ -27,15 +25,15 @@ class Decoded:
         self.classes_ = classes
 
     def __getattr__(self, name: str) -> Any:
-        # Not while it is unpickled, when there is no model yet.
+        # While it is unpickled, there is no model yet.
         if name == "model":
             raise AttributeError(name)
         return getattr(self.model, name)
 
     def predict(self, X: Any) -> AnyArray:
         """Predict a label for each row."""
-        labels: AnyArray = self.classes_[np.asarray(self.model.predict(X)).astype(np.int64)]
-        return labels
+        codes = np.asarray(self.model.predict(X)).astype(np.int64)
+        return self.classes_[codes]
 
 
 def fit_model(model: Any, X: Any, y: Any, **params: Any) -> Any:

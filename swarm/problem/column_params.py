@@ -21,6 +21,7 @@ from swarm.arrays import Positions
 from swarm.errors import ConfigError
 from swarm.problem.models import estimators_in, is_estimator, is_lightgbm, params_of
 from swarm.problem.table import labels_of
+from swarm.protocols import Estimator
 
 _Names = Sequence[Any] | None
 _Params = Mapping[str, Any]
@@ -38,7 +39,7 @@ _NAMES_OF_KIND = {
         forcedbins_filename ignore_column ignore_feature blacklist per_float_feature_quantization
         per_feature_ctr input_borders""",
     "grid": "param_grid param_distributions search_spaces",
-    # Classes, labels, rows, steps, and the training as a whole.
+    # These have an entry per class, label, row or step, or concern the training as a whole.
     "ignored": """class_weight class_weights classes class_names class_prior priors cv scoring
         sampling_strategy metric metrics eval_metric custom_metric custom_loss eval_at label_gain
         callbacks hidden_layer_sizes alphas l1_ratio l1_ratios Cs feature_range quantile_range
@@ -60,20 +61,20 @@ _TEXT_OF_COLUMNS = re.compile(r"[:,]|^\W*\d")
 _EVALUATION = ("eval_set", "eval_X", "X_val")
 _OF_ALL_COLUMNS = ("init_model", "xgb_model", "group", "eval_group", *_EVALUATION)
 _PER_COLUMN = "has an entry per column, which a subset of the columns cannot have"
-_FIND = "leave it out, or let the class find them from the columns that fit receives"
+_LEAVE_OUT_OR_FIND = "leave it out, or let the class find them from the columns that fit receives"
 
 
-def column_params(estimator: Any, names: _Names, n_columns: int) -> tuple[str, ...]:
+def column_params(estimator: Estimator, names: _Names, n_columns: int) -> tuple[str, ...]:
     """Return the paths (like ``model__monotonic_cst``) of parameters that are restricted.
 
-    ConfigError for one that is by column and cannot be restricted.
+    Raises ConfigError for one that is by column and cannot be restricted.
     """
     columns = _Columns.of(names, n_columns, range(n_columns))
     return tuple(path for path, _, _ in columns.changes(estimator))
 
 
 def for_columns(
-    estimator: Any, names: _Names, n_columns: int, positions: Positions, renamed: _Map = None
+    estimator: Estimator, names: _Names, n_columns: int, positions: Positions, renamed: _Map = None
 ) -> Any:
     """Return a clone whose parameters by column are those of the columns at `positions`.
 
@@ -89,14 +90,13 @@ def check_fit_params(params: _Params, names: _Names, n_columns: int, n_rows: int
     """Raise ConfigError for a parameter of fit that is by column and cannot be restricted."""
     columns = _Columns.of(names, n_columns, range(n_columns))
     for path, value in params.items():
-        name, parameter = path.rpartition("__")[2], replace(columns, path=path, owner="fit")
+        name = path.rpartition("__")[2]
+        parameter = replace(columns, path=path, owner="fit")
         if value is not None and name in _OF_ALL_COLUMNS:
-            raise parameter.refused(
-                "cannot be cross-validated for subsets of the columns",
-                "leave it out; for early stopping, let the estimator hold out rows itself"
-                if name in _EVALUATION
-                else "leave it out",
-            )
+            remedy = "leave it out"
+            if name in _EVALUATION:
+                remedy += "; for early stopping, let the estimator hold out rows itself"
+            raise parameter.refused("cannot be cross-validated for subsets of the columns", remedy)
         has_columns = columns.position_of.keys() <= set(labels_of(value) or ())
         is_by_row = _shape(value)[:1] == (n_rows,) and not (columns.position_of and has_columns)
         is_restricted = columns.of_fit(path, value) is not value
@@ -115,13 +115,15 @@ def fit_params_for(
 def dropped_columns(estimator: Any, names: _Names, n_columns: int) -> list[int]:
     """Return positions of the columns that a ``ColumnTransformer`` in front certainly drops.
 
-    It is the estimator itself or the first step of a pipeline; a callable may choose any column.
+    It is the estimator itself or the first step of a pipeline. With a callable, no column is
+    certain to be dropped.
     """
     if steps := estimators_in("steps", getattr(estimator, "steps", None)):
         return dropped_columns(steps[0][1], names, n_columns)
     if not isinstance(estimator, ColumnTransformer) or estimator.remainder != "drop":
         return []
-    columns, used = _Columns.of(names, n_columns, ()), set[int]()
+    columns = _Columns.of(names, n_columns, ())
+    used: set[int] = set()
     for _, transformer, chosen in estimator.transformers:
         if callable(chosen):
             return []
@@ -132,15 +134,20 @@ def dropped_columns(estimator: Any, names: _Names, n_columns: int) -> list[int]:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Columns of a table, those of a subset, and the values of a parameter for them."""
+    """Columns of a table, those of a subset, and the values of a parameter for them.
+
+    `position_of` has positions in the table by name (empty without names), `place_of` places in
+    the subset by position in the table. `in_table` is false if the owner of the parameter may
+    receive other columns than those of the table.
+    """
 
     n_columns: int
-    position_of: Mapping[Any, int]  # by name; empty if there are no names
-    place_of: Mapping[int, int]  # place in the subset by position in the table
+    position_of: Mapping[Any, int]
+    place_of: Mapping[int, int]
     renamed: Mapping[Any, Any]
     path: str = "transformers"
     owner: str = "ColumnTransformer"
-    in_table: bool = True  # whether the owner of the parameter receives the columns of the table
+    in_table: bool = True
 
     @classmethod
     def of(
@@ -161,7 +168,7 @@ class _Columns:
             receives = self.in_table and _passes_columns(node, name)
             for label, inner in inside:
                 yield from replace(self, in_table=receives).changes(inner, f"{prefix}{label}__")
-                # The first step alone receives the columns of the table.
+                # Only the first step receives the columns of the table.
                 receives = receives and name != "steps"
             if name == "transformers" and isinstance(node, ColumnTransformer):
                 new = parameter.transformers(value)
@@ -179,14 +186,16 @@ class _Columns:
 
     def value(self, name: Any, value: Any) -> Any:
         """Return the value for the subset, which is the same object if it is not by column."""
-        kind, is_list, is_text = _KIND_OF.get(name, ""), _is_list(value), isinstance(value, str)
+        kind = _KIND_OF.get(name, "")
+        is_list = _is_list(value)
+        is_text = isinstance(value, str)
         is_sized = is_list or is_text or isinstance(value, Mapping)
-        is_type = isinstance(value, type)
-        if value is None or is_type or kind == "ignored" or (is_sized and not len(value)):
+        is_empty = value is None or (is_sized and not len(value))
+        if is_empty or isinstance(value, type) or kind == "ignored":
             return value
         is_number = isinstance(value, (int, float))
         if (kind == "refused" and not is_number) or (kind == "refused list" and is_list):
-            raise self.refused(_PER_COLUMN, _FIND)
+            raise self.refused(_PER_COLUMN, _LEAVE_OUT_OR_FIND)
         has_columns = kind and is_text and _TEXT_OF_COLUMNS.search(value)
         if has_columns or (kind == "list" and not is_sized):
             raise self.refused(f"has columns in {value!r}, which is no list", "give a list")
@@ -194,8 +203,10 @@ class _Columns:
             return self.grids(value)
         if kind and isinstance(value, Mapping):
             return self.chosen(value)
-        of_list = {"list": self.chosen, "entries": self.entries, "groups": self.groups}
-        return of_list[kind](value) if is_list and kind in of_list else self.other(name, value)
+        restrict = {"list": self.chosen, "entries": self.entries, "groups": self.groups}
+        if is_list and kind in restrict:
+            return restrict[kind](value)
+        return self.unlisted(name, value)
 
     def position(self, item: Any) -> int:
         """Return the position in the table of a column that is given by name or position."""
@@ -209,10 +220,9 @@ class _Columns:
         return self.position_of[item]
 
     def is_label(self, item: Any) -> bool:
-        """Whether a value is the label of a column."""
         try:
             return item in self.position_of
-        except TypeError:  # it has no hash
+        except TypeError:  # unhashable
             return False
 
     def is_name(self, item: Any) -> bool:
@@ -238,14 +248,14 @@ class _Columns:
     def chosen(self, value: Any) -> Any:
         """Return the columns of the subset in a list, a mask or the keys of a mapping."""
         items = value if isinstance(value, Mapping) else self.listed(value)
-        kept = [
+        pairs = [
             (item, place if _is_position(item) else self.renamed.get(item, item))
             for item in items
             if (place := self.place_of.get(self.position(item))) is not None
         ]
         if isinstance(value, Mapping):
-            return {new: value[item] for item, new in kept}
-        return _like(items, [new for _, new in kept])
+            return {new: value[item] for item, new in pairs}
+        return _like(items, [new for _, new in pairs])
 
     def groups(self, value: Any) -> list[Any]:
         """Return groups of columns without those that have none in the subset."""
@@ -255,7 +265,7 @@ class _Columns:
 
     def entries(self, value: Any) -> Any:
         """Return the entries of the columns of the subset in a list with one per column."""
-        self.position(0)  # the entries are by position
+        self.position(0)  # refuses positions if the columns may be others
         if len(value) != self.n_columns:
             raise self.refused(f"has {len(value)} entries for {self.n_columns} columns")
         items = list(value)
@@ -263,30 +273,34 @@ class _Columns:
 
     def transformers(self, value: Any) -> Any:
         """Return the transformers of a ``ColumnTransformer``, without those of a lost column."""
+        if all(callable(chosen) for _, _, chosen in value):
+            return value
         new = []
         for name, transformer, chosen in value:
-            kept = chosen if callable(chosen) else self.chosen(chosen)
+            columns = chosen if callable(chosen) else self.chosen(chosen)
             if isinstance(chosen, str) or _is_position(chosen):
-                new += [(name, transformer, column) for column in kept]
+                new += [(name, transformer, column) for column in columns]
             else:
-                new.append((name, transformer, kept))
-        return value if all(callable(chosen) for _, _, chosen in value) else new
+                new.append((name, transformer, columns))
+        return new
 
     def grids(self, value: Any) -> Any:
         """Return a grid, or a list of them, as it is; refuse one with candidates by column."""
         for grid in [value] if isinstance(value, Mapping) else value:
             for path, candidates in grid.items():
-                for each in candidates if _is_list(candidates) else ():
-                    is_changed = self.value(path.rpartition("__")[2], each) is not each
-                    if is_changed or (is_estimator(each) and any(self.changes(each))):
+                name = path.rpartition("__")[2]
+                for candidate in candidates if _is_list(candidates) else ():
+                    is_changed = self.value(name, candidate) is not candidate
+                    if is_changed or (is_estimator(candidate) and any(self.changes(candidate))):
                         raise self.refused(f"has candidates of {path!r} that are by column")
         return value
 
-    def other(self, name: Any, value: Any) -> Any:
-        """Return the value of another parameter, restricted if it is a list or mapping of names."""
+    def unlisted(self, name: Any, value: Any) -> Any:
+        """Restrict a list or mapping of names; return or refuse any other value."""
         if self.is_name(value):
             return value
-        is_mapping, sizes = isinstance(value, Mapping), _shape(value)
+        is_mapping = isinstance(value, Mapping)
+        sizes = _shape(value)
         has_objects = getattr(getattr(value, "dtype", None), "kind", "O") in "OUT"
         items = list(value) if is_mapping or (_is_list(value) and has_objects) else []
         names = [item for item in items if self.is_name(item) and name not in _KEYWORDS]
@@ -306,12 +320,13 @@ class _Columns:
             raise self.refused(f"names {column}, which is unclear for a subset without it")
         is_table = len(sizes) == 2 and hasattr(value, "columns")
         if is_table or (self.n_columns > 1 and self.n_columns in sizes):
-            raise self.refused(_PER_COLUMN, _FIND)
+            raise self.refused(_PER_COLUMN, _LEAVE_OUT_OR_FIND)
         return value
 
     def of_fit(self, path: str, value: Any) -> Any:
         """Return the value of a parameter of fit, which is the same object if not by column."""
-        name, parameter = path.rpartition("__")[2], replace(self, path=path, owner="fit")
+        name = path.rpartition("__")[2]
+        parameter = replace(self, path=path, owner="fit")
         if name == "feature_name" and _is_list(value):
             names = parameter.entries(value)
             return _like(names, [self.renamed.get(name, name) for name in names])
@@ -323,10 +338,11 @@ class _Columns:
 
 def _passes_columns(node: Any, name: str) -> bool:
     """Whether the estimators in a parameter receive the columns that their owner does."""
-    kind = type(node)
-    if not kind.__module__.startswith("sklearn.") or _CHANGING.fullmatch(kind.__name__):
+    cls = type(node)
+    if not cls.__module__.startswith("sklearn.") or _CHANGING.fullmatch(cls.__name__):
         return False
-    draws = getattr(node, "bootstrap_features", None)  # of bagging, where 1 is a single column
+    # Bagging may draw columns: max_features is a share as 1.0, and a single column as 1.
+    draws = getattr(node, "bootstrap_features", None)
     takes_all = draws is None or (not draws and repr(node.max_features) == "1.0")
     return takes_all and _PASSED_ON.fullmatch(name) is not None
 
@@ -342,11 +358,13 @@ def _is_list(value: Any) -> bool:
 
 def _shape(value: Any) -> tuple[Any, ...]:
     shape = getattr(value, "shape", None)
-    return shape if isinstance(shape, tuple) else (len(value),) if _is_list(value) else ()
+    if isinstance(shape, tuple):
+        return shape
+    return (len(value),) if _is_list(value) else ()
 
 
 def _like(value: Any, items: list[Any]) -> Any:
-    """Return a container like another one with these items."""
+    """Return items in a container of the type of `value`."""
     if isinstance(value, np.ndarray):
         return np.fromiter(items, object if value.dtype.kind in "OUT" else value.dtype)
     return pd.Index(items) if hasattr(value, "to_list") else type(value)(items)

@@ -5,8 +5,6 @@ its module, so that any edit is a new name; modules that it imports are not read
 is defined in a function, a notebook or ``__main__``, have no name without a ``__version__``.
 """
 
-from __future__ import annotations
-
 import copyreg
 import hashlib
 import json
@@ -28,8 +26,8 @@ from sklearn.base import BaseEstimator
 from swarm.errors import ConfigError
 
 _distributions = cache(metadata.packages_distributions)
-# By module: the spec of its import, and the digest of its text, which an edit changes only when it
-# is imported again.
+# The import spec and the digest of the text, by module: an edit counts when the module is imported
+# again.
 _TEXTS: dict[str, tuple[object, str]] = {}
 
 
@@ -57,14 +55,14 @@ def _describe(value: Any, strict: bool, is_cloned: bool = False) -> object:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     try:
-        return _parts(value, partial(_describe, strict=strict), is_cloned)
+        return _compound(value, partial(_describe, strict=strict), is_cloned)
     except Unnamed:
         if strict:
             raise
         return {"unnamed": _label(value)}
 
 
-def _parts(value: Any, of: Callable[..., object], is_cloned: bool) -> object:
+def _compound(value: Any, of: Callable[..., object], is_cloned: bool) -> object:
     """Describe a value that is no scalar of JSON; `of` describes its parts."""
     if isinstance(value, np.ndarray) and not isinstance(value, np.ma.MaskedArray):
         is_plain = value.dtype.kind in "biufcmMSU"
@@ -100,21 +98,22 @@ def _parts(value: Any, of: Callable[..., object], is_cloned: bool) -> object:
 
 def _instance(value: Any, of: Callable[..., object], is_cloned: bool) -> dict[str, object]:
     """Describe an object by its class and its parameters, or its state as :mod:`copy` reads it."""
-    kind, version = type(value), _version(value)
-    about = {"class": of(kind) if version is None else _identity(kind, version)}
+    cls = type(value)
+    version = _version(value)
+    about = {"class": of(cls) if version is None else _identity(cls, version)}
     if version is not None:
-        # The version also stands for parts without a name.
+        # The version also covers parts without a name.
         of = partial(of, strict=False)
     if "_metadata_request" in getattr(value, "__dict__", ()):
         # A request refers back to its owner, but its text does not.
         about["request"] = repr(value._metadata_request)
-    # Estimators that define how they are cloned keep their state, such as FrozenEstimator.
-    clone = getattr(kind, "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
+    # Estimators that define how they are cloned, such as FrozenEstimator, keep their state.
+    clone = getattr(cls, "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
     if is_cloned and hasattr(value, "get_params") and clone is BaseEstimator.__sklearn_clone__:
         params = value.get_params(deep=False)
         return about | {"params": {k: of(v, is_cloned=True) for k, v in sorted(params.items())}}
     try:
-        state = [*copyreg.dispatch_table.get(kind, methodcaller("__reduce_ex__", 4))(value)]
+        state = [*copyreg.dispatch_table.get(cls, methodcaller("__reduce_ex__", 4))(value)]
     except RecursionError:
         raise
     except Exception as error:
@@ -122,14 +121,14 @@ def _instance(value: Any, of: Callable[..., object], is_cloned: bool) -> dict[st
     if len(state) > 2 and isinstance(state[2], dict):
         state[2] = {name: v for name, v in state[2].items() if name != "_metadata_request"}
     if state[0] is copyreg.__newobj__:  # type: ignore[attr-defined]
-        # A detail of Python, and the class again.
+        # Leave out the constructor, a detail of Python, and the class, which is described already.
         state[:2] = [state[1][1:]]
-    # Items of a container are iterators.
+    # The items of a container come as iterators.
     return about | {"state": of([list(p) if hasattr(p, "__next__") else p for p in state])}
 
 
 def _identity(kind: Any, version: str | None) -> list[str]:
-    """Return the name of a class or function, its version, and what its code and bases are from."""
+    """Return the name of a class or function, its version, and the sources of it and its bases."""
     # Ufuncs of SciPy do not know their module.
     default = "scipy.special" if isinstance(kind, np.ufunc) else "builtins"
     module = getattr(kind, "__module__", None) or default
@@ -144,10 +143,10 @@ def _identity(kind: Any, version: str | None) -> list[str]:
     if "<" in name:
         raise _unnamed(kind, "is a lambda or is defined in a function")
     sources.add(_source(kind, module))
-    # After a reload the old code has the name of the new, and a wrapper that of what it wraps.
+    # Reloaded code has the name of the old code, and a wrapper that of the function it wraps.
     namesake: Any = sys.modules[module]
-    for part in name.split("."):
-        namesake = getattr(namesake, part, None)
+    for attribute in name.split("."):
+        namesake = getattr(namesake, attribute, None)
     if namesake != kind:
         raise _unnamed(kind, "is not the object that an import by its name returns")
     return [f"{module}.{name}", *sorted(sources)]
@@ -174,7 +173,7 @@ def _source(kind: Any, module: str) -> str:
 
 
 def _version(value: Any) -> str | None:
-    """Return the version that an author gave a class, a function or an object."""
+    """The ``__version__`` that an author gave a class, a function or an object."""
     version = getattr(value, "__dict__", {}).get("__version__")
     return version if isinstance(version, str) else None
 

@@ -6,21 +6,20 @@ import hashlib
 import json
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from swarm.arrays import AnyArray
 from swarm.problem.description import describe
 from swarm.problem.table import container_of
 
 if TYPE_CHECKING:
     from swarm.problem.problem import Problem
 
-# Columns whose bytes are read at once.
-_BLOCK = 512
+_COLUMNS_PER_BLOCK = 512
 
 
 def digests(problem: Problem) -> tuple[str, str]:
@@ -33,18 +32,18 @@ def digests(problem: Problem) -> tuple[str, str]:
     return digest.hexdigest()[:32], without_folds
 
 
-def data_hash(problem: Problem, prefix: bytes) -> Any:
-    """Return the hash of a prefix, the features, the target and the weights."""
+def data_hash(problem: Problem, prefix: bytes) -> hashlib._Hash:
+    """Hash a prefix, the features, the target and the weights."""
     digest = hashlib.sha256(prefix)
     for value in (problem.X, problem.y):
         digest.update(json.dumps(container_of(value)).encode())
     if issparse(problem.X):
-        stored = problem.X.tocsc()
-        parts = (stored.data, stored.indices, stored.indptr, np.array(stored.shape))
-        digest.update(b"".join(map(_array_bytes, parts)))
+        matrix = problem.X.tocsc()
+        arrays = (matrix.data, matrix.indices, matrix.indptr, np.array(matrix.shape))
+        digest.update(b"".join(map(_array_bytes, arrays)))
     else:
-        for part in _column_bytes(problem.features):
-            digest.update(part)
+        for block in _column_bytes(problem.features):
+            digest.update(block)
     # Models may read the labels of rows and the levels of a target.
     for name, value in (("X", problem.X), ("y", problem.y)):
         index = getattr(value, "index", None)
@@ -56,16 +55,16 @@ def data_hash(problem: Problem, prefix: bytes) -> Any:
 
 
 def recipe(problem: Problem, strict: bool = True) -> bytes:
-    """Return what a cost depends on apart from the rows and the folds.
+    """Return what a cost depends on apart from the rows and the folds, as JSON.
 
-    Unless `strict`, code without a name has the same placeholder.
+    Unless `strict`, all code without a name has the same placeholder.
     """
-    scorer = problem.scoring
-    code = describe(scorer.scorer, strict=strict)
+    scoring = problem.scoring
+    scorer = describe(scoring.scorer, strict=strict)
     fit_params = {name: problem.fit_params[name] for name in problem.other_fit_params}
-    parts = {
+    settings = {
         "estimator": describe(problem.estimator, strict=strict),
-        "scoring": [scorer.name, scorer.upper, scorer.pos_label, code],
+        "scoring": [scoring.name, scoring.upper, scoring.pos_label, scorer],
         "importance": problem.importance,
         "units": problem.space.units,
         "fit_params": describe(fit_params, strict=strict),
@@ -73,20 +72,20 @@ def recipe(problem: Problem, strict: bool = True) -> bytes:
         "settings": problem.settings.in_results(),
         "weights_in_score": problem.weights_in_score,
     }
-    return json.dumps(parts, sort_keys=True).encode()
+    return json.dumps(settings, sort_keys=True).encode()
 
 
-def _array_bytes(array: NDArray[Any] | None) -> bytes:
+def _array_bytes(array: AnyArray | None) -> bytes:
     if array is None:
         return b"none"
     if array.dtype.kind in "biufc":
         return _head(array).encode() + np.ascontiguousarray(array).tobytes()
-    # A missing value is no text, and a number is not its text.
+    # The types tell a missing value and a number from a text that looks like them.
     values = [None if pd.isna(v) else [type(v).__name__, str(v)] for v in array.ravel()]
     return json.dumps(values).encode()
 
 
-def _head(array: NDArray[Any]) -> str:
+def _head(array: AnyArray) -> str:
     return f"{array.dtype.str}{array.shape}"
 
 
@@ -101,12 +100,12 @@ def _column_bytes(features: pd.DataFrame) -> Iterator[bytes]:
             position += 1
             continue
         end = position + 1
-        while end < min(len(dtypes), position + _BLOCK) and dtypes[end] == dtype:
+        while end < min(len(dtypes), position + _COLUMNS_PER_BLOCK) and dtypes[end] == dtype:
             end += 1
         block = np.ascontiguousarray(features.iloc[:, position:end].to_numpy().T)
-        of_all = f":{dtype}{_head(block[0])}"
-        heads = [f"{name}{of_all}".encode() for name in features.columns[position:end]]
-        # One call for many columns, as hashing in small parts is slow.
+        head = f":{dtype}{_head(block[0])}"
+        heads = [f"{name}{head}".encode() for name in features.columns[position:end]]
+        # Hashing many small parts is slow.
         yield b"".join(chain.from_iterable(zip(heads, block, strict=True)))
         position = end
 

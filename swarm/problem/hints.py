@@ -17,13 +17,12 @@ from swarm.problem.space import SearchSpace
 if TYPE_CHECKING:
     import pandas as pd
 
-# The largest number of columns of which pairs are compared: a matrix takes 200 MB at this size, and
-# 80 GB at 100,000 columns.
-MOST_COLUMNS = 5000
+# Pairs of more columns are not compared: the matrix takes 200 MB at this size, and 80 GB at 100,000
+# columns.
+MAX_COLUMNS = 5000
 
-# Of a longer table, hints are computed from this many rows, spread evenly: the standard error of a
-# correlation is then 0.003.
-MOST_ROWS = 100_000
+# Longer tables are sampled to this many rows: the standard error of a correlation is then 0.003.
+MAX_ROWS = 100_000
 
 _HINTS = ("distance", "clusters", "relevance", "redundancy")
 # Hints that compare pairs of columns.
@@ -71,9 +70,11 @@ def default_clusters(n_units: int) -> int:
 
 
 def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
-    """Return the Spearman distances (n_units, n_units) of units, from at most MOST_ROWS rows."""
-    # The distance of two units is the root mean square over their columns.
-    if space.n_columns > MOST_COLUMNS:
+    """Return the Spearman distances (n_units, n_units) of units, from at most MAX_ROWS rows.
+
+    The distance of two units is the root mean square over their columns.
+    """
+    if space.n_columns > MAX_COLUMNS:
         raise _too_many(space)
     from swarm.statistics.spearman import spearman_distance, unit_distance
 
@@ -83,7 +84,7 @@ def unit_distances(features: pd.DataFrame, space: SearchSpace) -> Float:
 
 def distances_of(features: pd.DataFrame, space: SearchSpace) -> Float | None:
     """Return :func:`unit_distances`; None of too many columns, or of a column without an order."""
-    if space.n_columns > MOST_COLUMNS:
+    if space.n_columns > MAX_COLUMNS:
         return None
     try:
         return unit_distances(features, space)
@@ -94,7 +95,7 @@ def distances_of(features: pd.DataFrame, space: SearchSpace) -> Float | None:
 def _by_unit(features: pd.DataFrame, space: SearchSpace) -> tuple[pd.DataFrame, list[Any]]:
     """Return the columns in the order of the units, and the places of each unit among them.
 
-    Statistics of them do not depend on the order of the columns in the table, to the last bit.
+    Their statistics are then bit-identical in whatever order the table has its columns.
     """
     ends = np.cumsum([len(unit) for unit in space.units])
     units = np.split(np.arange(space.n_columns), ends[:-1])
@@ -103,20 +104,19 @@ def _by_unit(features: pd.DataFrame, space: SearchSpace) -> tuple[pd.DataFrame, 
 
 
 def _sampled(rows: Any) -> Any:
-    """Return at most MOST_ROWS rows of a table or array, spread evenly."""
-    if len(rows) <= MOST_ROWS:
+    """Return at most MAX_ROWS rows of a table or array, spread evenly."""
+    if len(rows) <= MAX_ROWS:
         return rows
     from swarm.statistics.spearman import spread_rows
 
-    chosen = spread_rows(len(rows), MOST_ROWS)
-    return rows.iloc[chosen] if hasattr(rows, "iloc") else rows[chosen]
+    positions = spread_rows(len(rows), MAX_ROWS)
+    return rows.iloc[positions] if hasattr(rows, "iloc") else rows[positions]
 
 
 def _too_many(space: SearchSpace) -> ConfigError:
     return ConfigError(
-        f"this strategy compares pairs of columns, of {MOST_COLUMNS:,} at most, got"
-        f" {space.n_columns:,}; leave the prefilter on, which searches the most important ones,"
-        " or use a strategy that compares none, such as 'ranked'"
+        f"this strategy compares pairs of columns, {MAX_COLUMNS:,} at most, got"
+        f" {space.n_columns:,}; leave the prefilter on, or use the strategy 'ranked'"
     )
 
 
@@ -133,30 +133,36 @@ def prepare_hints(
 ) -> Hints:
     """Compute the requested hints of a search, from training rows only.
 
-    Of more than :data:`MOST_ROWS` rows, as many are sampled, always the same.
+    A longer table is sampled to :data:`MAX_ROWS` rows, spread evenly.
 
     Parameters
     ----------
     features : DataFrame (n_rows, n_columns)
         Training rows.
-    target : (n_rows,) or (n_rows, n_labels), optional
-        For relevance and redundancy.
+    space : SearchSpace
+        Units of the columns.
+    target : array (n_rows,) or (n_rows, n_labels), optional
+        Required by relevance and redundancy.
     task : str, optional
         As in :class:`swarm.problem.problem.Problem`. Default: inferred from the target.
     n_clusters : int, optional
         Default: :func:`default_clusters`.
     warm : bool (n, n_units), optional
         Masks for a warm start.
-    needs
+    needs : sequence of str
         Hints to compute: ``"distance"``, ``"clusters"``, ``"relevance"``, ``"redundancy"``. See
         the `needs` of a strategy.
     distance : float64 (n_units, n_units), optional
         Default: computed if needed, see :func:`unit_distances`.
 
+    Returns
+    -------
+    Hints
+
     Raises
     ------
     ConfigError
-        If there are more clusters than units, or pairs of more than :data:`MOST_COLUMNS` columns
+        If there are more clusters than units, or pairs of more than :data:`MAX_COLUMNS` columns
         would have to be compared.
     InputError
         If a hint is unknown, or needs a target and none is given.
@@ -172,7 +178,7 @@ def prepare_hints(
         raise ConfigError(
             f"n_clusters must be from 1 to {space.n_units}, the number of units, got {count}"
         )
-    if space.n_columns > MOST_COLUMNS and not _PAIR_HINTS.isdisjoint(needs):
+    if space.n_columns > MAX_COLUMNS and not _PAIR_HINTS.isdisjoint(needs):
         raise _too_many(space)
     labels = relevance = redundancy = None
     if distance is None and ("distance" in needs or "clusters" in needs):

@@ -1,7 +1,5 @@
 """Properties of an estimator: determinism, importances, supported inputs, exact shrinking."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from copy import copy
 from inspect import signature
@@ -20,10 +18,11 @@ from swarm.problem.table import (
     renamed,
     take_rows,
 )
+from swarm.protocols import Estimator
 
-# LightGBM settings under which the candidate features of a split, or their bins, depend on the
-# other features, so that dropping an unused feature could change a model.
-_COLUMN_SAMPLING = {
+# Values of LightGBM's settings that sample no columns. With others, or with settings by feature,
+# the splits of a feature depend on the others, and dropping an unused one could change a model.
+_NO_COLUMN_SAMPLING = {
     "colsample_bytree": 1.0,
     "feature_fraction": 1.0,
     "sub_feature": 1.0,
@@ -41,26 +40,26 @@ _BY_FEATURE = (
     *("cegb_penalty_feature_coupled", "forcedsplits_filename", "forcedbins_filename"),
     *("linear_tree", "linear_trees", "use_quantized_grad"),
 )
-# Trees after the best iteration are dropped, and which one is best may depend on the columns that
-# only they use.
+# Early stopping drops trees after the best iteration, which may depend on columns that only they
+# use.
 _EARLY_STOPPING = (
     *("early_stopping_round", "early_stopping_rounds", "early_stopping", "n_iter_no_change"),
 )
-# Parameters whose values are parameters to choose from.
+# Parameters that hold candidate values of other parameters.
 GRIDS = ("param_grid", "param_distributions", "search_spaces")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
-# With fewer bins than this, one bin may contain several frequent values.
-_FINE_BINS = 16
+# One of fewer bins may contain several frequent values.
+_MIN_FINE_BINS = 16
 # LightGBM bundles columns that are non-zero together in at most n_rows // 10,000 rows.
 _ROWS_OF_A_CONFLICT = 10_000
 _BIN_SAMPLES = ("subsample_for_bin", "bin_construct_sample_cnt")
 
 
-def make_deterministic(estimator: Any, seed: int) -> Any:
-    """Clone an estimator so that equal data give equal models; ConfigError for a generator.
+def make_deterministic(estimator: Estimator, seed: int) -> Any:
+    """Clone an estimator so that equal data give equal models.
 
-    A `random_state` of None becomes `seed`. LightGBM models get `deterministic=True`,
-    `force_col_wise=True`, one thread and no output, unless set.
+    A `random_state` of None becomes `seed`; a generator raises ConfigError. LightGBM models get
+    `deterministic=True`, `force_col_wise=True`, one thread and no output, unless set.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
@@ -75,7 +74,7 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
             if value is None:
                 fixed[name] = seed
             elif value == "deprecated":
-                # TargetEncoder from scikit-learn 1.9 on: its seed is that of a splitter.
+                # The seed of TargetEncoder is that of a splitter from scikit-learn 1.9 on.
                 splitter = f"{owner}__cv" if owner else "cv"
                 if isinstance(params.get(splitter), int):
                     fixed[splitter] = KFold(params[splitter], shuffle=True, random_state=seed)
@@ -90,8 +89,8 @@ def make_deterministic(estimator: Any, seed: int) -> Any:
             fixed[name] = _with_models(value, lambda model: make_deterministic(model, seed))
         if last == "n_jobs":
             # In scikit-learn, None already means 1, and some classes warn about any other value.
-            ours = type(params.get(owner, clean)).__module__.startswith("sklearn.")
-            if not (ours and value is None):
+            is_sklearn = type(params.get(owner, clean)).__module__.startswith("sklearn.")
+            if not (is_sklearn and value is None):
                 fixed[name] = 1
         if is_lightgbm(value):
             fixed.update({f"{name}__{k}": v for k, v in _lightgbm_settings(value).items()})
@@ -116,15 +115,15 @@ def _with_models(grid: Any, change: Callable[[Any], Any]) -> Any:
     return change(grid) if is_model else grid
 
 
-def is_a(kind: Callable[[Any], bool], estimator: Any) -> bool:
+def is_a(predicate: Callable[[Any], bool], estimator: object) -> bool:
     """Call scikit-learn's ``is_classifier`` or ``is_regressor`` on any object with ``fit``."""
     try:
-        return bool(kind(estimator))
-    except (AttributeError, TypeError):  # no tags: not derived from scikit-learn's base classes
+        return bool(predicate(estimator))
+    except (AttributeError, TypeError):  # it has no tags: it is not derived from scikit-learn's
         return False
 
 
-def tags_of(estimator: Any) -> Any:
+def tags_of(estimator: object) -> Any:
     """Return the tags of an estimator; None if it does not derive from scikit-learn's classes."""
     from sklearn.utils import get_tags
 
@@ -134,7 +133,7 @@ def tags_of(estimator: Any) -> Any:
         return None
 
 
-def encloses_estimators(estimator: Any) -> bool:
+def encloses_estimators(estimator: object) -> bool:
     """Whether other estimators inside read the table, which may encode or impute it."""
     if not hasattr(estimator, "get_params"):
         return False
@@ -143,7 +142,7 @@ def encloses_estimators(estimator: Any) -> bool:
     return any(hasattr(inner, "fit") for inner in inside)
 
 
-def params_of(node: Any) -> dict[str, Any]:
+def params_of(node: object) -> dict[str, Any]:
     """Return the parameters of an estimator or a kernel, or the attributes of another object."""
     if type(node).__name__ == "FrozenEstimator":  # its clone is itself
         return {}
@@ -152,7 +151,7 @@ def params_of(node: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(node).items() if not name.startswith("_")}
 
 
-def is_estimator(value: Any) -> bool:
+def is_estimator(value: object) -> bool:
     """Whether a value is an estimator or a kernel, not its class."""
     return not isinstance(value, type) and (hasattr(value, "get_params") or hasattr(value, "fit"))
 
@@ -161,20 +160,20 @@ def estimators_in(name: str, value: Any) -> list[tuple[str, Any]]:
     """Return the estimators in a parameter with their names: itself, or those of a list."""
     if is_estimator(value):
         return [(name, value)]
-    items = value.items() if isinstance(value, Mapping) else value
-    is_iterable = isinstance(value, (list, tuple, Mapping)) and name not in GRIDS
+    if name in GRIDS or not isinstance(value, (list, tuple, Mapping)):
+        return []
     pairs = [
         item[:2] if isinstance(item, tuple) and len(item) > 1 else (name, item)
-        for item in (items if is_iterable else ())
+        for item in (value.items() if isinstance(value, Mapping) else value)
     ]
     return [(str(label), inner) for label, inner in pairs if is_estimator(inner)]
 
 
 def has_method(estimator: Any, name: str) -> bool:
     """Whether an estimator has a method once it is fitted."""
-    # Before, stacking has no method of a final estimator that is None, which is a default model.
     if hasattr(estimator, name):
         return True
+    # A final estimator of None stands for a default model, whose methods stacking lacks before fit.
     from sklearn.base import clone
     from sklearn.linear_model import LogisticRegression, RidgeCV
 
@@ -188,7 +187,7 @@ def has_method(estimator: Any, name: str) -> bool:
     return bool(defaults) and hasattr(clone(estimator).set_params(**defaults), name)
 
 
-def allows_missing(estimator: Any) -> bool:
+def allows_missing(estimator: object) -> bool:
     """Whether an estimator supports missing values; assumed if others inside read the table."""
     tags = tags_of(estimator)
     return (
@@ -198,11 +197,12 @@ def allows_missing(estimator: Any) -> bool:
     )
 
 
-def takes_categorical(estimator: Any) -> bool:
+def takes_categorical(estimator: object) -> bool:
     """Whether an estimator supports categories; assumed if others inside read the table."""
     if is_lightgbm(estimator) or "HistGradient" in type(estimator).__name__:
         return True
-    tags, params = tags_of(estimator), params_of(estimator)
+    tags = tags_of(estimator)
+    params = params_of(estimator)
     return (
         encloses_estimators(estimator)
         or bool(tags is not None and tags.input_tags.categorical)
@@ -218,25 +218,26 @@ def is_lightgbm(estimator: object) -> bool:
     return any(cls.__module__.startswith("lightgbm") for cls in type(estimator).__mro__)
 
 
-def _lightgbm_settings(estimator: Any) -> dict[str, object]:
+def _lightgbm_settings(estimator: Estimator) -> dict[str, object]:
     params = estimator.get_params(deep=False)
     settings: dict[str, object] = {"deterministic": True, "verbosity": -1, "n_jobs": 1}
     if not params.get("force_row_wise"):
         settings["force_col_wise"] = True
     settings.update({name: 1 for name in _THREADS if name in params})
-    overrides = {key: params[key] for key in ("deterministic", "verbosity") if key in params}
-    return {**settings, **overrides}
+    settings.update({key: params[key] for key in ("deterministic", "verbosity") if key in params})
+    return settings
 
 
-def with_accepted_names(table: Any, estimator: Any) -> tuple[Any, dict[Any, str]]:
-    """Return the rows to fit LightGBM on by names that it accepts, and these; others unchanged."""
+def with_accepted_names(table: Any, estimator: object) -> tuple[Any, dict[Any, str]]:
+    """Rename the columns that LightGBM rejects; return the table and the new names by label."""
     names = names_for_lightgbm(table) if is_lightgbm(estimator) else {}
     return renamed(table, names), names
 
 
-def has_importances(model: Any) -> bool:
+def has_importances(model: object) -> bool:
     """Whether a fitted model has importances or coefficients."""
-    return hasattr(last_step(model), "feature_importances_") or hasattr(last_step(model), "coef_")
+    last = last_step(model)
+    return hasattr(last, "feature_importances_") or hasattr(last, "coef_")
 
 
 def keeps_columns(model: Any, X: Any, y: Any) -> bool:
@@ -245,25 +246,25 @@ def keeps_columns(model: Any, X: Any, y: Any) -> bool:
 
     if len(getattr(model, "steps", ())) < 2:
         return True
+    before = clone(model[:-1])
     # Steps may change their input in place.
-    before, X = clone(model[:-1]), take_rows(X, np.arange(X.shape[0]))
+    X = take_rows(X, np.arange(X.shape[0]))
     try:
         before.fit(X, y)
-    except Exception:
-        # The real fit raises a clearer error.
+    except Exception:  # the fit of the whole pipeline raises a clearer error
         return True
     labels = labels_of(X)
     # Steps pass names on only if all of them are text.
-    named = labels is not None and all(isinstance(label, str) for label in labels)
+    has_names = labels is not None and all(isinstance(label, str) for label in labels)
     try:
         names = list(before.get_feature_names_out())
-        return names == (labels if named else numbered(X.shape[1]))
+        return names == (labels if has_names else numbered(X.shape[1]))
     except (AttributeError, ValueError):
-        # A step without feature names, such as a logarithm, is trusted if it keeps their number.
+        # Trust a step without feature names, such as a logarithm, that keeps their number.
         return bool(np.shape(before.transform(X))[1:] == (X.shape[1],))
 
 
-def model_importances(model: Any, n_columns: int) -> Float:
+def model_importances(model: object, n_columns: int) -> Float:
     """Return importances (n_columns,) of a fitted model, not rounded: gains below one count."""
     last = last_step(model)
     if hasattr(last, "feature_importances_"):
@@ -279,37 +280,36 @@ def model_importances(model: Any, n_columns: int) -> Float:
     return values
 
 
-def used_by(model: Any, importances: Float) -> Bool:
+def used_by(model: object, importances: Float) -> Bool:
     """Which columns a fitted model uses: bool (n_columns,)."""
     booster = getattr(last_step(model), "booster_", None)
     if booster is not None:
         importances = np.asarray(booster.feature_importance("split"), dtype=np.float64)
-    used: Bool = importances != 0
-    return used
+    return importances != 0
 
 
-def shrinks_exactly(estimator: Any, features: pd.DataFrame) -> bool:
-    """Whether dropping columns that no tree splits on gives a bit-identical model."""
-    # True for LightGBM without column sampling, per-feature settings and early stopping, where its
-    # bundles of rarely non-zero columns lose no values on these training rows.
-    if not is_lightgbm(estimator):
-        return False
-    if chooses_by_column(estimator):
+def shrinks_exactly(estimator: Estimator, features: pd.DataFrame) -> bool:
+    """Whether dropping columns that no tree splits on gives a bit-identical model.
+
+    It does for LightGBM without column sampling, settings by feature and early stopping, if its
+    bundles of rarely non-zero columns lose no values on these training rows.
+    """
+    if not is_lightgbm(estimator) or chooses_by_column(estimator):
         return False
     params = estimator.get_params(deep=False)
     if any(params.get(name) for name in _EARLY_STOPPING):
         return False
-    sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
-    if params.get("enable_bundle") is False or len(features) < min(sampled, _ROWS_OF_A_CONFLICT):
+    n_sampled = min(params.get(name) or _ROWS_OF_A_CONFLICT for name in _BIN_SAMPLES)
+    if params.get("enable_bundle") is False or len(features) < min(n_sampled, _ROWS_OF_A_CONFLICT):
         return True
-    coarse = any((params.get(name) or 255) < _FINE_BINS for name in ("max_bin", "max_bins"))
-    return not coarse and not _could_be_bundled(features)
+    is_coarse = any((params.get(name) or 255) < _MIN_FINE_BINS for name in ("max_bin", "max_bins"))
+    return not is_coarse and not _could_be_bundled(features)
 
 
-def chooses_by_column(estimator: Any) -> bool:
-    """Whether a LightGBM model samples columns, or has per-feature settings."""
+def chooses_by_column(estimator: Estimator) -> bool:
+    """Whether a LightGBM model samples columns, or has settings by feature."""
     params = estimator.get_params(deep=False)
-    if any(params.get(name, off) not in (off, None) for name, off in _COLUMN_SAMPLING.items()):
+    if any(params.get(name, off) not in (off, None) for name, off in _NO_COLUMN_SAMPLING.items()):
         return True
     return any(params.get(name, False) is not False for name in _BY_FEATURE)
 
@@ -317,56 +317,55 @@ def chooses_by_column(estimator: Any) -> bool:
 def _could_be_bundled(features: pd.DataFrame) -> bool:
     if features.shape[1] < 2:
         return False
-    columns = (features.iloc[:, i] for i in range(features.shape[1]))
-    if not any(_is_often_the_same(column) for column in columns):
+    columns = [features.iloc[:, position] for position in range(features.shape[1])]
+    if not any(_may_be_almost_constant(column) for column in columns):
         return False
-    rare = [
-        1.0 - features.iloc[:, i].value_counts(normalize=True, dropna=False).iloc[0]
-        for i in range(features.shape[1])
-    ]
+    rare = [1.0 - column.value_counts(normalize=True, dropna=False).iloc[0] for column in columns]
     first, second = np.partition(np.array(rare), 1)[:2]
     return bool(first + second <= 1.01)
 
 
-def _is_often_the_same(column: pd.Series) -> bool:
-    """Whether a value may be in at least 49 % of the rows; if not, it surely is not."""
-    # Such a value is at one of the quartiles, which takes a tenth of the time of counting values.
+def _may_be_almost_constant(column: pd.Series) -> bool:
+    """Whether a value may be in at least 49 % of the rows.
+
+    Such a value is one of the quartiles, which take a tenth of the time of counting values.
+    """
     values = column.to_numpy()
     if values.dtype.kind not in "fiub":
         return True
-    missing = np.isnan(values).sum() if values.dtype.kind == "f" else 0
+    n_missing = np.isnan(values).sum() if values.dtype.kind == "f" else 0
     at = [len(values) // 4, len(values) // 2, 3 * len(values) // 4]
     quartiles = np.partition(values, at)[at]
-    most = max(missing, *((values == quartile).sum() for quartile in quartiles))
-    return bool(most >= 0.49 * len(values))
+    largest = max(n_missing, *((values == quartile).sum() for quartile in quartiles))
+    return bool(largest >= 0.49 * len(values))
 
 
-def last_step(estimator: Any) -> Any:
+def last_step(estimator: object) -> Any:
     """Return the last step of a pipeline, or the estimator itself."""
     steps = getattr(estimator, "steps", None)
     return steps[-1][1] if steps else estimator
 
 
-def weight_name(estimator: Any) -> str:
+def weight_name(estimator: object) -> str:
     """Return the name of the parameter of ``fit`` that takes the sample weights."""
     steps = getattr(estimator, "steps", None)
     return f"{steps[-1][0]}__sample_weight" if steps else "sample_weight"
 
 
-def takes_weights(estimator: Any) -> bool:
+def takes_weights(estimator: Estimator) -> bool:
     """Whether ``fit`` takes sample weights, or passes them on to models that all do."""
     if has_fit_parameter(estimator, "sample_weight"):
         return True
     params = signature(estimator.fit).parameters.values()
-    if hasattr(estimator, "steps") or all(each.kind is not each.VAR_KEYWORD for each in params):
+    if hasattr(estimator, "steps") or all(param.kind is not param.VAR_KEYWORD for param in params):
         return False
-    inner = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
-    inner += [model for _, model in getattr(estimator, "estimators", None) or ()]
-    models = [model for model in inner if hasattr(model, "fit")]
+    inside = [getattr(estimator, name, None) for name in ("estimator", "regressor")]
+    inside += [model for _, model in getattr(estimator, "estimators", None) or ()]
+    models: list[Any] = [model for model in inside if hasattr(model, "fit")]
     return bool(models) and all(map(takes_weights, models))
 
 
-def steps_before(estimator: Any) -> list[Any]:
+def steps_before(estimator: object) -> list[Any]:
     """Return the steps of a pipeline before the last one, without ``passthrough`` steps."""
     steps = getattr(estimator, "steps", None) or []
     return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
@@ -374,5 +373,5 @@ def steps_before(estimator: Any) -> list[Any]:
 
 def is_short_float(dtype: Any) -> bool:
     """Whether models may compute in lower precision than the float64 of the fast paths."""
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    return isinstance(kind, np.dtype) and kind.kind == "f" and kind.itemsize != 8
+    plain = getattr(dtype, "numpy_dtype", dtype)
+    return isinstance(plain, np.dtype) and plain.kind == "f" and plain.itemsize != 8

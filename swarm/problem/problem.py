@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import clone, is_regressor
 from sklearn.utils.validation import _check_method_params
 
-from swarm.arrays import Float, Int, Positions
+from swarm.arrays import AnyArray, Float, Int, Positions
 from swarm.errors import ConfigError, DataError, check_known
 from swarm.problem.codes import fit_model
 from swarm.problem.column_params import check_fit_params as check_fit_columns
@@ -59,15 +58,16 @@ from swarm.problem.table import (
     take_rows,
 )
 from swarm.problem.target import task_of
+from swarm.protocols import Estimator, Splitter
 from swarm.rows import Division, Fold, Rows
 
 Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]
-# Rows of the fit that shows whether a model has importances, and those of each class among them.
+IMPORTANCES = ("auto", "fold", "permutation", "mutual_information", "none")
+# Rows, and rows of each class, of the fit that shows whether a model has importances.
 _ROWS_OF_A_TRIAL = 200
 _ROWS_OF_A_CLASS = 5
 # Estimates of mutual information by neighbours take about 10 ms a column.
 _MAX_COLUMNS_OF_NEIGHBOURS = 1_000
-IMPORTANCES = ("auto", "fold", "permutation", "mutual_information", "none")
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,22 +81,24 @@ class Problem:
     Attributes
     ----------
     X : table, array or sparse matrix (n_rows, n_columns)
-        As it was given. Models see their columns of it, in its order.
+        The features as they were given. Models see their columns of it, in its order.
     y : (n_rows,) or (n_rows, n_labels)
-        As it was given.
+        The target as it was given.
     task : str
         ``binary``, ``multiclass``, ``regression``, ``multilabel``, ``multioutput_classes`` or
         ``multioutput_regression``.
     estimator : estimator
-        Deterministic, with one thread.
+        A clone that is deterministic and has one thread.
     scoring : Scoring
+        The scorer, and the conversion of its score into a cost.
     folds : tuple of (train, test)
         Row positions.
     space : SearchSpace
+        Units of columns, and constraints on their subsets.
     importance : str
         Source of the importances: ``fold``, ``permutation``, ``mutual_information`` or ``none``.
     settings : Settings
-        Of the process that built the problem; they apply to every fit.
+        Settings of the process that built the problem; they apply to every fit.
     weight : float64 (n_rows,) or None
         Sample weights, which are also in `fit_params`.
     seed : int
@@ -111,7 +113,7 @@ class Problem:
     weights_in_score : bool
         Whether the sample weights are passed to the scorer too.
     division : Division or None
-        How other folds are drawn; None for a part of the rows, and in workers.
+        How fresh folds are drawn; None for a part of the rows, and in workers.
     """
 
     X: Any
@@ -137,14 +139,14 @@ class Problem:
         cls,
         X: Any,
         y: Any,
-        estimator: Any,
+        estimator: Estimator,
         *,
         space: SearchSpace | None = None,
         scoring: str | Callable[..., float] | Scoring | None = None,
         pos_label: str | int | None = None,
-        folds: int | Sequence[Fold] | Division | Any = 5,
-        groups: Any = None,
-        weight: Any = None,
+        folds: int | Sequence[Fold] | Splitter | Division = 5,
+        groups: ArrayLike | None = None,
+        weight: ArrayLike | None = None,
         importance: Importance = "auto",
         fit_params: Mapping[str, Any] | None = None,
         score_params: Mapping[str, Any] | None = None,
@@ -157,39 +159,45 @@ class Problem:
         Parameters
         ----------
         X : pandas or polars DataFrame, array or sparse matrix (n_rows, n_columns)
-        y : (n_rows,) or (n_rows, n_labels)
-        estimator
-            Any scikit-learn estimator.
-        space
+            Features.
+        y : array-like (n_rows,) or (n_rows, n_labels)
+            Target.
+        estimator : estimator
+            Any scikit-learn estimator; it is cloned.
+        space : SearchSpace, optional
             Units and constraints. Default: one unit per column, no constraints.
-        scoring
+        scoring : str, callable or Scoring, optional
             Name of a scikit-learn scorer, ``"subset_accuracy"`` (share of rows with all labels
             correct), ``"neg_hamming_loss"`` (its cost is the share of wrong labels), a callable
             ``(estimator, X, y) -> float``, or a :class:`Scoring`. Default: the estimator's own
             ``score``, that is accuracy for most classifiers and r2 for most regressors.
-        pos_label
+        pos_label : str or int, optional
             Positive class of f1, jaccard, precision, recall and average_precision, by default 1
             if that is a label, else the rarer class. Other scorers ignore it; votes and test
             metrics still use it.
-        folds
+        folds : int, sequence of (train, test), splitter or Division, default=5
             Number of folds (by group if there are groups, stratified for classes and labels,
             shuffled with `seed`), pairs of row positions, or a scikit-learn splitter.
-        groups : (n_rows,)
+        groups : array-like (n_rows,), optional
             Groups of the rows.
-        weight : (n_rows,)
+        weight : array-like (n_rows,), optional
             Sample weights for ``fit``, in a pipeline for that of its last step.
-        importance
+        importance : {"auto", "fold", "permutation", "mutual_information", "none"}
             ``auto``: importances of the fold models, or mutual information if models have none.
-        fit_params, score_params
+        fit_params, score_params : dict, optional
             Further parameters of ``fit``, and of the scorer. Values with one entry per row are
             split with the rows; see :mod:`swarm.problem.column_params` for those by column.
-        task
+        task : str, optional
             As in :class:`Problem`. Default: inferred from the target and the estimator.
-        seed
+        seed : int, default=0
             Seed of shuffled folds and of every ``random_state`` of None.
-        weights_in_score
+        weights_in_score : bool, default=False
             Pass the sample weights of the test rows to the scorer. By default, they are passed
             to ``fit`` only.
+
+        Returns
+        -------
+        Problem
 
         Raises
         ------
@@ -208,27 +216,27 @@ class Problem:
             raise DataError(
                 "the search space must have the columns of the data, and in their order"
             )
-        place = labels_of(X), len(names)
-        by_column = column_params(estimator, *place)
-        check_read(space, dropped_columns(estimator, *place))
+        columns = labels_of(X), len(names)
+        by_column = column_params(estimator, *columns)
+        check_read(space, dropped_columns(estimator, *columns))
         task = task or task_of(labels, estimator)
         check_columns(X, estimator)
         check_task(estimator, y, task)
         model = make_deterministic(estimator, seed)
-        score = resolve_scoring(scoring, model, labels, task, pos_label)
+        scorer = resolve_scoring(scoring, model, labels, task, pos_label)
         if not isinstance(folds, Division):
-            kind = "regression" if is_a(is_regressor, model) else task
-            folds = Division.of(folds, X, y, Rows(X, labels, groups, task=kind), seed)
+            fold_task = "regression" if is_a(is_regressor, model) else task
+            folds = Division.of(folds, X, y, Rows(X, labels, groups, task=fold_task), seed)
         pairs = folds.folds
-        check_folds(pairs, labels, task, model, score)
+        check_folds(pairs, labels, task, model, scorer)
         params = dict(fit_params or {})
         for name, value in {**params, **(score_params or {})}.items():
             refuse_masked(name, value)
         weights = checked_weights(weight, len(labels), model)
         check_fold_weights(pairs, weights, scored=weights_in_score)
         if weights_in_score:
-            check_score_weights(score, weights, task)
-        check_fit_columns(params, *place, n_rows=len(labels))
+            check_score_weights(scorer, weights, task)
+        check_fit_columns(params, *columns, n_rows=len(labels))
         settings = Settings.current()
         if not settings.sklearn["enable_metadata_routing"]:
             check_fit_params(model, params)
@@ -239,7 +247,7 @@ class Problem:
             y=y,
             task=task,
             estimator=model,
-            scoring=score,
+            scoring=scorer,
             folds=tuple(pairs),
             space=space,
             importance="none",
@@ -254,8 +262,8 @@ class Problem:
         return problem._with_model(model, importance, by_column, seed)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave out what is computed from the rest: it would double the size of a problem."""
-        names = {each.name for each in dataclass_fields(self)} - {"division"}
+        """Leave out cached properties, which would double the size of a problem."""
+        names = {attribute.name for attribute in fields(self)} - {"division"}
         return {name: getattr(self, name) for name in names}
 
     @cached_property
@@ -264,7 +272,7 @@ class Problem:
         return as_frame(self.X, self.space.columns)
 
     @cached_property
-    def target(self) -> NDArray[Any]:
+    def target(self) -> AnyArray:
         """The target as an array of a plain dtype."""
         return plain_target(self.y)
 
@@ -286,7 +294,9 @@ class Problem:
 
     def score_weight(self, rows: Int) -> Float | None:
         """Return the weights of some rows for the scorer, or None."""
-        return self.weight[rows] if self.weights_in_score and self.weight is not None else None
+        if self.weight is None or not self.weights_in_score:
+            return None
+        return self.weight[rows]
 
     def columns(self, positions: Positions) -> Any:
         """Return the columns at ascending positions as models receive them, all rows."""
@@ -298,9 +308,11 @@ class Problem:
         Parameters
         ----------
         columns : table, array or sparse matrix (n_rows, len(positions))
+            Columns of all rows, as from :meth:`columns`.
         positions : int (n,)
             Ascending positions of these columns.
         rows : int (n_train,)
+            Positions of the training rows.
 
         Returns
         -------
@@ -308,28 +320,26 @@ class Problem:
             The clone, whatever its ``fit`` returns; it predicts the labels of the target.
         """
         table, names = with_accepted_names(take_rows(columns, rows), self.estimator)
-        place, params = (self.space.n_columns, positions, names), self.fit_params
-        if self.by_column:
-            model = for_columns(self.estimator, labels_of(self.X), *place)
-        else:
-            model = clone_of(self.estimator)
+        subset = labels_of(self.X), self.space.n_columns, positions, names
+        params = self.fit_params
+        model = for_columns(self.estimator, *subset) if self.by_column else clone_of(self.estimator)
         if self.other_fit_params:
-            params = fit_params_for(params, labels_of(self.X), *place)
+            params = fit_params_for(params, *subset)
         params = _check_method_params(self.X, params, rows)
         return fit_model(model, table, take_rows(self.y, rows), **params)
 
-    def cost(self, model: Any, tested: Any, rows: Int) -> float:
-        """Return the cost of a fitted model on some rows; `tested` are their columns."""
+    def cost(self, model: Any, table: Any, rows: Int) -> float:
+        """Return the cost of a fitted model on the rows at some positions, which are in `table`."""
         params = _check_method_params(self.X, self.score_params, rows)
         target = take_rows(self.y, rows)
-        return self.scoring.cost(model, tested, target, self.score_weight(rows), **params)
+        return self.scoring.cost(model, table, target, self.score_weight(rows), **params)
 
     @cached_property
     def relevance(self) -> Float | None:
         """Mutual information of each unit with the target; None for other importances.
 
-        Computed on first access: for many labels, the estimates can take longer than a search.
-        Wide tables use bins, as the hints do.
+        It is computed on first access: for many labels, the estimates can take longer than a
+        search. Wide tables use bins, as the hints do.
         """
         if self.importance != "mutual_information":
             return None
@@ -344,7 +354,7 @@ class Problem:
         return self.space.by_unit(values, order)
 
     def with_estimator(
-        self, estimator: Any, *, importance: Importance = "auto", seed: int = 0
+        self, estimator: Estimator, *, importance: Importance = "auto", seed: int = 0
     ) -> Problem:
         """Return the problem with another estimator and the same data, folds, scorer and units."""
         check_estimator(estimator, self.scoring)
@@ -362,13 +372,16 @@ class Problem:
         self, model: Any, importance: str, by_column: tuple[str, ...], seed: int
     ) -> Problem:
         problem = replace(self, estimator=model, seed=seed, by_column=by_column)
-        kind = _importance_kind(importance, problem)
-        exact = kind == "fold" and is_lightgbm(model) and not self.other_fit_params
-        # A scorer that reads the table may see the columns that models do not use.
-        exact = exact and self.scoring.reads_answers
-        parts = (self.features.iloc[train] for train, _ in self.folds)
-        exact = exact and all(shrinks_exactly(model, part) for part in parts)
-        return replace(problem, importance=kind, exact_shrink=exact)
+        importance = _resolved_importance(importance, problem)
+        exact_shrink = (
+            importance == "fold"
+            and is_lightgbm(model)
+            and not self.other_fit_params
+            # A scorer that reads the table may see the columns that models do not use.
+            and self.scoring.reads_answers
+            and all(shrinks_exactly(model, self.features.iloc[train]) for train, _ in self.folds)
+        )
+        return replace(problem, importance=importance, exact_shrink=exact_shrink)
 
     def with_folds(self, folds: Sequence[Fold]) -> Problem:
         """Return the problem on other folds, without importances.
@@ -395,14 +408,14 @@ class Problem:
         Raises
         ------
         DataError
-            If a model cannot be trained or scored on what is left of a fold.
+            If a model cannot be trained or scored on the remaining rows of a fold.
         """
-        place = np.full(len(self.target), -1, dtype=np.int64)
-        place[rows] = np.arange(len(rows))
+        new_position = np.full(len(self.target), -1, dtype=np.int64)
+        new_position[rows] = np.arange(len(rows))
 
         def renumbered(positions: Int) -> Int:
-            moved = place[positions]
-            return moved[moved >= 0]
+            new = new_position[positions]
+            return new[new >= 0]
 
         folds = tuple((renumbered(train), renumbered(test)) for train, test in self.folds)
         target = self.target[rows]
@@ -425,8 +438,8 @@ class Problem:
     def fingerprint(self) -> str:
         """Return 32 hexadecimal digits that are equal for equal problems, on any machine.
 
-        Covers data, target, weights, folds, estimator and scorer, the versions of their packages or
-        the text of their modules, importances, units, and settings that change a result.
+        It covers data, target, weights, folds, estimator and scorer, the versions of their packages
+        or the text of their modules, importances, units, and settings that change a result.
         Constraints do not affect costs, so searches that differ only in their constraints share
         evaluations.
 
@@ -438,32 +451,33 @@ class Problem:
         return self._digests[0]
 
     def model_and_data_digests(self) -> tuple[bytes, str]:
-        """Return what :meth:`matches_data` takes; the fingerprint has hashed the data for it."""
+        """Return digests for :meth:`matches_models` and :meth:`matches_data`."""
         prefix = recipe(self, strict=False)
         try:
             return prefix, self._digests[1]
         except Unnamed:
             return prefix, data_hash(self, prefix).hexdigest()
 
-    def matches_data(self, mark: tuple[bytes, str]) -> bool:
-        """Whether features, target and weights are those of the problem with this mark."""
-        return bool(data_hash(self, mark[0]).hexdigest() == mark[1])
+    def matches_data(self, digests: tuple[bytes, str]) -> bool:
+        """Whether features, target and weights are those of the problem with these digests."""
+        return data_hash(self, digests[0]).hexdigest() == digests[1]
 
-    def matches_models(self, mark: tuple[bytes, str]) -> bool:
-        """Whether the models are those of the problem with this mark."""
-        return recipe(self, strict=False) == mark[0]
+    def matches_models(self, digests: tuple[bytes, str]) -> bool:
+        """Whether the models are those of the problem with these digests."""
+        return recipe(self, strict=False) == digests[0]
 
     @cached_property
     def _digests(self) -> tuple[str, str]:
         return digests(self)
 
 
-def clone_of(estimator: Any) -> Any:
+def clone_of(estimator: Estimator) -> Any:
     """Return a clone; an object without ``get_params`` is copied."""
     return clone(estimator, safe=False)
 
 
-def _importance_kind(importance: str, problem: Problem) -> str:
+def _resolved_importance(importance: str, problem: Problem) -> str:
+    """Return the source of importances that ``auto`` stands for, or another one once checked."""
     check_known("importance", importance, IMPORTANCES)
     task = problem.task
     has_estimate = task in ("binary", "multiclass", "regression", "multilabel")
@@ -480,18 +494,17 @@ def _importance_kind(importance: str, problem: Problem) -> str:
             reason = f"{type(problem.estimator).__name__} has none"
         elif not keeps_columns(problem.estimator, problem.X, problem.y):
             reason = "the pipeline creates new columns"
+    if not reason:
+        return "fold"
     if importance == "auto":
-        without = "mutual_information" if has_estimate else "none"
-        return without if reason else "fold"
-    if reason:
-        raise ConfigError(
-            f"importance {importance!r} is not available: {reason}; "
-            "use 'permutation' or 'mutual_information'"
-        )
-    return importance
+        return "mutual_information" if has_estimate else "none"
+    raise ConfigError(
+        f"importance {importance!r} is not available: {reason}; "
+        "use 'permutation' or 'mutual_information'"
+    )
 
 
-def _rows_of_a_trial(target: NDArray[Any], classes: bool) -> Int:
+def _rows_of_a_trial(target: AnyArray, classes: bool) -> Int:
     """Return a few rows, spread evenly, and a few of every class."""
     rows = np.unique(np.linspace(0, len(target) - 1, _ROWS_OF_A_TRIAL).astype(np.int64))
     if not classes:
@@ -500,7 +513,7 @@ def _rows_of_a_trial(target: NDArray[Any], classes: bool) -> Int:
 
 
 def _provides_importances(problem: Problem) -> bool:
-    """Fit on a few rows: some classes have importances only with some of their settings."""
+    """Whether a model of a few rows has importances, which may depend on its settings."""
     last = last_step(problem.estimator)
     if is_lightgbm(last):
         return True

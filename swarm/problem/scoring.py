@@ -1,7 +1,5 @@
 """Convert scores into costs to be minimised."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Collection
@@ -14,6 +12,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import _check_method_params
 
 from swarm.answers import Answers
+from swarm.arrays import AnyArray, Float
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a, last_step
 from swarm.problem.table import take_rows
@@ -21,16 +20,16 @@ from swarm.wording import quoted
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
-# Scorers of its probability, where scikit-learn takes the label 1 for it.
+# Scorers of its probability, which scikit-learn assumes to be the label 1.
 _PROBABILITY_OF_ONE_CLASS = ("average_precision", "neg_brier_score", "d2_brier_score")
 # Scorers of scikit-learn without an upper bound.
 _UNBOUNDED = ("positive_likelihood_ratio", "mutual_info_score")
 # Multi-label scorers that scikit-learn does not provide under these names.
-_SEVERAL_LABELS = ("neg_hamming_loss", "subset_accuracy")
-# Methods of estimators that are accuracy, of all labels of a row, or r2.
+_MULTI_LABEL = ("neg_hamming_loss", "subset_accuracy")
+# Methods ``score`` that return accuracy, of all labels of a row, or r2.
 _STANDARD_SCORES = tuple(
-    f"{kind}.score"
-    for kind in (
+    f"{cls}.score"
+    for cls in (
         *("ClassifierMixin", "RegressorMixin", "MultiOutputClassifier"),
         *("KNeighborsClassifier", "RadiusNeighborsClassifier"),
     )
@@ -43,13 +42,23 @@ _MOST_NEAR = 3
 
 @dataclass(frozen=True)
 class Scoring:
-    """A scorer, and the conversion of its score into a cost."""
+    """A scorer, and the conversion of its score into a cost.
+
+    Attributes
+    ----------
+    name : str
+        Name of a scikit-learn scorer, or of a callable.
+    scorer : callable
+        ``(estimator, X, y) -> float``, higher is better, as in scikit-learn.
+    upper : float or None
+        Upper bound of the score: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``; both
+        costs are at least 0, as exact pruning requires. None: ``cost = -score`` without a bound.
+    pos_label : str or int or None
+        Positive class of the scorer.
+    """
 
     name: str
-    # ``(estimator, X, y) -> float``, higher is better, as in scikit-learn
     scorer: Callable[..., float]
-    # Upper bound of the score: 1 gives ``cost = 1 - score``, 0 gives ``cost = -score``; both are at
-    # least 0, as exact pruning requires. None: ``cost = -score``, no bound.
     upper: float | None
     pos_label: str | int | None = None
 
@@ -66,12 +75,12 @@ class Scoring:
         measure = getattr(self.scorer, "_score_func", self.scorer)
         try:
             return "sample_weight" in signature(measure).parameters
-        except (TypeError, ValueError):  # a callable that hides its parameters
+        except (TypeError, ValueError):  # the callable hides its parameters
             return False
 
     @property
     def is_named(self) -> bool:
-        """Whether it is one of :func:`scorer_names`, which needs only a model's answers."""
+        """Whether it is one of :func:`scorer_names`."""
         is_builtin = type(self.scorer).__module__.startswith("sklearn.metrics.")
         return is_builtin and self.name in scorer_names()
 
@@ -108,20 +117,20 @@ class Scoring:
         return (low, high) if self.lower_is_better else (-high, -low)
 
     def cost(
-        self, estimator: Any, features: Any, target: Any, weight: Any = None, **params: Any
+        self, estimator: Any, features: Any, target: Any, weight: Float | None = None, **params: Any
     ) -> float:
         """Return the cost of a fitted estimator on test rows, with parameters of the scorer.
 
-        Rows of weight 0 are left out.
+        Rows of weight 0 are left out: scikit-learn gives a class without weight an F1 of 0, which
+        counts in the mean.
         """
         if weight is not None:
-            # Scikit-learn gives a class without weight an F1 of 0, which counts in the mean.
             rows = np.flatnonzero(weight)
             if len(rows) < len(weight):
                 params = _check_method_params(features, params, rows)
-                features, target, weight = (
-                    take_rows(part, rows) for part in (features, target, weight)
-                )
+                features = take_rows(features, rows)
+                target = take_rows(target, rows)
+                weight = weight[rows]
             params["sample_weight"] = weight
         score = float(self.scorer(estimator, features, target, **params))
         return (self.upper or 0.0) - score
@@ -138,25 +147,28 @@ def subset_accuracy(estimator: Any, features: Any, target: Any) -> float:
     return float((np.asarray(estimator.predict(features)) == target).all(axis=1).mean())
 
 
-def _has_own_score(estimator: Any) -> bool:
+def _has_own_score(estimator: object) -> bool:
     """Whether ``score`` is another method than those that scikit-learn's models inherit."""
     while last_step(estimator) is not estimator:
         estimator = last_step(estimator)
     score = getattr(type(estimator), "score", None)
-    named = getattr(score, "__qualname__", ""), getattr(score, "__module__", "").split(".")[0]
-    return score is not None and (named[0] not in _STANDARD_SCORES or named[1] != "sklearn")
+    if score is None:
+        return False
+    name = getattr(score, "__qualname__", "")
+    package = getattr(score, "__module__", "").split(".")[0]
+    return name not in _STANDARD_SCORES or package != "sklearn"
 
 
 def resolve_scoring(
     scoring: str | Callable[..., float] | Scoring | None,
-    estimator: Any,
-    target: np.ndarray[Any, Any],
+    estimator: object,
+    target: AnyArray,
     task: str,
     pos_label: str | int | None = None,
 ) -> Scoring:
     """Turn `scoring` and `pos_label` of :meth:`Problem.build` into a :class:`Scoring`.
 
-    An unknown name, or a scorer that does not support the target, is a ConfigError.
+    Raises ConfigError for an unknown name, or a scorer that does not support the target.
     """
     if isinstance(scoring, Scoring):
         return scoring
@@ -165,27 +177,28 @@ def resolve_scoring(
     if scoring is None and task == "multioutput_classes":
         return Scoring("subset_accuracy", subset_accuracy, upper=1.0)
     if scoring is None:
-        # Whatever the target: a regressor predicts numbers.
-        is_number = task.endswith("regression") or is_a(is_regressor, estimator)
-        scoring = "r2" if is_number else "accuracy"
+        predicts_numbers = task.endswith("regression") or is_a(is_regressor, estimator)
+        scoring = "r2" if predicts_numbers else "accuracy"
     if not isinstance(scoring, str):
         return Scoring(_name(scoring), scoring, upper=None)
     from sklearn.metrics import get_scorer
 
     check_scorer_name(scoring)
-    if scoring in _SEVERAL_LABELS:
-        return _several_labels(scoring, task)
+    if scoring in _MULTI_LABEL:
+        return _multi_label_scoring(scoring, task)
+    # Scikit-learn returns a copy, whose parameters are set for this target.
     scorer = get_scorer(scoring)
     _refuse_other_task(scoring, scorer, task, estimator)
-    custom = scoring in _PROBABILITY_OF_ONE_CLASS and _is_custom(target, pos_label)
-    # Scikit-learn returns a copy of its scorer. These set its parameters for this target.
     if scoring.partition("_")[0] in _ONE_CLASS:
-        # The same 0 for a zero denominator, without a warning.
+        # The default is 0 as well, but with a warning.
         scorer._kwargs["zero_division"] = 0
-    if scoring in _ONE_CLASS or custom:
+    is_custom = scoring in _PROBABILITY_OF_ONE_CLASS and _is_custom(target, pos_label)
+    if scoring in _ONE_CLASS or is_custom:
         pos_label = _checked_positive(scoring, target, task, pos_label)
         scorer._kwargs["pos_label"] = pos_label
-    upper = 0.0 if scoring.startswith("neg_") else None if scoring in _UNBOUNDED else 1.0
+    upper = None if scoring in _UNBOUNDED else 1.0
+    if scoring.startswith("neg_"):
+        upper = 0.0
     return Scoring(scoring, scorer, upper, pos_label)
 
 
@@ -193,38 +206,44 @@ def _name(measure: Any) -> str:
     return str(getattr(measure, "__name__", type(measure).__name__))
 
 
-def _refuse_other_task(name: str, scorer: Any, task: str, estimator: Any) -> None:
+def _refuse_other_task(name: str, scorer: Any, task: str, estimator: object) -> None:
     """Reject scorers that would make every fit fail, or score labels as numbers."""
-    measures = getattr(getattr(scorer, "_score_func", None), "__module__", "")
-    of_classes = measures.endswith(("_classification", "_ranking"))
-    of_labels = measures.endswith("_classification") and task in ("binary", "multiclass")
-    # Predicted numbers can be ranked, but are no labels.
-    if of_labels and is_a(is_regressor, estimator):
-        raise ConfigError(
-            f"scorer {name!r} is for classes but {type(last_step(estimator)).__name__} predicts "
-            "numbers; use a classifier, such as lightgbm.LGBMClassifier, or scoring 'r2'"
-        )
-    if task == "regression" and of_classes:
-        raise ConfigError(
-            f"scorer {name!r} is for classes but the target is regression; "
-            "use 'r2' or 'neg_mean_squared_error'"
-        )
-    if task == "binary" and measures.endswith("_regression") and is_a(is_classifier, estimator):
-        raise ConfigError(
-            f"scorer {name!r} is for numbers but {type(estimator).__name__} predicts one of two "
-            "classes; use 'accuracy', 'f1' or 'roc_auc', or a regressor"
-        )
-    if task == "multiclass" and name == "roc_auc":
-        raise ConfigError(
-            "scorer 'roc_auc' is for two classes but the target is multiclass; use 'roc_auc_ovr'"
-        )
+    module = getattr(getattr(scorer, "_score_func", None), "__module__", "")
+    is_for_labels = module.endswith("_classification")
+    is_for_ranks = module.endswith("_ranking")
+    is_for_numbers = module.endswith("_regression")
+    model = type(last_step(estimator)).__name__
+    refusals = [
+        (
+            # The predictions of a regressor can be ranked, but are no labels.
+            is_for_labels and task in ("binary", "multiclass") and is_a(is_regressor, estimator),
+            f"is for classes but {model} predicts numbers; use a classifier, such as"
+            " lightgbm.LGBMClassifier, or scoring 'r2'",
+        ),
+        (
+            task == "regression" and (is_for_labels or is_for_ranks),
+            "is for classes but the target is regression; use 'r2' or 'neg_mean_squared_error'",
+        ),
+        (
+            task == "binary" and is_for_numbers and is_a(is_classifier, estimator),
+            f"is for numbers but {type(estimator).__name__} predicts one of two classes; use"
+            " 'accuracy', 'f1' or 'roc_auc', or a regressor",
+        ),
+        (
+            task == "multiclass" and name == "roc_auc",
+            "is for two classes but the target is multiclass; use 'roc_auc_ovr'",
+        ),
+    ]
+    for is_refused, reason in refusals:
+        if is_refused:
+            raise ConfigError(f"scorer {name!r} {reason}")
 
 
 def scorer_names() -> list[str]:
     """Return the names of all scorers, in alphabetical order."""
     from sklearn.metrics import get_scorer_names
 
-    return sorted([*get_scorer_names(), *_SEVERAL_LABELS])
+    return sorted([*get_scorer_names(), *_MULTI_LABEL])
 
 
 def check_scorer_name(
@@ -253,15 +272,13 @@ def _near(name: str, names: Collection[str]) -> list[str]:
     return near[:_MOST_NEAR]
 
 
-def scores_perfect_predictions(
-    scoring: Scoring, truth: np.ndarray[Any, Any], classes: np.ndarray[Any, Any] | None
-) -> bool:
+def scores_perfect_predictions(scoring: Scoring, truth: AnyArray, classes: AnyArray | None) -> bool:
     """Whether a scikit-learn scorer is defined for perfect predictions of test rows.
 
-    `classes` are those of the model, None for a regressor.
+    `classes` are those of the model, None for a regressor. Custom scorers may inspect the model,
+    so they are not tried.
     """
     if not type(scoring.scorer).__module__.startswith("sklearn.metrics."):
-        # A custom scorer may inspect the model.
         return True
     perfect = Answers(truth, classes=classes)
     with warnings.catch_warnings():
@@ -274,8 +291,8 @@ def scores_perfect_predictions(
 
 
 def _checked_positive(
-    name: str, target: np.ndarray[Any, Any], task: str, pos_label: str | int | None
-) -> Any:
+    name: str, target: AnyArray, task: str, pos_label: str | int | None
+) -> str | int:
     """Return the positive class of a scorer of one class; ConfigError if there is none."""
     if task != "binary":
         raise ConfigError(
@@ -294,27 +311,30 @@ def _checked_positive(
     return label
 
 
-def _is_custom(target: np.ndarray[Any, Any], pos_label: str | int | None) -> bool:
+def _is_custom(target: AnyArray, pos_label: str | int | None) -> bool:
     """Whether the positive class of two is not the label 1, which scikit-learn assumes."""
-    wanted = default_positive(target) if pos_label is None else pos_label
-    return target.ndim == 1 and len(np.unique(target)) == 2 and wanted != 1
+    positive = default_positive(target) if pos_label is None else pos_label
+    return target.ndim == 1 and len(np.unique(target)) == 2 and positive != 1
 
 
-def default_positive(target: np.ndarray[Any, Any]) -> Any:
-    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer."""
-    # A text or true may be the label 1 too. Of equally frequent classes it is the larger one.
+def default_positive(target: AnyArray) -> Any:
+    """Return the label 1 of two classes, as scikit-learn does, if there is one, else the rarer.
+
+    The text ``"1"`` and true are the label 1 too. Of equally frequent classes, the larger one is
+    positive.
+    """
     classes, counts = np.unique(target, return_counts=True)
     labels = classes.tolist()
     rarer = labels[0 if counts[0] < counts[-1] else -1]
     return next((label for label in labels if label in (1, "1")), rarer)
 
 
-def positive_class(scoring: Scoring, target: np.ndarray[Any, Any]) -> Any:
+def positive_class(scoring: Scoring, target: AnyArray) -> Any:
     """Return the positive class of a binary target: that of the scorer, else the default."""
     return default_positive(target) if scoring.pos_label is None else scoring.pos_label
 
 
-def _several_labels(name: str, task: str) -> Scoring:
+def _multi_label_scoring(name: str, task: str) -> Scoring:
     from sklearn import metrics
 
     if task != "multilabel":

@@ -23,11 +23,11 @@ class Settings:
     Attributes
     ----------
     sklearn : mapping
-        As from ``sklearn.get_config()``.
+        Result of ``sklearn.get_config()``.
     numpy : mapping
-        As from ``numpy.geterr()``.
+        Result of ``numpy.geterr()``.
     filters : tuple
-        As in ``warnings.filters``.
+        The entries of ``warnings.filters``.
     """
 
     sklearn: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Settings:
 
     @classmethod
     def current(cls) -> Settings:
-        """Return the settings of this place in the code."""
+        """Return the settings that are in force now."""
         return cls(get_config(), np.geterr(), tuple(warnings.filters))
 
     @contextmanager
@@ -49,7 +49,7 @@ class Settings:
     def silenced(self) -> Iterator[None]:
         """Raise the warnings that the filters turn into errors, and ignore all others.
 
-        They would repeat for every mask of a search. Filters are those of the whole process.
+        Warnings would repeat for every mask of a search. The filters apply to the whole process.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -75,28 +75,21 @@ class Settings:
             for name, default in _IN_RESULTS.items()
             if self.sklearn.get(name, default) != default
         }
-        raised = sorted(name for name, action in self.numpy.items() if action == "raise")
-        errors = [_described(each) for each in self._errors()]
-        return (
-            changed
-            | ({"errstate": raised} if raised else {})
-            | ({"warnings": errors} if errors else {})
-        )
+        if raised := sorted(name for name, action in self.numpy.items() if action == "raise"):
+            changed["errstate"] = raised
+        if filters := self._errors():
+            changed["warnings"] = [
+                [action, _text(message), category.__name__, _text(module), line]
+                for action, message, category, module, line in filters
+            ]
+        return changed
 
     def _errors(self) -> list[Any]:
         """Return the filters up to the last one that raises."""
-        last = max(
-            (place for place, each in enumerate(self.filters) if each[0] == "error"), default=-1
-        )
-        return list(self.filters[: last + 1])
+        raising = [place for place, entry in enumerate(self.filters) if entry[0] == "error"]
+        return list(self.filters[: raising[-1] + 1]) if raising else []
 
 
 def _text(pattern: Any) -> str:
     """Return the text of a filter's regular expression, which may be compiled or missing."""
-    text: str = getattr(pattern, "pattern", pattern) or ""
-    return text
-
-
-def _described(entry: Any) -> list[Any]:
-    action, message, category, module, line = entry
-    return [action, _text(message), category.__name__, _text(module), line]
+    return getattr(pattern, "pattern", pattern) or ""

@@ -70,19 +70,23 @@ class SearchSpace:
 
         Parameters
         ----------
-        columns
+        columns : sequence of str
             Feature names, unique, in the order of the data.
-        groups
+        groups : mapping or list of lists, optional
             Mapping of group names to features that are selected together, or to a pattern, or a
             list of groups, which are named after their features: ``x0+x2``. Features without a
             group are units of their own. A group is sorted by its first feature.
-        fixed, forbidden
+        fixed, forbidden : list of str or int, optional
             Features, or names of groups, that are always, or never, selected. Here and in
             groups, an integer is the position of a column, from 0.
-        min_size, max_size
+        min_size, max_size : int, optional
             Bounds on the number of units (a group counts once). Default: 1 and all units.
-        dtypes
+        dtypes : sequence, optional
             Of the columns, by pandas; needed for types in place of names.
+
+        Returns
+        -------
+        SearchSpace
 
         Raises
         ------
@@ -99,37 +103,40 @@ class SearchSpace:
             _unit_mask(role, _as_names(role, features, typed, units), columns, units)
             for role, features in (("fixed", fixed), ("forbidden", forbidden))
         )
-        both = np.flatnonzero(fixed_mask & forbidden_mask)
-        if len(both):
-            raise SpaceError(f"{names[both[0]]!r} is both fixed and forbidden; choose one")
-        allowed = len(names) - int(forbidden_mask.sum())
-        if allowed == 0:
-            raise SpaceError("every feature is forbidden; allow at least one")
-        largest = allowed if max_size is None else max_size
-        if min_size < 1:
-            raise SpaceError(f"the smallest size must be at least 1, got {min_size}")
-        if largest < min_size:
-            raise SpaceError(
+        both = [names[unit] for unit in np.flatnonzero(fixed_mask & forbidden_mask)]
+        n_fixed = int(fixed_mask.sum())
+        n_allowed = len(names) - int(forbidden_mask.sum())
+        largest = n_allowed if max_size is None else max_size
+        refusals = [
+            (bool(both), f"{(both or names)[0]!r} is both fixed and forbidden; choose one"),
+            (n_allowed == 0, "every feature is forbidden; allow at least one"),
+            (min_size < 1, f"the smallest size must be at least 1, got {min_size}"),
+            (
+                largest < min_size,
                 f"the largest size {largest} is below the smallest {min_size}; "
-                f"{allowed} of {len(names)} units are allowed"
-            )
-        if largest > allowed:
-            raise SpaceError(
-                f"the largest size {largest} must be at most {allowed}, the units that are allowed"
-            )
-        if int(fixed_mask.sum()) > largest:
-            raise SpaceError(
-                f"{int(fixed_mask.sum())} units are fixed but the largest size is {largest}; "
-                "raise it or fix fewer"
-            )
-        smallest = max(min_size, int(fixed_mask.sum()))
+                f"{n_allowed} of {len(names)} units are allowed",
+            ),
+            (
+                largest > n_allowed,
+                f"the largest size {largest} must be at most {n_allowed}, "
+                "the units that are allowed",
+            ),
+            (
+                n_fixed > largest,
+                f"{n_fixed} units are fixed but the largest size is {largest}; "
+                "raise it or fix fewer",
+            ),
+        ]
+        for is_refused, message in refusals:
+            if is_refused:
+                raise SpaceError(message)
         return cls(
             columns=columns,
             names=names,
             units=tuple(units.values()),
             fixed=fixed_mask,
             forbidden=forbidden_mask,
-            min_size=smallest,
+            min_size=max(min_size, n_fixed),
             max_size=largest,
         )
 
@@ -181,25 +188,29 @@ class SearchSpace:
         return _unit_mask("subset", names, self.columns, units)
 
     def rank(self, masks: Bool, costs: Float) -> Int:
-        """Return the rows of subsets from the best to the worst: int (n,).
-
-        By cost, then by number of units, then in their order.
+        """Rank subsets by cost, then by number of units, then in their order.
 
         Parameters
         ----------
         masks : bool (n, n_units)
+            Subsets.
         costs : float64 (n,)
             Cross-validated costs.
+
+        Returns
+        -------
+        int (n,)
+            Rows of `masks`, the best first.
         """
         return np.lexsort((masks.sum(axis=1), costs))
 
     def in_order(self, importances: Float | float = 0.0) -> Int:
-        """Return all units, the most important first, but fixed before and forbidden ones last."""
+        """Return all units: fixed ones first, forbidden ones last, by importance within these."""
         importances = np.broadcast_to(importances, self.n_units)
         return np.lexsort((-importances, ~self.fixed, self.forbidden))
 
     def restricted(self, mask: Bool) -> SearchSpace:
-        """Return the space of the units of `mask` (n_units,) alone, in the same order.
+        """Return the space of only the units of `mask` (n_units,), in the same order.
 
         Its columns are those of :meth:`positions`. The bounds on the size are lowered where there
         are too few units left.
@@ -212,10 +223,11 @@ class SearchSpace:
         if (self.fixed & ~mask).any():
             lost = self.names[int(np.flatnonzero(self.fixed & ~mask)[0])]
             raise SpaceError(f"the fixed unit {lost!r} must be kept")
-        allowed = int((mask & ~self.forbidden).sum())
-        if allowed == 0:
+        n_allowed = int((mask & ~self.forbidden).sum())
+        if n_allowed == 0:
             raise SpaceError("at least one unit that is not forbidden must be kept")
-        positions, kept = self.positions(mask), np.flatnonzero(mask)
+        positions = self.positions(mask)
+        kept = np.flatnonzero(mask)
         place = np.zeros(self.n_columns, dtype=np.int64)
         place[positions] = np.arange(len(positions))
         return replace(
@@ -225,8 +237,8 @@ class SearchSpace:
             units=tuple(tuple(place[list(self.units[unit])].tolist()) for unit in kept),
             fixed=self.fixed[kept],
             forbidden=self.forbidden[kept],
-            min_size=min(self.min_size, allowed),
-            max_size=min(self.max_size, allowed),
+            min_size=min(self.min_size, n_allowed),
+            max_size=min(self.max_size, n_allowed),
         )
 
     def by_unit(self, values: Float, positions: Positions) -> Float:
@@ -236,13 +248,16 @@ class SearchSpace:
         ----------
         values : float64 (len(positions),)
             One value for each of the columns at `positions`.
+        positions : int (n,)
+            Positions of these columns.
 
         Returns
         -------
         float64 (n_units,)
             Zero for units without any of the columns.
         """
-        columns, values = np.asarray(positions, dtype=np.int64), np.asarray(values)
+        columns = np.asarray(positions, dtype=np.int64)
+        values = np.asarray(values)
         if self.n_units < self.n_columns:
             # Sums of a group do not depend on the order of the columns in the table.
             rank = np.argsort(np.argsort(self.order)[columns], kind="stable")
@@ -259,16 +274,21 @@ class SearchSpace:
         Parameters
         ----------
         masks : bool (n, n_units)
-        rng
+            Subsets.
+        rng : numpy.random.Generator
             Draws one number per unit for each mask of a wrong size, none otherwise.
+
+        Returns
+        -------
+        bool (n, n_units)
         """
-        repaired: Bool = (masks | self.fixed) & ~self.forbidden
+        repaired = (masks | self.fixed) & ~self.forbidden
         size = repaired.sum(axis=1)
         wrong = np.flatnonzero((size < self.min_size) | (size > self.max_size))
         if wrong.size == 0:
             return repaired
-        # Ranking random keys within "fixed", "on", "off", "forbidden" keeps what is on
-        # before adding what is off, and cuts both cases by the same rule.
+        # Units are ranked as fixed, selected, not selected and forbidden, at random within these.
+        # The first ones are taken, whether units are missing or too many.
         key = rng.random((wrong.size, self.n_units))
         key += np.where(self.fixed, 0.0, np.where(repaired[wrong], 1.0, 2.0))
         key[:, self.forbidden] = np.inf
@@ -279,11 +299,9 @@ class SearchSpace:
     def obeys(self, masks: Bool) -> Bool:
         """Whether each of the masks (n, n_units) satisfies every constraint: bool (n,)."""
         size = masks.sum(axis=1)
-        inside = (size >= self.min_size) & (size <= self.max_size)
-        result: Bool = (
-            inside & (masks | ~self.fixed).all(axis=1) & ~(masks & self.forbidden).any(axis=1)
-        )
-        return result
+        has_size = (size >= self.min_size) & (size <= self.max_size)
+        has_fixed = (masks | ~self.fixed).all(axis=1)
+        return has_size & has_fixed & ~(masks & self.forbidden).any(axis=1)
 
 
 def canonical_order(columns: Iterable[object]) -> list[int]:
@@ -293,10 +311,10 @@ def canonical_order(columns: Iterable[object]) -> list[int]:
 
 
 def _name_key(name: str) -> tuple[list[tuple[str, int, str]], str]:
-    parts = re.split("([0-9]+)", name)
-    numbers = [part.lstrip("0") for part in parts[1::2]] + [""]
-    # A longer number is larger, which holds for any number of digits.
-    pairs = zip(parts[::2], numbers, strict=True)
+    pieces = re.split("([0-9]+)", name)
+    numbers = [digits.lstrip("0") for digits in pieces[1::2]] + [""]
+    # Numbers of any length are compared by length and then as text.
+    pairs = zip(pieces[::2], numbers, strict=True)
     return [(text, len(number), number) for text, number in pairs], name
 
 
@@ -356,9 +374,9 @@ def _as_names(
     return expand_patterns(role, names, {**dict.fromkeys(units), **columns})
 
 
-def _as_list(role: str, value: object, kind: str) -> list[object]:
+def _as_list(role: str, value: object, expected: str) -> list[object]:
     if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
-        raise SpaceError(f"{role} must be {kind}, got {value!r}")
+        raise SpaceError(f"{role} must be {expected}, got {value!r}")
     return list(value)
 
 

@@ -4,22 +4,20 @@ Models, scorers and splitters see rows and columns that scikit-learn takes from 
 :func:`as_frame` is for fast paths, rankings and findings alone.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 from scipy.sparse import issparse
 from sklearn.utils import _safe_indexing
 
-from swarm.arrays import Int, Positions
+from swarm.arrays import AnyArray, Int, Positions
 from swarm.errors import DataError
 
-# Columns, and cells, that are converted at once.
+# Tables are converted in blocks of at most these columns and cells.
 _COLUMNS_PER_BLOCK = 256
 _CELLS_PER_BLOCK = 1 << 22
 # Characters that LightGBM does not allow in the names of columns.
@@ -60,7 +58,7 @@ def take_columns(X: Any, positions: Positions) -> Any:
 
 
 def keys_of(X: Any, names: Sequence[str]) -> list[Any]:
-    """Return what takes columns of X by their names: labels of a table, or positions."""
+    """Return the labels of columns in a table, or their positions in an array."""
     labels = labels_of(X)
     keys = range(X.shape[1]) if labels is None else labels
     key_of = dict(zip(names_of(X), keys, strict=True))
@@ -69,14 +67,15 @@ def keys_of(X: Any, names: Sequence[str]) -> list[Any]:
 
 def take_rows(rows: Any, positions: Int) -> Any:
     """Return some rows of a table, a target, or another argument with a value for each row."""
-    # Scikit-learn's cross-validation takes rows of any sparse format in this one.
+    # Scikit-learn's cross-validation takes rows of sparse matrices in CSR format.
     return owned(_safe_indexing(rows.tocsr() if issparse(rows) else rows, positions))
 
 
 def owned(taken: Any) -> Any:
     """Return rows or columns that share no memory with the table that they were taken from.
 
-    Those of pandas may, and a model may change its input, such as a scaler with ``copy=False``.
+    Those of pandas may share it, and a model such as a scaler with ``copy=False`` changes its
+    input.
     """
     return taken.copy() if isinstance(taken, (pd.DataFrame, pd.Series)) else taken
 
@@ -125,17 +124,17 @@ def as_frame(X: Any, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _from_polars(table: Any) -> pd.DataFrame:
-    """Return a table of polars as one of pandas, in which truth values with gaps are no objects."""
-    frame: pd.DataFrame = table.to_pandas()
-    gaps = [name for name, dtype in table.schema.items() if str(dtype) == "Boolean"]
-    return frame.astype(dict.fromkeys(gaps, "boolean"))
+    """Return a table of polars as one of pandas, with nullable booleans rather than objects."""
+    frame = table.to_pandas()
+    booleans = [name for name, dtype in table.schema.items() if str(dtype) == "Boolean"]
+    return frame.astype(dict.fromkeys(booleans, "boolean"))
 
 
 def container_of(value: Any) -> list[str]:
-    """Return the kind of a table or a target, which a model may look at."""
-    kind = type(value)
+    """Return the class and the dtype of a table or a target, which a model may look at."""
+    cls = type(value)
     dtype = getattr(value, "dtype", "")
-    return [f"{kind.__module__.split('.')[0]}.{kind.__name__}", str(dtype)]
+    return [f"{cls.__module__.split('.')[0]}.{cls.__name__}", str(dtype)]
 
 
 def names_for_lightgbm(X: Any) -> dict[Any, str]:
@@ -178,7 +177,7 @@ def has_plain_dtypes(table: pd.DataFrame) -> bool:
 
 
 def block_width(n_rows: int) -> int:
-    """Return how many columns are converted at once."""
+    """Number of columns that are converted at once."""
     return max(1, min(_COLUMNS_PER_BLOCK, _CELLS_PER_BLOCK // max(1, n_rows)))
 
 
@@ -194,7 +193,7 @@ def is_collection(cell: object) -> bool:
     return isinstance(cell, (list, tuple, dict, set, np.ndarray))
 
 
-def plain_target(y: Any) -> NDArray[Any]:
+def plain_target(y: ArrayLike) -> AnyArray:
     """Return a target as an array of a plain dtype, a column as (n_rows,)."""
     target = np.asarray(y)
     target = target[:, 0] if target.ndim == 2 and target.shape[1] == 1 else target
@@ -205,7 +204,7 @@ def _refuse_larger_than_memory(values: Any) -> None:
     needed = int(np.prod(values.shape, dtype=np.int64)) * values.dtype.itemsize
     try:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # unknown on this system
+    except (AttributeError, OSError, ValueError):  # the system does not tell
         return
     if needed > memory:
         raise DataError(

@@ -1,23 +1,21 @@
 """Infer the task from the target."""
 
-from __future__ import annotations
-
 import warnings
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.multiclass import type_of_target
 
+from swarm.arrays import AnyArray
 from swarm.errors import DataError
 from swarm.problem.models import is_a
 
 Task = Literal["binary", "multiclass", "regression", "multilabel"]
 
 
-def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: Any = None) -> Task:
+def task_of(target: pd.Series | pd.DataFrame | AnyArray, estimator: object = None) -> Task:
     """Infer the task from the values of the target and, for whole numbers, from the estimator.
 
     - several columns of 0 and 1: multilabel
@@ -27,25 +25,28 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
     - other numbers with more than two distinct values: regression if the estimator is a regressor
     - anything else: binary up to two distinct values, else multiclass
 
-    Missing values, dates and mixed types are a DataError.
+    Raises
+    ------
+    DataError
+        For missing values, dates and mixed types.
     """
     if bool(np.any(pd.isna(target))):
         raise DataError("the target has missing values; drop or fill them first")
     values = target.to_numpy() if isinstance(target, pd.Series | pd.DataFrame) else target
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim == 1 and values.dtype.kind in "iuf" and _counts(values):
-        whole = values.dtype.kind != "f" or bool((np.floor(values) == values).all())
-        return "multiclass" if whole and is_a(is_classifier, estimator) else "regression"
+    if values.ndim == 1 and values.dtype.kind in "iuf" and _are_quantities(values):
+        is_whole = values.dtype.kind != "f" or bool((np.floor(values) == values).all())
+        return "multiclass" if is_whole and is_a(is_classifier, estimator) else "regression"
     if values.dtype.kind in "mM":
         raise DataError(f"a target of type {values.dtype} cannot be predicted; use numbers")
     with warnings.catch_warnings():
-        # "more classes than half of the samples" is normal for a short table.
+        # Short tables often have more classes than half of the samples.
         warnings.simplefilter("ignore", UserWarning)
         # Sums of very large numbers overflow; their range is checked later.
         warnings.simplefilter("ignore", RuntimeWarning)
         try:
-            kind = type_of_target(values)
+            target_type = type_of_target(values)
         except (TypeError, ValueError) as error:
             raise DataError(f"the target cannot be predicted ({error}); use one type") from error
     tasks: dict[str, Task] = {
@@ -54,18 +55,18 @@ def task_of(target: pd.Series | pd.DataFrame | NDArray[np.generic], estimator: A
         "continuous": "regression",
         "multilabel-indicator": "multilabel",
     }
-    if kind not in tasks:
+    if target_type not in tasks:
         raise DataError(
-            f"a target of kind {kind!r} cannot be predicted; "
+            f"a target of kind {target_type!r} cannot be predicted; "
             "use one column of classes or numbers, or several columns of 0 and 1"
         )
     # Grades and counts are numbers to a regressor.
-    is_number = kind == "multiclass" and values.dtype.kind in "iuf"
-    return "regression" if is_number and is_a(is_regressor, estimator) else tasks[kind]
+    is_number = target_type == "multiclass" and values.dtype.kind in "iuf"
+    return "regression" if is_number and is_a(is_regressor, estimator) else tasks[target_type]
 
 
-def _counts(values: NDArray[np.generic]) -> bool:
-    """Whether integers are quantities rather than class labels."""
+def _are_quantities(values: AnyArray) -> bool:
+    """Whether numbers are quantities rather than class labels."""
     if values.dtype.kind == "f" and not (np.floor(values) == values).all():
         return False
     distinct = len(np.unique(values))

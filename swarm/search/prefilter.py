@@ -21,7 +21,7 @@ from swarm.arrays import Bool, Float, Int, read_only
 from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.hints import MOST_COLUMNS
+from swarm.problem.hints import MAX_COLUMNS
 from swarm.problem.models import is_lightgbm, last_step
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
@@ -77,11 +77,11 @@ class Prefilter:
         least = min(allowed, max(self.least, space.min_size, int(space.fixed.sum()) + 1))
         # Whichever units are kept.
         n_columns = np.cumsum(np.sort([len(unit) for unit in space.units])[::-1])
-        most = min(allowed, int(np.searchsorted(n_columns, MOST_COLUMNS, side="right")))
+        most = min(allowed, int(np.searchsorted(n_columns, MAX_COLUMNS, side="right")))
         if least > most:
             raise ConfigError(
                 f"the prefilter must keep {least:,} units, but keeps at most {most:,}, as a search"
-                f" has at most {MOST_COLUMNS:,} columns; keep, fix or select fewer"
+                f" has at most {MAX_COLUMNS:,} columns; keep, fix or select fewer"
             )
         return least, most
 
@@ -130,7 +130,7 @@ class Cut:
 
 def is_wide(space: SearchSpace, when: When) -> bool:
     """Whether a table is cut: always, or with ``auto`` if it has more than 5,000 columns."""
-    return when == "always" or space.n_columns > MOST_COLUMNS
+    return when == "always" or space.n_columns > MAX_COLUMNS
 
 
 def ranking_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:

@@ -11,7 +11,7 @@ from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.findings import unmuted
 from swarm.findings.outcome import dependence_findings, judgement_findings
-from swarm.problem.hints import MOST_COLUMNS, unit_distances
+from swarm.problem.hints import MAX_COLUMNS, unit_distances
 from swarm.problem.problem import Problem
 from swarm.problem.scoring import positive_class
 from swarm.problem.table import take_rows
@@ -87,7 +87,7 @@ def data_of(
     rows, distance = [], None
     if problem is not None:
         rows.append(f"{problem.n_rows:,} to search")
-        if problem.space.n_columns <= MOST_COLUMNS:
+        if problem.space.n_columns <= MAX_COLUMNS:
             distance = unit_distances(problem.features, problem.space)
     if judgement is not None:
         rows.append(f"{judgement.n_rows:,} to test")

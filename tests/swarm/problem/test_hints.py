@@ -10,7 +10,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm import SubsetSelector
 from swarm.errors import ConfigError
 from swarm.evaluation.crossval import CrossValidation
-from swarm.problem.hints import MOST_COLUMNS, prepare_hints
+from swarm.problem.hints import MAX_COLUMNS, prepare_hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.catalogue import make
 
@@ -18,7 +18,7 @@ from swarm.strategies.catalogue import make
 def test_pairs_of_too_many_columns_are_refused_before_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    table = pd.DataFrame(np.zeros((12, MOST_COLUMNS + 1)))
+    table = pd.DataFrame(np.zeros((12, MAX_COLUMNS + 1)))
     table.iloc[:, 0] = np.arange(12)
     monkeypatch.delattr(CrossValidation, "evaluate")
     with pytest.raises(ConfigError, match=r"5,000 at most, got 5,001; leave the prefilter on"):
@@ -31,4 +31,4 @@ def test_pairs_of_too_many_columns_are_refused_before_training(
             prepare_hints(table, space, np.arange(12) % 2, needs=make(name).needs)
     relevance = prepare_hints(table, space, np.arange(12) % 2, needs=("relevance",)).relevance
     assert relevance is not None
-    assert len(relevance) == MOST_COLUMNS + 1
+    assert len(relevance) == MAX_COLUMNS + 1

@@ -163,7 +163,7 @@ def test_golden_section_finds_a_single_valley_to_a_tenth(least: int, most: int, 
 
 
 def test_no_more_columns_are_kept_than_a_search_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.search.prefilter.MOST_COLUMNS", 8)
+    monkeypatch.setattr("swarm.search.prefilter.MAX_COLUMNS", 8)
     X, y = numbers()
     pair = {"pair": ["x9", "x4"]}
     for groups, most in (({}, 8), (pair, 7)):

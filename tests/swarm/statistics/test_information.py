@@ -143,7 +143,7 @@ def test_a_long_table_is_sampled_and_the_sample_does_not_change(
     space = SearchSpace.build(list(table.columns))
     every = ("distance", "clusters", "relevance", "redundancy")
     exact = prepare_hints(table, space, table["yes"], needs=every)
-    monkeypatch.setattr(hints_module, "MOST_ROWS", 900)
+    monkeypatch.setattr(hints_module, "MAX_ROWS", 900)
     sampled = prepare_hints(table, space, table["yes"], needs=every)
     again = prepare_hints(table, space, table["yes"], needs=every)
     assert not np.array_equal(sampled.distance, exact.distance)
