@@ -7,6 +7,7 @@ import logging
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -241,7 +242,7 @@ def config(
 
 
 # In the order in which the help lists them.
-_GROUPS = {
+_GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Search": (init, check, select, resume, compare, nested, stability),
     "Look": (runs, report, features, columns, diff, strategies, config),
     "Production": (predict, refresh, champion, rollback, serve, prune),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +13,9 @@ from swarm.findings.registry import check_mute
 from swarm.problem.inputs import check_estimator
 from swarm.problem.scoring import Scoring
 from swarm.search.candidates import PICKS
+
+if TYPE_CHECKING:
+    from swarm.selector.selector import SubsetSelector
 
 _CONFIRM_OPTIONS = ("best", "repeats", "rankings", "goal", "margin")
 _PREFILTER_OPTIONS = {"when": "always", "least": 20}
@@ -32,73 +35,100 @@ _TYPES: dict[str, tuple[tuple[type, ...], str]] = {
 }
 
 
-def check_parameters(selector: Any, y: Any) -> None:
+def check_parameters(selector: SubsetSelector, y: Any) -> None:
     """Reject a missing target, and parameters with which a fit could not be repeated."""
     check_estimator(selector.estimator, selector.scoring)
     if y is None:
         raise DataError(
             f"{type(selector).__name__} requires y to be passed, but the target y is None"
         )
-    if not isinstance(selector.random_state, _INTEGER):
-        raise ConfigError(
-            f"random_state must be an integer, got {selector.random_state!r}; "
-            "with a generator a fit could not be repeated"
-        )
-    if not 0 <= selector.random_state < 2**32:
-        raise ConfigError(
-            f"random_state must be at least 0 and below 2**32, got {selector.random_state}"
-        )
-    if isinstance(selector.cv, type):
-        raise ConfigError(
-            f"cv must be a number of folds, pairs of rows or a splitter, got the class "
-            f"{selector.cv.__name__}; pass an object, {selector.cv.__name__}()"
-        )
-    for name in ("cv", "fixed", "forbidden", "callbacks"):
-        if isinstance(getattr(selector, name), Iterator):
-            raise ConfigError(
-                f"{name} is an iterator, which one fit would exhaust; pass list({name})"
-            )
-    for name, (types, wanted) in _TYPES.items():
-        if not isinstance(getattr(selector, name), types):
-            raise ConfigError(f"{name} must be {wanted}, got {getattr(selector, name)!r}")
-    if isinstance(selector.mute, str):
-        raise ConfigError(f"mute must be a sequence of codes, got {selector.mute!r}")
+    _check_values(selector)
     check_mute(selector.mute)
+    _check_scoring(selector.scoring)
+    check_known("pick", selector.pick, PICKS)
+    _check_confirm(selector.confirm, selector.pick)
+    prefilter_options(selector.prefilter)
+    proxy_options(selector.proxy)
+
+
+def _check_values(selector: SubsetSelector) -> None:
+    seed = selector.random_state
+    cv_class = selector.cv.__name__ if isinstance(selector.cv, type) else ""
+    exhaustible = ("cv", "fixed", "forbidden", "callbacks")
+    refusals = [
+        (
+            not isinstance(seed, _INTEGER),
+            f"random_state must be an integer, got {seed!r}; "
+            "with a generator a fit could not be repeated",
+        ),
+        (
+            isinstance(seed, _INTEGER) and not 0 <= seed < 2**32,
+            f"random_state must be at least 0 and below 2**32, got {seed}",
+        ),
+        (
+            bool(cv_class),
+            "cv must be a number of folds, pairs of rows or a splitter, got the class "
+            f"{cv_class}; pass an object, {cv_class}()",
+        ),
+        *(
+            (
+                isinstance(getattr(selector, name), Iterator),
+                f"{name} is an iterator, which one fit would exhaust; pass list({name})",
+            )
+            for name in exhaustible
+        ),
+        *(
+            (
+                not isinstance(getattr(selector, name), types),
+                f"{name} must be {expected}, got {getattr(selector, name)!r}",
+            )
+            for name, (types, expected) in _TYPES.items()
+        ),
+        (
+            isinstance(selector.mute, str),
+            f"mute must be a sequence of codes, got {selector.mute!r}",
+        ),
+    ]
+    for is_refused, message in refusals:
+        if is_refused:
+            raise ConfigError(message)
     for callback in selector.callbacks:
         if not callable(callback):
             raise ConfigError(
                 f"callbacks must be callables of a record and a state, got {callback!r}; "
                 "pass functions"
             )
-    _check_scoring(selector.scoring)
-    check_known("pick", selector.pick, PICKS)
-    is_auto = isinstance(selector.confirm, str) and selector.confirm == "auto"
-    if isinstance(selector.confirm, Mapping):
-        check_options("confirm", selector.confirm, _CONFIRM_OPTIONS)
-    elif not is_auto and not isinstance(selector.confirm, bool):
+
+
+def _check_confirm(confirm: bool | str | Mapping[str, Any], pick: str) -> None:
+    is_auto = isinstance(confirm, str) and confirm == "auto"
+    if isinstance(confirm, Mapping):
+        check_options("confirm", confirm, _CONFIRM_OPTIONS)
+    elif not is_auto and not isinstance(confirm, bool):
         raise ConfigError(
-            f"confirm must be 'auto', True, False or a mapping of options, got {selector.confirm!r}"
+            f"confirm must be 'auto', True, False or a mapping of options, got {confirm!r}"
         )
-    if not is_auto and selector.confirm is not False and selector.pick != "best":
+    if not is_auto and confirm is not False and pick != "best":
         raise ConfigError(
-            f"confirm and pick={selector.pick!r} both select a subset; use confirm with a goal, "
+            f"confirm and pick={pick!r} both select a subset; use confirm with a goal, "
             "such as {'goal': 'balanced'}, or pick alone"
         )
-    prefilter_options(selector.prefilter)
-    proxy_options(selector.proxy)
 
 
-def prefilter_options(prefilter: Any) -> dict[str, Any] | None:
+def prefilter_options(prefilter: bool | str | Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the options of a prefilter with their defaults; None if there is none."""
     if prefilter is False:
         return None
-    values = {"when": "auto"} if prefilter == "auto" else {} if prefilter is True else prefilter
-    if not isinstance(values, Mapping):
+    if prefilter is True:
+        prefilter = {}
+    elif prefilter == "auto":
+        prefilter = {"when": "auto"}
+    if not isinstance(prefilter, Mapping):
         raise ConfigError(
             f"prefilter must be True, False, 'auto' or a mapping of options, got {prefilter!r}"
         )
-    check_options("prefilter", values, tuple(_PREFILTER_OPTIONS))
-    options = {**_PREFILTER_OPTIONS, **values}
+    check_options("prefilter", prefilter, tuple(_PREFILTER_OPTIONS))
+    options = {**_PREFILTER_OPTIONS, **prefilter}
     require("prefilter when", options["when"], one_of=("always", "auto"))
     require("prefilter least", options["least"], at_least=1, whole=True)
     return options

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import fields
 from numbers import Integral
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -23,11 +23,14 @@ from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import STRATEGIES, make, name_of, strategy_class
 from swarm.strategies.operators.sequential import answer_sizes, check_size
 
+if TYPE_CHECKING:
+    from swarm.selector.selector import SubsetSelector
+
 _LIMITS = ("epochs", "evaluations", "distinct", "fits", "seconds", "patience")
 _EPOCHS = 30
-# More epochs than any strategy that terminates by itself takes.
+# Strategies that terminate by themselves take fewer epochs.
 _NO_LIMIT = 10**9
-_SEVERAL_OUTPUTS = {
+_MULTI_OUTPUT_TASKS = {
     "continuous-multioutput": "multioutput_regression",
     "multiclass-multioutput": "multioutput_classes",
 }
@@ -36,23 +39,21 @@ _SEVERAL_OUTPUTS = {
 # ---------------------------------------------------------------- budget
 
 
-def budget_of(selector: Any) -> Budget:
-    """Return the limits; ``"auto"`` is 30 epochs, and without a limit a search ends by itself."""
+def budget_of(selector: SubsetSelector) -> Budget:
+    """Return the limits; ``"auto"`` is 30 epochs, or none if the strategy ends by itself."""
     budget = selector.budget
     if isinstance(budget, Mapping):
         check_options("budget", budget, _LIMITS)
-        limits = {name: _plain(limit) for name, limit in budget.items()}
-    elif budget is None or budget == "auto":
-        ends_by_itself = strategy_class(selector.strategy).ends_by_itself
-        limits = {"epochs": _NO_LIMIT if ends_by_itself else _EPOCHS if budget else None}
-    elif isinstance(budget, Integral) and not isinstance(budget, bool):
-        limits = {"epochs": int(budget)}
-    else:
-        raise ConfigError(
-            "budget must be a number of epochs, 'auto', None or a mapping of limits, got "
-            f"{budget!r}"
-        )
-    return Budget(**limits)
+        return Budget(**{name: _plain(limit) for name, limit in budget.items()})
+    if budget is None or budget == "auto":
+        if strategy_class(selector.strategy).ends_by_itself:
+            return Budget(epochs=_NO_LIMIT)
+        return Budget(epochs=_EPOCHS if budget else None)
+    if isinstance(budget, Integral) and not isinstance(budget, bool):
+        return Budget(epochs=int(budget))
+    raise ConfigError(
+        f"budget must be a number of epochs, 'auto', None or a mapping of limits, got {budget!r}"
+    )
 
 
 def epochs_of(budget: Budget) -> int | None:
@@ -60,8 +61,8 @@ def epochs_of(budget: Budget) -> int | None:
     return None if budget.epochs == _NO_LIMIT else budget.epochs
 
 
-def n_jobs_of(selector: Any) -> int:
-    """Return the number of workers."""
+def n_jobs_of(selector: SubsetSelector) -> int:
+    """Number of workers."""
     return 1 if selector.n_jobs is None else selector.n_jobs
 
 
@@ -75,40 +76,41 @@ def _plain(value: Any) -> Any:
 # ---------------------------------------------------------------- size
 
 
-def strategy_and_bounds(selector: Any) -> tuple[Strategy, int, int | None]:
+def strategy_and_bounds(selector: SubsetSelector) -> tuple[Strategy, int, int | None]:
     """Return the strategy for the requested number of units, and the bounds of the space."""
-    strategy, params = selector.strategy, selector.strategy_params
+    strategy = selector.strategy
+    params = selector.strategy_params
     size = _plain(selector.size)
     if size is None:
         return make(strategy, params), 1, None
-    is_open = isinstance(size, tuple) and len(size) == 2 and None in size
-    if not is_open:
-        check_size(size)
-    for end in size if is_open else ():
-        require("an end of size", 1 if end is None else end, at_least=1, whole=True)
-    if is_open:
-        return make(strategy, params), 1 if size[0] is None else size[0], size[1]
-    kind, name = strategy_class(strategy), name_of(strategy)
+    if isinstance(size, tuple) and len(size) == 2 and None in size:
+        for end in size:
+            require("an end of size", 1 if end is None else end, at_least=1, whole=True)
+        smallest, largest = size
+        return make(strategy, params), smallest or 1, largest
+    check_size(size)
+    cls = strategy_class(strategy)
+    takes_number = cls.crosses_size_bounds and isinstance(size, int)
+    if cls.size_parameter is not None and (cls.takes_size_rules or takes_number):
+        _refuse_second_size(strategy, params or {}, cls.size_parameter, size)
+        return make(strategy, {**(params or {}), cls.size_parameter: size}), 1, None
     # For other strategies the bounds of the space set the size.
-    takes_number = kind.crosses_size_bounds and isinstance(size, int)
-    if kind.size_parameter is not None and (kind.takes_size_rules or takes_number):
-        _refuse_second_size(strategy, params or {}, kind.size_parameter, size)
-        return make(strategy, {**(params or {}), kind.size_parameter: size}), 1, None
-    made = make(strategy, params)
+    instance = make(strategy, params)
+    name = name_of(strategy)
     if size == "parsimonious":
         raise ConfigError(
             f"strategy {name!r} does not support size 'parsimonious'; use pick='parsimonious'"
         )
     if size == "auto":
-        takers = ", ".join(other for other, one in STRATEGIES.items() if one.takes_size_rules)
+        takers = [other for other, entry in STRATEGIES.items() if entry.takes_size_rules]
         raise ConfigError(
-            f"strategy {name!r} does not support size 'auto', which is for {takers}; "
+            f"strategy {name!r} does not support size 'auto', which is for {', '.join(takers)}; "
             "pass a number or a pair (min, max)"
         )
     if isinstance(size, str):
-        return made, 1, None
-    least, largest = (size, size) if isinstance(size, int) else size
-    return made, least, largest
+        return instance, 1, None
+    smallest, largest = (size, size) if isinstance(size, int) else size
+    return instance, smallest, largest
 
 
 def _refuse_second_size(
@@ -117,8 +119,11 @@ def _refuse_second_size(
     """Reject a size that is also given as a parameter of the strategy."""
     sources: dict[str, Mapping[str, object]] = {"strategy_params": params}
     if isinstance(strategy, Strategy):
-        values = {one: getattr(strategy, one.name) for one in fields(strategy)}  # type: ignore[arg-type]
-        sources["strategy"] = {one.name: v for one, v in values.items() if v != one.default}
+        sources["strategy"] = {
+            field.name: getattr(strategy, field.name)
+            for field in fields(strategy)  # type: ignore[arg-type]
+            if getattr(strategy, field.name) != field.default
+        }
     for key, sizes in sources.items():
         if parameter in sizes:
             raise ConfigError(
@@ -137,7 +142,7 @@ def bounds_of_answer(strategy: Strategy, space: SearchSpace) -> tuple[int, int]:
 # ---------------------------------------------------------------- task and folds
 
 
-def task_for(y: Any, estimator: Any) -> str | None:
+def task_for(y: Any, estimator: object) -> str | None:
     """Return the task if there are several outputs, else None.
 
     A target of several columns has several outputs, of numbers for a regressor, unless all values
@@ -148,13 +153,13 @@ def task_for(y: Any, estimator: Any) -> str | None:
         if is_a(is_regressor, estimator):
             return "multioutput_regression"
         try:
-            return _SEVERAL_OUTPUTS.get(type_of_target(values))
+            return _MULTI_OUTPUT_TASKS.get(type_of_target(values))
         except (TypeError, ValueError):  # task_of raises the error
             return None
     return None
 
 
-def folds_of(selector: Any, n_rows: int) -> Any:
+def folds_of(selector: SubsetSelector, n_rows: int) -> Any:
     """Return the folds: `cv`, or all rows on both sides without cross-validation."""
     cv = selector.cv
     if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):

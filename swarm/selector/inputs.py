@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn import get_config
@@ -17,8 +17,11 @@ from swarm.problem.inputs import takes_fit_param
 from swarm.problem.models import allows_missing, encloses_estimators
 from swarm.problem.table import labels_of, names_of, sliceable
 
+if TYPE_CHECKING:
+    from swarm.selector.selector import SubsetSelector
 
-def checked_table(selector: Any, X: Any, reset: bool = False) -> Any:
+
+def checked_table(selector: SubsetSelector, X: Any, reset: bool = False) -> Any:
     """Return X in a form whose rows and columns can be taken, after scikit-learn's checks.
 
     With `reset` the attributes `n_features_in_` and `feature_names_in_` are set, otherwise X is
@@ -30,21 +33,20 @@ def checked_table(selector: Any, X: Any, reset: bool = False) -> Any:
         label, count = Counter(labels).most_common(1)[0] if labels else ("", 0)
         if count > 1:
             raise DataError(f"column {label!r} appears more than once; rename or drop one")
-        kinds = {isinstance(each, str) for each in labels}
-        if len(kinds) > 1:
+        if len({isinstance(label, str) for label in labels}) > 1:
             raise DataError(
                 "some columns have names that are not text; rename them: "
                 "X.columns = X.columns.astype(str)"
             )
         validate_data(selector, table, reset=reset, skip_check_array=True)
         return table
-    # Text in an array is left to the encoder of a pipeline.
-    encoded = table.dtype.kind in "OUS" and encloses_estimators(selector.estimator)
+    # The encoder of a pipeline may accept text in an array.
+    is_encoded = table.dtype.kind in "OUS" and encloses_estimators(selector.estimator)
     validate_data(
         selector,
         table,
         reset=reset,
-        dtype=None if encoded or not reset else "numeric",
+        dtype=None if is_encoded or not reset else "numeric",
         accept_sparse=True,
         ensure_all_finite="allow-nan" if allows_missing(selector.estimator) else True,
         ensure_min_samples=2 if reset else 1,
@@ -52,19 +54,20 @@ def checked_table(selector: Any, X: Any, reset: bool = False) -> Any:
     return table
 
 
-def names_of_constraint(selector: Any, X: Any, name: str) -> Any:
+def names_of_constraint(selector: SubsetSelector, X: Any, name: str) -> Any:
     """Return a constraint of the selector with labels of X as the names of the search space.
 
-    Numbers are positions; where they may be labels as well, they are refused.
+    Numbers are positions; they are refused if they may be labels as well.
     """
-    value, labels = getattr(selector, name), labels_of(X)
+    value = getattr(selector, name)
+    labels = labels_of(X)
     is_text = labels is None or all(isinstance(label, str) for label in labels)
     if is_text or isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
         return value
     names = dict(zip(labels or (), names_of(X), strict=True))
     has_numbers = labels != list(range(len(names))) and any(map(_is_number, names))
 
-    def named(item: Any) -> Any:
+    def name_of(item: Any) -> Any:
         if _is_number(item) and has_numbers:
             raise DataError(
                 f"{name} may mean names or positions, as columns have numbers for names; rename "
@@ -82,17 +85,17 @@ def names_of_constraint(selector: Any, X: Any, name: str) -> Any:
             group: [members] if isinstance(members, str) else members
             for group, members in value.items()
         }
-        return {group: [named(item) for item in members] for group, members in listed.items()}
+        return {group: list(map(name_of, members)) for group, members in listed.items()}
     if name in ("groups", "warm"):
-        return [[named(item) for item in members] for members in value]
-    return [named(item) for item in value]
+        return [list(map(name_of, members)) for members in value]
+    return list(map(name_of, value))
 
 
 def _is_number(item: Any) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
-def output_container(selector: Any) -> str | None:
+def output_container(selector: SubsetSelector) -> str | None:
     """Return the container that ``set_output`` or scikit-learn's configuration sets, else None."""
     container = getattr(selector, "_sklearn_output_config", {}).get("transform")
     configured = get_config()["transform_output"]
@@ -103,17 +106,18 @@ def output_container(selector: Any) -> str | None:
 
 
 def route_fit_metadata(
-    selector: Any, arguments: dict[str, Any]
+    selector: SubsetSelector, arguments: dict[str, Any]
 ) -> tuple[Any, Any, dict[str, Any], dict[str, Any]]:
     """Return weights, groups for the splitter, and other parameters of ``fit`` and of the scorer.
 
-    With scikit-learn's metadata routing each goes where it was requested, weights of ``fit`` too;
-    without it `groups` go to the splitter and all others to ``fit``. An argument that ``fit`` does
-    not accept is a TypeError.
+    With scikit-learn's metadata routing each argument goes where it was requested, weights of
+    ``fit`` too. Without it `groups` go to the splitter and all others to ``fit``, and an argument
+    that ``fit`` does not accept raises TypeError.
     """
     arguments = {name: value for name, value in arguments.items() if value is not None}
     if not get_config()["enable_metadata_routing"]:
-        weight, groups = arguments.pop("sample_weight", None), arguments.pop("groups", None)
+        weight = arguments.pop("sample_weight", None)
+        groups = arguments.pop("groups", None)
         for name in arguments:
             if not takes_fit_param(selector.estimator, name):
                 raise TypeError(
@@ -125,13 +129,12 @@ def route_fit_metadata(
         return None, None, {}, {}
     router = router_of(selector)
     if selector.scoring is None:
-        # Parameters that the method `score` of the estimator requests, if there are any.
+        # The method `score` of the estimator may request parameters.
+        scorer = check_scoring(selector.estimator)
         mapping = MethodMapping().add(caller="fit", callee="score")
-        own = MetadataRouter(owner=selector).add(
-            scorer=check_scoring(selector.estimator), method_mapping=mapping
-        )
-        if own.consumes("fit", arguments):
-            router.add(scorer=check_scoring(selector.estimator), method_mapping=mapping)
+        score_router = MetadataRouter(owner=selector).add(scorer=scorer, method_mapping=mapping)
+        if score_router.consumes("fit", arguments):
+            router.add(scorer=scorer, method_mapping=mapping)
     router.validate_metadata(params=arguments, method="fit")
     routed = router.route_params(params=arguments, caller="fit")
     split = dict(routed.splitter.split) if "splitter" in routed else {}
@@ -139,17 +142,17 @@ def route_fit_metadata(
     return None, split.pop("groups", None), dict(routed.estimator.fit), score
 
 
-def router_of(selector: Any) -> MetadataRouter:
+def router_of(selector: SubsetSelector) -> MetadataRouter:
     """Route the arguments of ``fit`` to the estimator, the splitter and the scorer."""
 
-    def to(callee: str) -> MethodMapping:
-        mapping = MethodMapping().add(caller="fit", callee=callee)
-        return mapping.add(caller="fit_transform", callee=callee)
+    def mapping(callee: str) -> MethodMapping:
+        fit = MethodMapping().add(caller="fit", callee=callee)
+        return fit.add(caller="fit_transform", callee=callee)
 
     router = MetadataRouter(owner=selector)
-    router.add(estimator=selector.estimator, method_mapping=to("fit"))
+    router.add(estimator=selector.estimator, method_mapping=mapping("fit"))
     if hasattr(selector.cv, "get_metadata_routing"):
-        router.add(splitter=selector.cv, method_mapping=to("split"))
+        router.add(splitter=selector.cv, method_mapping=mapping("split"))
     if hasattr(selector.scoring, "get_metadata_routing"):
-        router.add(scorer=selector.scoring, method_mapping=to("score"))
+        router.add(scorer=selector.scoring, method_mapping=mapping("score"))
     return router

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,8 +24,13 @@ from swarm.selector.inputs import checked_table, names_of_constraint, route_fit_
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import AUTO
 
+if TYPE_CHECKING:
+    from swarm.selector.selector import SubsetSelector
 
-def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem, Strategy]:
+
+def pose(
+    selector: SubsetSelector, X: Any, y: Any, params: dict[str, Any]
+) -> tuple[Problem, Strategy]:
     """Build problem and strategy from the arguments of ``fit``; set `n_features_in_` and names."""
     check_target(y)
     weight, groups, fit_params, score_params = route_fit_metadata(selector, params)
@@ -39,21 +45,19 @@ def pose(selector: Any, X: Any, y: Any, params: dict[str, Any]) -> tuple[Problem
         max_size=max_size,
         dtypes=dtypes_of(table),
     )
-    task = task_for(y, selector.estimator)
-    folds = folds_of(selector, table.shape[0])
     problem = Problem.build(
         table,
         y,
         selector.estimator,
         space=space,
         scoring=selector.scoring,
-        folds=folds,
+        folds=folds_of(selector, table.shape[0]),
         groups=groups,
         weight=weight,
         importance=selector.importance,
         fit_params=fit_params,
         score_params=score_params,
-        task=task,
+        task=task_for(y, selector.estimator),
         seed=selector.random_state,
         weights_in_score=selector.weights_in_score,
     )
@@ -67,12 +71,11 @@ def _described(cv: Any) -> str:
     return f"cv={' '.join(repr(cv).split())}"
 
 
-def search_of(selector: Any, problem: Problem, strategy: Strategy, budget: Budget) -> Search:
-    """Return the search; whatever it refuses is refused before anything is trained."""
-    confirm = selector.confirm
-    if isinstance(confirm, (bool, str)):
-        # A rule that picks selects among the subsets of the search itself.
-        confirm = {} if confirm is True or (confirm and selector.pick == "best") else None
+def search_of(
+    selector: SubsetSelector, problem: Problem, strategy: Strategy, budget: Budget
+) -> Search:
+    """Return the search, which refuses its options before anything is trained."""
+    confirm = _confirm_options(selector)
     search = pose_search(
         problem,
         strategy,
@@ -93,11 +96,20 @@ def search_of(selector: Any, problem: Problem, strategy: Strategy, budget: Budge
     return search
 
 
-def _warm(selector: Any, problem: Problem, strategy: Strategy) -> Bool | None:
+def _confirm_options(selector: SubsetSelector) -> Mapping[str, Any] | None:
+    if isinstance(selector.confirm, Mapping):
+        return selector.confirm
+    # With `pick`, the rule selects among the subsets of the search itself.
+    is_automatic = selector.confirm == "auto" and selector.pick == "best"
+    return {} if selector.confirm is True or is_automatic else None
+
+
+def _warm(selector: SubsetSelector, problem: Problem, strategy: Strategy) -> Bool | None:
     if selector.warm is None:
         return None
     check_warm_start(strategy)
-    space, warm = problem.space, selector.warm
+    space = problem.space
+    warm = selector.warm
     if not isinstance(warm, (str, Path, np.ndarray)):
         warm = names_of_constraint(selector, problem.X, "warm")
     masks = warm_masks(read_warm(warm, list(space.columns)), space)

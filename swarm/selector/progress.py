@@ -1,7 +1,5 @@
 """Progress of a fit: a bar or lines."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,7 +31,8 @@ def progress(verbose: int, epochs: int | None) -> Iterator[OnEpoch]:
         with tqdm(total=epochs, unit="epoch") as bar:
 
             def advance(record: EpochRecord, state: SearchState) -> None:
-                cost, size = record.metrics["best_cost"], record.metrics["best_size"]
+                cost = record.metrics["best_cost"]
+                size = record.metrics["best_size"]
                 bar.set_postfix_str(f"cost {cost:.5f}, {size:.0f} features", refresh=False)
                 bar.update(record.epoch - bar.n)
 
