@@ -17,20 +17,34 @@ from swarm.errors import DataError, InputError
 from swarm.problem.scoring import default_positive
 from swarm.problem.table import plain_target
 
-# Classes of which each is a guess, the most frequent ones.
-_MOST_CONSTANTS = 10
+# At most this many of the most frequent classes are guessed for all rows.
+_MAX_CONSTANTS = 10
 
 
 @dataclass(frozen=True)
 class EvaluationTarget:
-    """The target of the training and of the test rows, and its task."""
+    """The target of the training and of the test rows, and its task.
 
-    task: str  # "binary", "multiclass", "multilabel" or "regression"
-    train: AnyArray  # (n_rows,) or (n_rows, n_labels)
-    test: AnyArray  # the same for the test rows
-    classes: AnyArray  # (n_classes,), ascending; empty for a regression
-    pos_label: Any  # the given class, else the label 1, else the rarer class of the training rows
-    weight: Float | None = None  # (n_rows,), weights of the test rows in every metric
+    Attributes
+    ----------
+    task : str
+        ``binary``, ``multiclass``, ``multilabel`` or ``regression``.
+    train, test : (n_rows,) or (n_rows, n_labels)
+        Target of the training rows, and of the test rows.
+    classes : (n_classes,)
+        Classes in ascending order; empty for a regression.
+    pos_label : class or None
+        The given class, else the label 1, else the rarer class of the training rows.
+    weight : float64 (n_rows,) or None
+        Weights of the test rows in every metric.
+    """
+
+    task: str
+    train: AnyArray
+    test: AnyArray
+    classes: AnyArray
+    pos_label: Any
+    weight: Float | None = None
 
     @classmethod
     def of(
@@ -41,26 +55,23 @@ class EvaluationTarget:
         pos_label: Any,
         weight: ArrayLike | None = None,
     ) -> EvaluationTarget:
-        """Infer the task; an unsupported target, or a `pos_label` not in it, is an InputError."""
-        y_train, y_test = plain_target(train), plain_target(test)
-        several, positive = y_train.ndim == 2, None
-        if is_regressor(estimator):
-            if several:
-                raise DataError("regression with several targets is not supported; give one target")
-            task, classes, y_test = "regression", np.empty(0), y_test.astype(np.float64)
+        """Infer the task.
+
+        Raises
+        ------
+        InputError
+            If the target is not supported, or does not contain `pos_label`.
+        """
+        y_train = plain_target(train)
+        y_test = plain_target(test)
+        is_number = is_regressor(estimator)
+        if is_number:
+            y_test = y_test.astype(np.float64)
+            classes = np.empty(0)
         else:
             classes = np.unique(np.concatenate([y_train, y_test]))
-            if several:
-                if not np.isin(classes, [0, 1]).all():
-                    raise DataError(
-                        "the labels of a multi-label target must be 0 or 1; encode them"
-                    )
-                task = "multilabel"
-            elif len(classes) < 2:
-                only = classes.tolist()[0]
-                raise DataError(f"the target has only the class {only!r}; at least two are needed")
-            else:
-                task = "binary" if len(classes) == 2 else "multiclass"
+        task = _task_of(is_number, y_train.ndim == 2, classes)
+        positive = None
         if task == "binary":
             labels = classes.tolist()
             if pos_label is not None and pos_label not in labels:
@@ -85,8 +96,23 @@ class EvaluationTarget:
 
     @property
     def positive(self) -> int:
-        """Position of the positive class; 0 where there is none."""
+        """Position of the positive class; 0 without one."""
         return self.classes.tolist().index(self.pos_label) if self.task == "binary" else 0
+
+
+def _task_of(is_number: bool, has_labels: bool, classes: AnyArray) -> str:
+    if is_number:
+        if has_labels:
+            raise DataError("regression with several targets is not supported; give one target")
+        return "regression"
+    if has_labels:
+        if not np.isin(classes, [0, 1]).all():
+            raise DataError("the labels of a multi-label target must be 0 or 1; encode them")
+        return "multilabel"
+    if len(classes) < 2:
+        only = classes.tolist()[0]
+        raise DataError(f"the target has only the class {only!r}; at least two are needed")
+    return "binary" if len(classes) == 2 else "multiclass"
 
 
 def answers_of_model(model: Any, rows: Any) -> Answers:
@@ -106,33 +132,36 @@ def answers_of(ensemble: SubsetEnsemble, rows: Any) -> Answers:
 
     The mean is used whatever the vote, since shares of few votes rank rows coarsely.
     """
-    classes, several = getattr(ensemble, "classes_", None), len(ensemble.models_) > 1
+    classes = getattr(ensemble, "classes_", None)
     if classes is None:
         return Answers(ensemble.predict(rows))
-    proba, decision = None, None
-    if has_probabilities(ensemble.estimator) or several:
+    is_single = len(ensemble.models_) == 1
+    proba = None
+    if has_probabilities(ensemble.estimator) or not is_single:
         proba = ensemble.mean_proba(rows)
-    # The soft vote follows from these probabilities: its models need not answer again.
-    is_soft = several and ensemble.vote_ == "soft"
-    predicted = ensemble.elected(proba) if is_soft else ensemble.predict(rows)
-    if not several and hasattr(ensemble.models_[0], "decision_function"):
+    decision = None
+    if is_single and hasattr(ensemble.models_[0], "decision_function"):
         ((model, features),) = ensemble.members(rows)
         decision = model.decision_function(features)
+    # The soft vote follows from the probabilities: its models need not answer again.
+    is_soft = not is_single and ensemble.vote_ == "soft"
+    predicted = ensemble.elected(proba) if is_soft else ensemble.predict(rows)
     return Answers(predicted, proba, decision, classes)
 
 
 def blind_models(task: str, target: AnyArray) -> list[BaseEstimator]:
     """Return models that ignore the features, fitted to a target.
 
-    Each predicts the same for all rows: the mean or the median; the shares of the classes, or one
-    of them; the share of each label, or the most frequent labels together, or all labels.
+    Each predicts the same for all rows: the mean or the median of numbers; the shares of the
+    classes, or one class; the share of each label, the most frequent labels together, or all
+    labels.
     """
     models: list[BaseEstimator]
     if task == "regression":
         models = [DummyRegressor(strategy="mean"), DummyRegressor(strategy="median")]
     else:
         values, counts = np.unique(target, return_counts=True, axis=0)
-        constants = list(values[np.argsort(-counts, kind="stable")[:_MOST_CONSTANTS]])
+        constants = list(values[np.argsort(-counts, kind="stable")[:_MAX_CONSTANTS]])
         if task == "multilabel":
             constants = [constants[0], values.max(axis=0)]
         models = [DummyClassifier(strategy="prior")]

@@ -28,46 +28,72 @@ from swarm.validation.location import Shift, rank_sum, signed_rank
 from swarm.validation.stability import nogueira
 
 Pair = tuple[str, str]
-# Required columns of the cells, and those that are averaged if present.
-_NEEDED = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
+# Columns of the cells: required ones, and those that are averaged if present.
+_REQUIRED_COLUMNS = ("dataset", "strategy", "seed", "cost", "size", "evaluations", "distinct")
 _AVERAGED_COLUMNS = ("evaluations", "distinct", "fits", "seconds_algorithm", "seconds_evaluation")
 
 
 @dataclass(frozen=True)
 class Friedman:
-    """Result of Friedman's test. Null hypothesis: all strategies have the same average rank."""
+    """Result of Friedman's test. Null hypothesis: all strategies have the same average rank.
 
-    chi2: float  # tie-corrected statistic
-    p: float  # its p-value from the chi-squared distribution
-    f: float  # less conservative statistic of Iman and Davenport
-    f_p: float  # its p-value
+    Attributes
+    ----------
+    chi2, p : float
+        Tie-corrected statistic, and its p-value from the chi-squared distribution.
+    f, f_p : float
+        Less conservative statistic of Iman and Davenport, and its p-value.
+    """
+
+    chi2: float
+    p: float
+    f: float
+    f_p: float
 
 
 @dataclass(frozen=True)
 class Comparison(Drawn):
-    """Tables, ranks and tests of a comparison of strategies."""
+    """Tables, ranks and tests of a comparison of strategies.
 
-    # One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank, improvement
-    # and size_reduction in percent of all features, and the mean evaluations and times. Judged by
-    # the test cost also ``stability``: the index of Nogueira et al. (2018) of the subsets of the
-    # seeds.
+    Attributes
+    ----------
+    summary : DataFrame
+        One row per data set and strategy: mean_cost, sd_cost, best_cost, mean_size, rank,
+        improvement and size_reduction in percent of all features, and the mean evaluations and
+        times. If judged by the test cost, also ``stability``: the index of Nogueira et al. (2018)
+        of the subsets of the seeds.
+    ranks : DataFrame (n_strategies, n_datasets + 1)
+        Ranks by the mean of the cost `judged_by`, and their ``average``.
+    friedman : Friedman or None
+        Friedman's test of the ranks.
+    critical_difference : float or None
+        Average ranks that differ by less are not significantly different (Nemenyi).
+    across : DataFrame
+        One row per pair: signed-rank test of the mean costs over the data sets.
+    within : DataFrame
+        One row per data set and pair: rank-sum test of the costs over the seeds, or the corrected
+        resampled t-test if each seed has test rows of its own.
+    test_notes : mapping
+        Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
+        significant.
+    alpha : float
+        Significance level of the tests; intervals have the confidence level ``1 - alpha``.
+    judged_by : str
+        ``cost`` (cross-validated) or ``test_cost``.
+    is_resampled : bool
+        Whether each seed has test rows of its own.
+    """
+
     summary: pd.DataFrame
-    # (n_strategies, n_datasets + 1): rank by the mean of the cost `judged_by`, and ``average``
     ranks: pd.DataFrame
     friedman: Friedman | None
-    # Nemenyi: average ranks that differ by less are not significantly different
     critical_difference: float | None
-    across: pd.DataFrame  # one row per pair: signed-rank test of the mean costs over the data sets
-    # One row per data set and pair: rank-sum test of the costs over the seeds, or the corrected
-    # resampled t-test if each seed has test rows of its own.
+    across: pd.DataFrame
     within: pd.DataFrame
-    # Reason why the test ``friedman``, ``across`` or ``within`` was not run, or cannot be
-    # significant.
     test_notes: Mapping[str, str]
-    # significance level of the tests; intervals have the confidence level ``1 - alpha``
     alpha: float
-    judged_by: str = "cost"  # "cost" (cross-validated) or "test_cost"
-    is_resampled: bool = False  # whether each seed has test rows of its own
+    judged_by: str = "cost"
+    is_resampled: bool = False
 
     def __str__(self) -> str:
         ranks = self.ranks.sort_values("average", kind="stable")
@@ -85,27 +111,51 @@ class Comparison(Drawn):
 
 
 def compare(
-    # Columns dataset, strategy, seed, cost, size, evaluations and distinct; fits,
-    # seconds_algorithm, seconds_evaluation and test_cost are optional, and so is features (names
-    # as JSON), which adds the stability to a comparison by the test cost.
     cells: pd.DataFrame,
-    # cost (that of `judged_by`) and number of all features of each data set
     all_features: Mapping[str, tuple[float, int]],
     *,
-    reference: str | None = None,  # test the other strategies against this one; None: all pairs
+    reference: str | None = None,
     alpha: float = 0.05,
-    judged_by: str = "cost",  # "cost" or "test_cost"
-    # (n_train, n_test) of the data sets where each seed has test rows of its own
+    judged_by: str = "cost",
     resampled: Mapping[str, tuple[float, float]] | None = None,
-    # columns of the data sets that every subset has, which say nothing about stability
     fixed: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Comparison:
-    """Compare strategies on one row per search; ValueError if a column or a search is missing."""
+    """Compare strategies on one row per search.
+
+    Parameters
+    ----------
+    cells : DataFrame
+        Columns dataset, strategy, seed, cost, size, evaluations and distinct; fits,
+        seconds_algorithm, seconds_evaluation and test_cost are optional, and so is features (names
+        as JSON), which adds the stability to a comparison by the test cost.
+    all_features : mapping
+        Cost (that of `judged_by`) and number of all features of each data set.
+    reference : str, optional
+        Strategy to test the others against. Default: all pairs are tested.
+    alpha : float, default=0.05
+        Significance level.
+    judged_by : str, default="cost"
+        ``cost`` or ``test_cost``.
+    resampled : mapping, optional
+        ``(n_train, n_test)`` of each data set, if each seed has test rows of its own.
+    fixed : mapping, optional
+        Columns of the data sets that every subset has; stability ignores them.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If a column or a search is missing.
+    """
     _check_cells(cells)
-    # Rows of other origins, or of test rows, may be equal but for the last digits.
+    # Costs of other origins, or of test rows, may be equal but for the last digits.
     costs = [name for name in ("cost", "test_cost") if name in cells]
     cells = cells.assign(**{name: cells[name].map(round_cost) for name in costs})
-    datasets, strategies = list(cells["dataset"].unique()), list(cells["strategy"].unique())
+    datasets = list(cells["dataset"].unique())
+    strategies = list(cells["strategy"].unique())
     summary = _summary(cells, all_features, judged_by, fixed)
     means = summary.pivot(index="dataset", columns="strategy", values=f"mean_{judged_by}")
     means = means.loc[datasets, strategies]
@@ -143,21 +193,21 @@ def critical_difference(n_strategies: int, n_datasets: int, alpha: float = 0.05)
 
 
 def _check_cells(cells: pd.DataFrame) -> None:
-    missing = [name for name in _NEEDED if name not in cells.columns]
+    missing = [name for name in _REQUIRED_COLUMNS if name not in cells.columns]
     if missing:
         raise ValueError(f"cells must have the column {missing[0]!r}")
     searches = set(zip(cells["dataset"], cells["strategy"], cells["seed"], strict=True))
-    whole = math.prod(cells[name].nunique() for name in _NEEDED[:3])
-    if len(cells) != whole or len(searches) != whole:
+    n_expected = math.prod(cells[name].nunique() for name in ("dataset", "strategy", "seed"))
+    if len(cells) != n_expected or len(searches) != n_expected:
         raise ValueError(
             "cells must contain every seed of every strategy on every data set exactly once"
         )
 
 
-def _mean(values: Any) -> float:
+def _mean(values: pd.Series) -> float:
     """Return a mean, rounded as costs are: equal ones must stay bit-identical."""
-    listed = [float(value) for value in values]
-    return round_cost(math.fsum(listed) / len(listed))
+    numbers = [float(value) for value in values]
+    return round_cost(math.fsum(numbers) / len(numbers))
 
 
 def _summary(
@@ -169,17 +219,17 @@ def _summary(
     rows: list[dict[str, Any]] = []
     for (dataset, strategy), group in cells.groupby(["dataset", "strategy"], sort=False):
         full_cost, full_size = all_features[str(dataset)]
-        cost, size = _mean(group["cost"]), _mean(group["size"])
-        judged = _mean(group[judged_by])
+        size = _mean(group["size"])
+        gain = full_cost - _mean(group[judged_by])
         row = {
             "dataset": dataset,
             "strategy": strategy,
-            "mean_cost": cost,
+            "mean_cost": _mean(group["cost"]),
             "sd_cost": float(group["cost"].std(ddof=1)) if len(group) > 1 else math.nan,
             "best_cost": float(group["cost"].min()),
             "mean_size": size,
             # Equation 22 of Hafiz et al.; costs below 0 are possible for unbounded scorers.
-            "improvement": (100 * (full_cost - judged) / abs(full_cost) if full_cost else math.nan),
+            "improvement": 100 * gain / abs(full_cost) if full_cost else math.nan,
             "size_reduction": 100 * (full_size - size) / full_size,
         }
         if "test_cost" in group and group["test_cost"].notna().any():
@@ -202,7 +252,7 @@ def _stability(group: pd.DataFrame, n_features: int, fixed: Collection[str]) -> 
     subsets = [set(json.loads(features)) - set(fixed) for features in group["features"]]
     names = sorted(set().union(*subsets))
     masks = np.zeros((len(subsets), n_free), dtype=bool)
-    # Which of the features that no subset has is which does not matter.
+    # The order of columns does not matter, nor do names of features that no subset has.
     masks[:, : len(names)] = [[name in subset for name in names] for subset in subsets]
     return nogueira(masks).index
 
@@ -221,8 +271,8 @@ def friedman_of_blocks(means: pd.DataFrame, test_notes: dict[str, str]) -> Fried
         test_notes["friedman"] = "all strategies have the same mean cost on every data set"
         return None
     chi2, p = friedmanchisquare(*(means[name].to_numpy() for name in means.columns))
-    left = n * (k - 1) - chi2
-    statistic = (n - 1) * chi2 / left if left > 1e-12 else math.inf
+    rest = n * (k - 1) - chi2
+    statistic = (n - 1) * chi2 / rest if rest > 1e-12 else math.inf
     f_p = float(f.sf(statistic, k - 1, (k - 1) * (n - 1)))
     return Friedman(float(chi2), float(p), float(statistic), f_p)
 
@@ -241,7 +291,7 @@ def _across(
     shifts = [signed_rank(difference(means[a], means[b]), 1 - alpha) for a, b in pairs]
     smallest = min(1.0, 2.0 ** (1 - n))
     test_notes |= _powerless("across", f"{n} data sets", smallest, len(pairs), alpha)
-    return _family([_row(*each) for each in zip(pairs, shifts, strict=True)], alpha)
+    return _family(list(map(_row, pairs, shifts)), alpha)
 
 
 def _within(
@@ -284,12 +334,11 @@ def _powerless(
         return {test: "there is only one strategy, so there is nothing to test"}
     if smallest * n_pairs <= alpha:
         return {}
-    after = f", {min(1.0, smallest * n_pairs):.2g} after Holm's correction for {n_pairs} pairs"
-    note = (
-        f"with {sizes} the smallest possible p is {smallest:.2g}{after if n_pairs > 1 else ''}: "
-        f"no difference, however clear, can be significant at {alpha:g}"
-    )
-    return {test: note}
+    note = f"with {sizes} the smallest possible p is {smallest:.2g}"
+    if n_pairs > 1:
+        adjusted = min(1.0, smallest * n_pairs)
+        note += f", {adjusted:.2g} after Holm's correction for {n_pairs} pairs"
+    return {test: f"{note}: no difference, however clear, can be significant at {alpha:g}"}
 
 
 def _row(pair: Pair, shift: Shift) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from swarm.answers import Answers
+from swarm.arrays import Int
 from swarm.ensemble import SubsetEnsemble
 from swarm.problem.space import SearchSpace
 from swarm.problem.table import keys_of
@@ -20,9 +20,7 @@ from swarm.rows import Rows, divide, most_folds
 from swarm.threads import one_thread
 from swarm.validation.answers import answers_of
 
-IntArray = NDArray[np.intp]
-
-# In the order of the table, with their names in sentences.
+# Contenders in the order of the table, with their names in sentences.
 CONTENDERS = {
     "ensemble": "the ensemble",
     "best_subset": "the best single subset",
@@ -34,12 +32,24 @@ CONTENDERS = {
 
 @dataclass(frozen=True)
 class Contender:
-    """A named set of models: their subsets, their vote and the training rows of each."""
+    """A named set of models.
 
-    name: str  # a key of `CONTENDERS`; all draws of the random subsets have the same name
-    subsets: tuple[list[str], ...]  # columns of each member
-    vote: str  # "auto" for a single model
-    rows: tuple[IntArray, ...] | None = None  # training rows of each member; None: all rows
+    Attributes
+    ----------
+    name : str
+        A key of `CONTENDERS`; all draws of the random subsets have the same name.
+    subsets : tuple of lists of str
+        Columns of each member.
+    vote : str
+        Vote of the members, ``auto`` for a single model.
+    rows : tuple of int (n_train,), optional
+        Training rows of each member. Default: all rows.
+    """
+
+    name: str
+    subsets: tuple[list[str], ...]
+    vote: str
+    rows: tuple[Int, ...] | None = None
 
     @property
     def n_features(self) -> int:
@@ -48,38 +58,42 @@ class Contender:
 
     def members(self) -> list[Contender]:
         """Return a contender for each model."""
-        parts = [None] * len(self.subsets) if self.rows is None else [(one,) for one in self.rows]
+        if self.rows is None:
+            return [Contender(self.name, (subset,), "auto") for subset in self.subsets]
         return [
-            Contender(self.name, (subset,), "auto", part)
-            for subset, part in zip(self.subsets, parts, strict=True)
+            Contender(self.name, (subset,), "auto", (rows,))
+            for subset, rows in zip(self.subsets, self.rows, strict=True)
         ]
 
 
 def make_contenders(
-    # constraints of the random subsets; "all features" are those that are not forbidden
     space: SearchSpace,
-    subsets: Sequence[Sequence[str]],  # the best one first
-    vote: str,  # of the ensemble and of the two baselines with as many members
-    # training rows of each member of `all_features_ensemble`, see `committee_rows`
-    parts: Sequence[IntArray],
+    subsets: Sequence[Sequence[str]],
+    vote: str,
+    committee: Sequence[Int],
     *,
     n_random: int,
     seed: int,
 ) -> list[Contender]:
-    """Return the contenders, with `n_random` draws of the random subsets."""
-    everything = space.subset(~space.forbidden)
-    chosen = [list(subset) for subset in subsets]
-    members = [everything] * len(chosen)
+    """Return the contenders, with `n_random` draws of the random subsets.
+
+    The random subsets satisfy the constraints of the space, and all features are those that are
+    not forbidden. `subsets` begin with the best one; `committee` has the training rows of each
+    member of `all_features_ensemble`, see :func:`committee_rows`.
+    """
+    all_features = space.subset(~space.forbidden)
+    selected = [list(subset) for subset in subsets]
+    members = [all_features] * len(selected)
     return [
-        Contender("ensemble", tuple(chosen), vote),
-        Contender("best_subset", (chosen[0],), "auto"),
-        Contender("all_features", (everything,), "auto"),
-        Contender("all_features_ensemble", tuple(members), vote, tuple(parts)),
-        *_random(space, chosen, vote, n_random, seed),
+        Contender("ensemble", tuple(selected), vote),
+        Contender("best_subset", (selected[0],), "auto"),
+        Contender("all_features", (all_features,), "auto"),
+        Contender("all_features_ensemble", tuple(members), vote, tuple(committee)),
+        *_random(space, selected, vote, n_random, seed),
     ]
 
 
-def committee_rows(rows: Rows, n_members: int, seed: int) -> list[IntArray]:
+def committee_rows(rows: Rows, n_members: int, seed: int) -> list[Int]:
     """Return the training rows (ascending) of each member: those of all folds but one.
 
     Models of equal rows would be equal. Groups are ignored if there are fewer than members, and
@@ -88,29 +102,29 @@ def committee_rows(rows: Rows, n_members: int, seed: int) -> list[IntArray]:
     """
     if not 1 < n_members <= rows.n_rows:
         return [np.arange(rows.n_rows)] * n_members
-    kinds = (rows.kind, replace(rows, groups=None).kind, "random")
-    kind = next(kind for kind in kinds if most_folds(rows, kind) >= n_members)
+    fold_kinds = (rows.kind, replace(rows, groups=None).kind, "random")
+    fold_kind = next(kind for kind in fold_kinds if most_folds(rows, kind) >= n_members)
     with warnings.catch_warnings():
-        # A class with fewer rows than there are members.
+        # A class may have fewer rows than there are members.
         warnings.simplefilter("ignore", UserWarning)
-        return [train for train, _ in divide(rows, kind, n_members, seed=seed)]
+        return [train for train, _ in divide(rows, fold_kind, n_members, seed=seed)]
 
 
 def _random(
     space: SearchSpace, subsets: list[list[str]], vote: str, n_random: int, seed: int
 ) -> Iterator[Contender]:
-    """Yield random subsets with as many units as the chosen ones, within the constraints."""
+    """Yield random subsets with as many units as the given ones, within the constraints."""
     rng = np.random.default_rng([seed, 3])
     free = np.flatnonzero(~space.fixed & ~space.forbidden)
     sizes = [int(space.mask(subset).sum()) for subset in subsets]
     for _ in range(n_random):
-        drawn = []
+        random_subsets = []
         for size in sizes:
             mask = space.fixed.copy()
             n_free = min(max(size - int(mask.sum()), 0), len(free))
             mask[rng.choice(free, n_free, replace=False)] = True
-            drawn.append(space.subset(mask))
-        yield Contender("random_subsets", tuple(drawn), vote)
+            random_subsets.append(space.subset(mask))
+        yield Contender("random_subsets", tuple(random_subsets), vote)
 
 
 def mean_by_contender(
@@ -130,11 +144,15 @@ def train_and_predict(
     test: Rows,
     *,
     pos_label: Any,
-    fitted: SubsetEnsemble | None,  # used instead of training one
-    cost_of: Callable[..., float] | None,  # function of model, features and target
+    fitted: SubsetEnsemble | None,
+    cost_of: Callable[..., float] | None,
 ) -> tuple[Answers, float | None]:
-    """Return the answers of a contender on the test rows, and its cost on them."""
-    # One thread, so that results are bit-identical in this process and in a worker.
+    """Return the answers of a contender on the test rows, and its cost on them.
+
+    A `fitted` ensemble is used instead of training one. `cost_of` is a function of model, features
+    and target.
+    """
+    # With one thread, results are bit-identical in this process and in a worker.
     with one_thread():
         ensemble = fitted
         if ensemble is None:
@@ -154,12 +172,12 @@ def train_and_predict(
 def combine_members(
     estimator: BaseEstimator,
     contender: Contender,
-    members: Sequence[Answers],  # of each model by itself
-    target: Any,  # of the training rows
+    members: Sequence[Answers],
+    target: Any,
     pos_label: Any,
 ) -> Answers:
-    """Return the answers of a contender whose models have answered, each by itself."""
-    row = [["row"]] * len(members)
-    ensemble = SubsetEnsemble(estimator, row, contender.vote, pos_label)
-    ensemble.with_models([one.estimator() for one in members], target)
+    """Combine the answers of the single models of a contender; `target` is that of training."""
+    subsets = [["row"]] * len(members)
+    ensemble = SubsetEnsemble(estimator, subsets, contender.vote, pos_label)
+    ensemble.with_models([answers.estimator() for answers in members], target)
     return answers_of(ensemble, pd.DataFrame({"row": np.arange(len(members[0].predicted))}))

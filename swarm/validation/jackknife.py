@@ -41,36 +41,49 @@ from swarm.rounding import difference
 from swarm.statistics.resampled import CONFIDENCE
 from swarm.validation.answers import EvaluationTarget
 
-# More rows or groups are left out several at a time, so that the work grows linearly.
-MOST_UNITS = 1000
-# The same for scorers that are called.
-MOST_CALLS = 20
-# With fewer groups no interval keeps its level unless they are alike.
-FEWEST_GROUPS = 5
+# Several units are left out at a time if there are more, so that the work grows linearly.
+MAX_UNITS = 1000
+# Scorers are called at most this often.
+MAX_CALLS = 20
+# Intervals of fewer groups do not keep their level unless the groups are alike.
+MIN_GROUPS = 5
 # Long enough that neighbouring spans hardly correlate, and enough for a t quantile of 2.4.
 SPANS = 8
-# So few that the counts of a block, and what is made of them, stay in the cache of a processor.
+# The counts of a block, and arrays computed from them, stay in the cache of a processor.
 CELLS_PER_BLOCK = 300_000
-# Kinds of rows of a multi-label target that an added row may be, the most frequent ones.
-_MOST_KINDS = 20
+# An added row has one of at most this many of the most frequent label sets.
+_MAX_LABEL_SETS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
-    """A metric of the test rows, or a difference of two, and what it rests on."""
+class MetricValue:
+    """A metric of the test rows, or a difference of two, with what its error is computed from.
+
+    Attributes
+    ----------
+    value : float
+        The metric of all test rows.
+    without : float64 (n_units,)
+        The metric of the rows without each unit.
+    swing : float
+        Root mean square change by one more row that is predicted rightly instead of wrongly.
+    is_discrete : bool
+        Whether a row is predicted rightly or wrongly, so that few rows may show no difference.
+    limits : (float, float)
+        The lowest and the highest possible value.
+    """
 
     value: float
-    without: Float  # (n_units,), the metric of the rows without each unit
-    # Root mean square change by one more row that is answered rightly instead of wrongly.
+    without: Float
     swing: float
-    # Whether a row is answered rightly or wrongly, so that few rows may show no difference at all.
     is_discrete: bool
     limits: tuple[float, float]
 
-    def minus(self, other: Measured) -> Measured:
+    def minus(self, other: MetricValue) -> MetricValue:
         """Return the paired difference."""
-        (low, high), (other_low, other_high) = self.limits, other.limits
-        return Measured(
+        low, high = self.limits
+        other_low, other_high = other.limits
+        return MetricValue(
             float(difference(self.value, other.value)),
             difference(self.without, other.without),
             math.sqrt((self.swing**2 + other.swing**2) / 2.0),
@@ -79,25 +92,36 @@ class Measured:
         )
 
     @staticmethod
-    def mean(several: Sequence[Measured]) -> Measured:
+    def mean(values: Sequence[MetricValue]) -> MetricValue:
         """Return the mean of a metric over several answers."""
-        return Measured(
-            float(np.mean([one.value for one in several])),
-            np.mean([one.without for one in several], axis=0),
-            math.sqrt(np.mean([one.swing**2 for one in several])),
-            several[0].is_discrete,
-            several[0].limits,
+        return MetricValue(
+            float(np.mean([metric.value for metric in values])),
+            np.mean([metric.without for metric in values], axis=0),
+            math.sqrt(np.mean([metric.swing**2 for metric in values])),
+            values[0].is_discrete,
+            values[0].limits,
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Jackknife:
-    """The units of the test rows: groups if there are any, spans of time if there are times."""
+    """The units of the test rows that are left out: rows, groups or spans of time.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of test rows.
+    groups : array-like (n_rows,), optional
+        Groups, which are the units.
+    time : array-like (n_rows,), optional
+        Values that order the rows. Spans of time are then the units, in place of groups.
+    level : float, optional
+        Confidence level of the intervals. None computes none, and calls scorers once.
+    """
 
     n_rows: int
-    groups: ArrayLike | None = None  # (n_rows,)
-    time: ArrayLike | None = None  # (n_rows,), orders the rows; groups do not count then
-    # Confidence level of the intervals; None computes none, and calls scorers once.
+    groups: ArrayLike | None = None
+    time: ArrayLike | None = None
     level: float | None = CONFIDENCE
 
     @property
@@ -115,15 +139,14 @@ class Jackknife:
     @cached_property
     def units(self) -> Int:
         """Unit of each row (n_rows,), from 0."""
-        rows: Int = np.arange(self.n_rows)
+        rows = np.arange(self.n_rows)
         if self.time is not None:
             place = np.empty(self.n_rows, dtype=np.intp)
             place[np.argsort(np.asarray(self.time), kind="stable")] = rows
-            spans: Int = place * min(SPANS, self.n_rows) // self.n_rows
-            return spans
+            return place * min(SPANS, self.n_rows) // self.n_rows
         if self.groups is not None:
             rows = np.unique(np.asarray(self.groups), return_inverse=True)[1].reshape(-1)
-        return rows % MOST_UNITS
+        return rows % MAX_UNITS
 
     @property
     def n_units(self) -> int:
@@ -132,145 +155,167 @@ class Jackknife:
 
     @property
     def is_measured(self) -> bool:
-        """Whether intervals are wanted, and there are units enough for them."""
-        is_enough = self.n_units > 1 and (self.n_groups is None or self.n_groups >= FEWEST_GROUPS)
+        """Whether intervals are requested, and there are enough units for them."""
+        is_enough = self.n_units > 1 and (self.n_groups is None or self.n_groups >= MIN_GROUPS)
         return self.level is not None and is_enough
 
-    def blocks(self, most: int = MOST_UNITS) -> Iterator[Int]:
-        """Yield whether each row is left (n_block, n_rows), a row for each of at most `most` units.
+    def blocks(self, n_max: int = MAX_UNITS) -> Iterator[Int]:
+        """Yield which rows are kept (n_block, n_rows) without each unit, 0 or 1.
 
-        Of more units several are left out at a time.
+        There are at most `n_max` rows in total; several of more units are left out at a time.
         """
-        n_units = min(self.n_units, most) if self.is_measured else 0
+        n_units = min(self.n_units, n_max) if self.is_measured else 0
         size = max(1, CELLS_PER_BLOCK // max(self.n_rows, 1))
         for start in range(0, n_units, size):
             units = np.arange(start, min(start + size, n_units))
-            yield (self.units % most != units[:, None]).astype(np.int64)
+            yield (self.units % n_max != units[:, None]).astype(np.int64)
 
     def sums(self, statistics: Float) -> Float:
         """Sum statistics (n_rows, n_statistics) without each unit (n_units, n_statistics)."""
         of_units = np.zeros((self.n_units if self.is_measured else 0, statistics.shape[1]))
         if len(of_units):
             np.add.at(of_units, self.units, statistics)
-        left: Float = difference(statistics.sum(axis=0), of_units)
-        return left
+        return difference(statistics.sum(axis=0), of_units)
 
-    def error(self, measured: Measured) -> float:
-        """Return the standard error; NaN without units enough, or if a unit decides it."""
+    def error(self, metric: MetricValue) -> float:
+        """Return the standard error; NaN with too few units, or if a unit decides the metric."""
         if not self.is_measured:
             return math.nan
-        n_units = len(measured.without)
-        spread = measured.without - measured.without.mean()
+        n_units = len(metric.without)
+        spread = metric.without - metric.without.mean()
         variance = float((n_units - 1) / n_units * (spread**2).sum())
-        if measured.is_discrete or variance == 0.0:
-            # Two more rows, one answered rightly and one wrongly.
-            variance += 2.0 * measured.swing**2
+        if metric.is_discrete or variance == 0.0:
+            # Add two rows, one predicted rightly and one wrongly.
+            variance += 2.0 * metric.swing**2
         return math.sqrt(variance) if variance > 0.0 else math.nan
 
-    def reach(self, measured: Measured) -> float:
+    def reach(self, metric: MetricValue) -> float:
         """Return half the width of the interval; NaN without one."""
         from scipy.stats import t
 
-        error = self.error(measured)
+        error = self.error(metric)
         if self.level is None or math.isnan(error):
             return math.nan
-        return error * float(t.isf((1.0 - self.level) / 2.0, len(measured.without) - 1))
+        return error * float(t.isf((1.0 - self.level) / 2.0, len(metric.without) - 1))
 
-    def interval(self, measured: Measured) -> tuple[float, float]:
+    def interval(self, metric: MetricValue) -> tuple[float, float]:
         """Return the confidence interval, within the limits of the metric; NaN without one."""
-        reach, (lowest, highest) = self.reach(measured), measured.limits
+        reach = self.reach(metric)
         if math.isnan(reach):
             return math.nan, math.nan
-        return max(measured.value - reach, lowest), min(measured.value + reach, highest)
+        lowest, highest = metric.limits
+        return max(metric.value - reach, lowest), min(metric.value + reach, highest)
 
-    def chance(self, measured: Measured, margin: float) -> float:
+    def chance(self, metric: MetricValue, margin: float) -> float:
         """Return the confidence that the metric exceeds a margin; 0 without an interval."""
         from scipy.stats import t
 
-        error = self.error(measured)
+        error = self.error(metric)
         if math.isnan(error):
             return 0.0
-        beyond = difference(measured.value, margin) / error
-        return float(t.cdf(beyond, len(measured.without) - 1))
+        statistic = difference(metric.value, margin) / error
+        return float(t.cdf(statistic, len(metric.without) - 1))
 
 
 def measure_metrics(
     answers: Sequence[Answers],
     truth: EvaluationTarget,
-    metrics: Sequence[str],  # natural names
+    metrics: Sequence[str],
     jackknife: Jackknife,
-    scoring: Scoring | None = None,  # scorer of the search, which computes the metric of its name
-) -> dict[str, list[Measured]]:
-    """Return each metric of all answers on the test rows, whole and without each unit."""
-    measured: dict[str, list[Measured]] = {}
+    scoring: Scoring | None = None,
+) -> dict[str, list[MetricValue]]:
+    """Return each metric of all answers on the test rows, whole and without each unit.
+
+    `metrics` are natural names; `scoring`, the scorer of the search, computes the metric of its
+    name.
+    """
     summed = [
         name for name in metrics if name in METRICS[truth.task] and not _is_custom(name, scoring)
     ]
-    if summed:
-        statistics = [
-            row_statistics(truth.task, truth.test, one.predicted, truth.classes) for one in answers
+    values = _from_sums(summed, answers, truth, jackknife) if summed else {}
+    scored = [name for name in metrics if name not in values]
+    if scored:
+        values |= _from_scorers(scored, answers, truth, jackknife, scoring)
+    return {name: values[name] for name in metrics}
+
+
+def _from_sums(
+    names: Sequence[str], answers: Sequence[Answers], truth: EvaluationTarget, jackknife: Jackknife
+) -> dict[str, list[MetricValue]]:
+    """Compute metrics that are functions of sums of statistics over the rows."""
+    statistics = [
+        row_statistics(truth.task, truth.test, answer.predicted, truth.classes)
+        for answer in answers
+    ]
+    weight = 1.0
+    if truth.weight is not None:
+        statistics = [truth.weight[:, None] * rows for rows in statistics]
+        weight = float(truth.weight.mean())
+    added = _AddedRows.of(truth)
+    totals = [rows.sum(axis=0) for rows in statistics]
+    sums_without = [jackknife.sums(rows) for rows in statistics]
+    values = {}
+    for name in names:
+        formula = partial(_value_of, METRICS[truth.task][name], truth.positive)
+        values[name] = [
+            MetricValue(
+                float(formula(total[None])[0]),
+                formula(without),
+                added.swing(formula, total, weight),
+                truth.task != "regression",
+                value_range(name),
+            )
+            for total, without in zip(totals, sums_without, strict=True)
         ]
-        weight = 1.0
-        if truth.weight is not None:
-            statistics = [truth.weight[:, None] * one for one in statistics]
-            weight = float(truth.weight.mean())
-        added = _Added.of(truth)
-        drawn = [jackknife.sums(one) for one in statistics]
-        for name in summed:
-            value = partial(_of_sums, METRICS[truth.task][name], truth.positive)
-            measured[name] = [
-                Measured(
-                    float(value(one.sum(axis=0, keepdims=True))[0]),
-                    value(sums),
-                    added.swing(value, one.sum(axis=0), weight),
-                    truth.task != "regression",
-                    value_range(name),
-                )
-                for one, sums in zip(statistics, drawn, strict=True)
-            ]
-    called = [name for name in metrics if name not in measured]
-    if called:
-        measured |= _scored(called, answers, truth, jackknife, scoring)
-    return {name: measured[name] for name in metrics}
+    return values
 
 
-def _of_sums(value: Value, positive: int, sums: Float) -> Float:
-    return value(sums, positive)
+def _value_of(formula: Value, positive: int, sums: Float) -> Float:
+    return formula(sums, positive)
 
 
 @dataclass(frozen=True, eq=False)
-class _Added:
-    """Statistics of one more row of each kind, if it is answered rightly and if wrongly."""
+class _AddedRows:
+    """Statistics (n_targets, n_statistics) of one more row, predicted rightly and wrongly.
 
-    share: Float  # (n_kinds,), of the test rows
-    right: Float  # (n_kinds, n_statistics)
+    `share` (n_targets,) are the shares of the targets among the test rows.
+    """
+
+    share: Float
+    right: Float
     wrong: Float
 
     @classmethod
-    def of(cls, truth: EvaluationTarget) -> _Added:
+    def of(cls, truth: EvaluationTarget) -> _AddedRows:
         """Take the classes of the target, or numbers as far from its mean as they usually are."""
+        targets: AnyArray
+        counts: AnyArray
+        wrong: AnyArray
         if truth.task == "regression":
             mean, spread = truth.test.mean(), truth.test.std()
-            kinds: AnyArray = np.array([mean + spread, mean - spread])
-            counts: AnyArray = np.ones(2)
-            wrong: AnyArray = np.full(2, mean)
+            targets = np.array([mean + spread, mean - spread])
+            counts = np.ones(2)
+            wrong = np.full(2, mean)
         else:
-            kinds, counts = np.unique(truth.test, axis=0, return_counts=True)
-            order = np.argsort(-counts, kind="stable")[:_MOST_KINDS]
-            kinds, counts = kinds[order], counts[order]
-            wrong = kinds[np.where(np.arange(len(kinds)) == 0, min(1, len(kinds) - 1), 0)]
-            if len(kinds) == 1 and truth.task == "multilabel":
-                wrong = 1 - kinds
-            elif len(kinds) == 1:
-                wrong = truth.classes[truth.classes != kinds[0]][:1]
-        right, missed = (
-            row_statistics(truth.task, kinds, answer, truth.classes) for answer in (kinds, wrong)
+            targets, counts = np.unique(truth.test, axis=0, return_counts=True)
+            order = np.argsort(-counts, kind="stable")[:_MAX_LABEL_SETS]
+            targets, counts = targets[order], counts[order]
+            # The most frequent target, or the next one for itself.
+            wrong = targets[np.where(np.arange(len(targets)) == 0, min(1, len(targets) - 1), 0)]
+            if len(targets) == 1 and truth.task == "multilabel":
+                wrong = 1 - targets
+            elif len(targets) == 1:
+                wrong = truth.classes[truth.classes != targets[0]][:1]
+        return cls(
+            counts / counts.sum(),
+            row_statistics(truth.task, targets, targets, truth.classes),
+            row_statistics(truth.task, targets, wrong, truth.classes),
         )
-        return cls(counts / counts.sum(), right, missed)
 
     def swing(self, value: Callable[[Float], Float], total: Float, weight: float) -> float:
-        """Return the root mean square change of a metric between both answers."""
-        right, wrong = (value(total + weight * added) for added in (self.right, self.wrong))
+        """Return the root mean square change of a metric between both predictions."""
+        right = value(total + weight * self.right)
+        wrong = value(total + weight * self.wrong)
         return float(np.sqrt(self.share @ (right - wrong) ** 2))
 
 
@@ -285,60 +330,62 @@ def check_scorable(
         classes = truth.classes
     perfect = Answers(truth.test, classes=classes)
     for name in metrics:
-        if name not in METRICS[truth.task] or _is_custom(name, scoring):
-            scorer, rows = _scoring_of(name, truth, scoring), np.arange(len(truth.test))
-            if np.isnan(_call(scorer, name, perfect, truth, rows)):
-                present = np.unique(truth.test).tolist() if truth.task != "regression" else []
-                one = f"all are of class {present[0]!r}" if len(present) == 1 else "it is NaN"
-                raise InputError(
-                    f"the metric {name!r} is undefined for these {len(rows):,} test rows ({one}); "
-                    "use another split, or another metric"
-                )
+        if name in METRICS[truth.task] and not _is_custom(name, scoring):
+            continue
+        scorer = _scoring_of(name, truth, scoring)
+        rows = np.arange(len(truth.test))
+        if np.isnan(_call(scorer, name, perfect, truth, rows)):
+            present = np.unique(truth.test).tolist() if truth.task != "regression" else []
+            reason = f"all are of class {present[0]!r}" if len(present) == 1 else "it is NaN"
+            raise InputError(
+                f"the metric {name!r} is undefined for these {len(rows):,} test rows ({reason}); "
+                "use another split, or another metric"
+            )
 
 
-def _scored(
+def _from_scorers(
     names: Sequence[str],
     answers: Sequence[Answers],
     truth: EvaluationTarget,
     jackknife: Jackknife,
     scoring: Scoring | None,
-) -> dict[str, list[Measured]]:
-    # With a single subset the ensemble equals the best subset; equal answers are scored once.
+) -> dict[str, list[MetricValue]]:
+    """Call scorers, once for equal answers: an ensemble of one subset equals the best subset."""
     first = [
-        next(i for i, other in enumerate(answers) if other is one or other.equals(one))
-        for one in answers
+        next(i for i, other in enumerate(answers) if other is answer or other.equals(answer))
+        for answer in answers
     ]
-    found: dict[tuple[str, int], Measured] = {}
+    values: dict[tuple[str, int], MetricValue] = {}
     for name in names:
         scorer = _scoring_of(name, truth, scoring)
         areas = None if _is_custom(name, scoring) else _AREAS.get((truth.task, name))
         for row in dict.fromkeys(first):
             if areas is None:
-                one = _called(name, answers[row], truth, jackknife, scorer)
+                values[name, row] = _called(name, answers[row], truth, jackknife, scorer)
             else:
-                value = _call(scorer, name, answers[row], truth, np.arange(len(truth.test)))
-                one = _ranked_area(value, areas, _ranked(answers[row], truth), truth, jackknife)
-            found[name, row] = one
-    return {name: [found[name, row] for row in first] for name in names}
+                area = _call(scorer, name, answers[row], truth, np.arange(len(truth.test)))
+                rankings = _ranked(answers[row], truth)
+                values[name, row] = _ranked_area(area, areas, rankings, truth, jackknife)
+    return {name: [values[name, row] for row in first] for name in names}
 
 
 def _called(
     name: str, answers: Answers, truth: EvaluationTarget, jackknife: Jackknife, scorer: Scoring
-) -> Measured:
+) -> MetricValue:
     """Call a scorer on the test rows, and on them without each unit."""
-    everything = np.arange(len(truth.test))
-    value = _call(scorer, name, answers, truth, everything)
+    rows = np.arange(len(truth.test))
+    value = _call(scorer, name, answers, truth, rows)
     without = [
-        _call(scorer, name, answers, truth, everything[kept > 0], strict=False)
-        for block in jackknife.blocks(MOST_CALLS)
-        for kept in block
+        _call(scorer, name, answers, truth, rows[is_kept > 0], strict=False)
+        for block in jackknife.blocks(MAX_CALLS)
+        for is_kept in block
     ]
     limits = value_range(name)
     width = limits[1] - limits[0]
-    return Measured(
+    return MetricValue(
         value,
         np.array(without, dtype=np.float64),
-        (width if math.isfinite(width) else abs(value)) / len(everything),
+        (width if math.isfinite(width) else abs(value)) / len(rows),
         truth.task != "regression" and takes_labels(scorer),
         limits,
     )
@@ -347,22 +394,24 @@ def _called(
 def _ranked_area(
     value: float,
     areas: Callable[[_RankedRows, Int | Float], Float],
-    ranked: Sequence[_RankedRows],  # of each label, or of each class against the rest
+    rankings: Sequence[_RankedRows],
     truth: EvaluationTarget,
     jackknife: Jackknife,
-) -> Measured:
-    """Return the mean area of rankings of the test rows, whole and without each unit."""
+) -> MetricValue:
+    """Return the mean area of rankings of the test rows, whole and without each unit.
+
+    There is a ranking for each label, or for each class against the rest.
+    """
     without = [np.empty(0)]
     for counts in jackknife.blocks():
-        # Rows count with their weight.
-        weighted = counts if truth.weight is None else counts * truth.weight
-        without.append(np.mean([areas(rows, weighted) for rows in ranked], axis=0))
-    # A row is the best or the worst of its class.
-    n_up = np.array([rows.positive.sum() for rows in ranked])
+        weights = counts if truth.weight is None else counts * truth.weight
+        without.append(np.mean([areas(rows, weights) for rows in rankings], axis=0))
+    # One more row is ranked as the best or as the worst of its class.
+    n_up = np.array([rows.positive.sum() for rows in rankings])
     n_down = len(truth.test) - n_up
     squares = fraction(1.0, n_up) + fraction(1.0, n_down)
     swing = math.sqrt(float(squares.mean()) / len(truth.test))
-    return Measured(value, np.concatenate(without), swing, False, (0.0, 1.0))
+    return MetricValue(value, np.concatenate(without), swing, False, (0.0, 1.0))
 
 
 def _is_custom(name: str, scoring: Scoring | None) -> bool:
@@ -392,11 +441,10 @@ def _call(
         warnings.simplefilter("ignore")
         try:
             weight = None if truth.weight is None else truth.weight[rows]
-            stand_in, target = answers.estimator(), truth.test[rows]
-            return float(scorer.natural(scorer.cost(stand_in, rows[:, None], target, weight)))
+            cost = scorer.cost(answers.estimator(), rows[:, None], truth.test[rows], weight)
+            return float(scorer.natural(cost))
         except Exception as error:
-            if not strict:
-                # Without a unit the rows may lack a class.
+            if not strict:  # the rows may lack a class without a unit
                 return float("nan")
             reason = " ".join(str(error).split())
             raise InputError(
@@ -410,11 +458,15 @@ def _call(
 
 @dataclass(frozen=True, eq=False)
 class _RankedRows:
-    """Rows by descending score, to be counted often."""
+    """Rows in descending order of a score.
 
-    order: Int  # (n_rows,)
-    positive: Bool  # (n_rows,), in that order
-    starts: Int  # (n_values,), the first row of each value of the score
+    `order` and `positive` (n_rows,) are in this order; `starts` (n_values,) has the first row of
+    each value of the score.
+    """
+
+    order: Int
+    positive: Bool
+    starts: Int
 
     @classmethod
     def of(cls, score: Float, positive: Bool) -> _RankedRows:
@@ -426,18 +478,19 @@ class _RankedRows:
     def counted(self, counts: Int | Float) -> tuple[Float, Float]:
         """Count positive and negative rows (n, n_values), by the counts (n, n_rows) of rows."""
         ordered = counts[:, self.order].astype(np.float64)
-        up, down = ordered * self.positive, ordered * ~self.positive
+        up = ordered * self.positive
+        down = ordered * ~self.positive
         if len(self.starts) == len(self.order):
             return up, down
-        starts = self.starts
-        return np.add.reduceat(up, starts, axis=1), np.add.reduceat(down, starts, axis=1)
+        return np.add.reduceat(up, self.starts, axis=1), np.add.reduceat(down, self.starts, axis=1)
 
 
 def _roc_areas(rows: _RankedRows, counts: Int | Float) -> Float:
     """Return the area under the ROC curve for each row of `counts` (n, n_rows)."""
     up, down = rows.counted(counts)
-    n_up, n_down = up.sum(axis=1), down.sum(axis=1)
-    # Pairs with a negative row below, or in half of them a tied one.
+    n_up = up.sum(axis=1)
+    n_down = down.sum(axis=1)
+    # Count the negative rows below each positive one, and half of the tied ones.
     below = np.cumsum(down, axis=1)
     np.subtract(n_down[:, None], below, out=below)
     below += np.divide(down, 2.0, out=down)
@@ -461,14 +514,18 @@ _AREAS = {
 
 
 def _ranked(answers: Answers, truth: EvaluationTarget) -> list[_RankedRows]:
-    """Rank the rows for each label, or for each class against the rest; the mean area counts."""
-    model, rows = answers.estimator(), answers.positions
+    """Rank the rows for each label, or for each class against the rest."""
+    model = answers.estimator()
+    rows = answers.positions
     if truth.task == "multilabel":
         scores = model.decision_function(rows)
         return [_RankedRows.of(s, t == 1) for s, t in zip(scores.T, truth.test.T, strict=True)]
     if truth.task == "multiclass":
-        scores, classes = model.predict_proba(rows), answers.classes
-        return [_RankedRows.of(scores[:, i], truth.test == one) for i, one in enumerate(classes)]
+        scores = model.predict_proba(rows)
+        return [
+            _RankedRows.of(scores[:, i], truth.test == label)
+            for i, label in enumerate(answers.classes)
+        ]
     score = np.asarray(model.decision_function(rows), dtype=np.float64)
     positive = truth.classes[truth.positive]
     score = score if answers.classes[1] == positive else -score

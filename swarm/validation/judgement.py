@@ -1,7 +1,5 @@
 """Evaluation of a selection on held-out test rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -43,13 +41,13 @@ from swarm.validation.contenders import (
     mean_by_contender,
     train_and_predict,
 )
-from swarm.validation.jackknife import Jackknife, Measured, check_scorable, measure_metrics
+from swarm.validation.jackknife import Jackknife, MetricValue, check_scorable, measure_metrics
 from swarm.validation.serial_first import serial_first
 from swarm.validation.sparse_rows import SparseRows
 from swarm.validation.verdict import ALL, CHOSEN, ENSEMBLE, GUESSING, Guessing, Verdict, outcome_in
 
-# Of a metric of at most 1, or of the error of guessing.
-_MATTERS = 0.05
+# A smaller difference of a metric of at most 1, or share of the error of guessing, is negligible.
+_NEGLIGIBLE = 0.05
 _SUBSETS = {"all_features": ALL, "best_subset": CHOSEN, "ensemble": ENSEMBLE}
 
 
@@ -79,12 +77,14 @@ class Judgement(Drawn):
         Test cost of each contender, lower is better; empty without a scorer of the search.
     cv_cost : float, optional
         Cross-validated cost of the best single subset in the search.
-    task, vote : str
-        "binary", "multiclass", "multilabel" or "regression"; the vote of the contenders.
+    task : str
+        ``binary``, ``multiclass``, ``multilabel`` or ``regression``.
+    vote : str
+        Vote of the contenders.
     pos_label : class, optional
         Positive class of a binary target.
     pos_share : float, optional
-        Its share of the training rows.
+        Share of the training rows in the positive class.
     jackknife : Jackknife
         The units of the test rows, and the level of the intervals.
     """
@@ -171,26 +171,6 @@ def judge(
 ) -> Judgement:
     """Compare the ensemble of the chosen subsets with its baselines on the test rows.
 
-    The contenders, all trained on `train` and evaluated on `test`, are `ensemble` (the subsets
-    with the vote), `best_subset` (the first subset), `all_features` (one model),
-    `all_features_ensemble` (all features, as many members, the same vote) and `random_subsets`
-    (random subsets of the same sizes with the same vote, averaged over `n_random` draws). The
-    last two have the same vote because a vote by itself changes the metrics: ``any`` raises
-    recall even without selection.
-
-    The members of `all_features_ensemble` form a cross-validated committee (Parmanto, Munro &
-    Doyle, 1996): the rows are split into as many parts as there are members, stratified by class
-    in a classification and by whole groups if `train` has groups, and member i is trained on all
-    parts except part i. Otherwise all members of a deterministic estimator would be the same.
-
-    Confidence intervals are t intervals of a jackknife that leaves out a test row at a time, a
-    whole group if `test` has groups, or one of eight spans of time if it has times; with fewer than
-    five groups there is none. They show how the metrics of these fitted models vary with the test
-    rows, not with the training rows.
-
-    Every `random_state` of the estimator that is None is set to `seed`; the global random
-    generator is never used.
-
     Parameters
     ----------
     ensemble : SubsetEnsemble
@@ -206,28 +186,6 @@ def judge(
     scoring : Scoring, optional
         Scorer of the search. Its metric comes first, and its cost is that of the contenders.
         Scorers that need probabilities get the mean over the members, whatever the vote.
-    cv_cost : float, optional
-        Cross-validated cost of the best subset. The optimism needs this and `scoring`.
-    metrics : names, optional
-        Names of metrics or of scikit-learn scorers; metrics have their natural sign, also if the
-        name of the scorer begins with ``neg_``. Default: f1, accuracy, recall, precision,
-        balanced_accuracy for two classes; f1_macro, accuracy, balanced_accuracy for more;
-        f1_samples, subset_accuracy, hamming_loss for several labels; r2,
-        root_mean_squared_error, mean_absolute_error for regression.
-    n_random : int
-        Number of draws of random subsets; each needs one fit per subset.
-    tolerance : float, optional
-        Loss against all features, in units of the first metric, that does not matter. Default: 0.05
-        of a metric of at most 1, or of the error of guessing, but at most half of what all features
-        gain over guessing.
-    level : float, optional
-        Confidence level of the intervals. None computes none, which spares calls of scorers.
-    seed : int
-        Seed of the random subsets and of the committee.
-    n_jobs : int
-        Number of models trained in parallel. It does not change the results.
-    on_models : callable
-        Callback for progress, called with a number of models once their answers are known.
 
     Returns
     -------
@@ -241,6 +199,63 @@ def judge(
         If a subset names an unknown column.
     DataError
         If the target is not supported, or a table lacks a column.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from swarm import SubsetEnsemble
+    >>> from swarm.validation import Rows, judge
+    >>> X, y = load_wine(return_X_y=True, as_frame=True)
+    >>> ensemble = SubsetEnsemble(GaussianNB(), [["proline", "hue", "flavanoids"]])
+    >>> judgement = judge(ensemble, Rows(X[::2], y[::2]), Rows(X[1::2], y[1::2]))
+    >>> judgement.verdict.outcome
+    'no clear difference'
+
+    Other Parameters
+    ----------------
+    cv_cost : float, optional
+        Cross-validated cost of the best subset. The optimism needs this and `scoring`.
+    metrics : sequence of str, optional
+        Names of metrics or of scikit-learn scorers; metrics have their natural sign, also if the
+        name of the scorer begins with ``neg_``. Default: f1, accuracy, recall, precision,
+        balanced_accuracy for two classes; f1_macro, accuracy, balanced_accuracy for more;
+        f1_samples, subset_accuracy, hamming_loss for several labels; r2,
+        root_mean_squared_error, mean_absolute_error for regression.
+    n_random : int, default=5
+        Number of draws of random subsets; each needs one fit per subset.
+    tolerance : float, optional
+        Loss against all features, in units of the first metric, that does not matter. Default: 0.05
+        of a metric of at most 1, or of the error of guessing, but at most half of what all features
+        gain over guessing.
+    level : float, default=0.95
+        Confidence level of the intervals. None computes none, which spares calls of scorers.
+    seed : int, default=0
+        Seed of the random subsets, of the committee, and of every `random_state` of the estimator
+        that is None.
+    n_jobs : int, default=1
+        Number of models trained in parallel. It does not change the results.
+    on_models : callable, optional
+        Callback for progress, called with a number of models once their answers are known.
+
+    Notes
+    -----
+    The contenders, all trained on `train` and evaluated on `test`, are `ensemble` (the subsets
+    with the vote), `best_subset` (the first subset), `all_features` (one model),
+    `all_features_ensemble` (all features, as many members, the same vote) and `random_subsets`
+    (random subsets of the same sizes with the same vote, averaged over `n_random` draws). The
+    last two have the same vote because a vote by itself changes the metrics: ``any`` raises
+    recall even without selection.
+
+    The members of `all_features_ensemble` form a cross-validated committee (Parmanto, Munro &
+    Doyle, 1996): the rows are split into as many folds as there are members, stratified by class
+    in a classification and by whole groups if `train` has groups, and member i is trained on all
+    folds except fold i. Otherwise all members of a deterministic estimator would be the same.
+
+    Confidence intervals are t intervals of a jackknife that leaves out a test row at a time, a
+    whole group if `test` has groups, or one of eight spans of time if it has times; with fewer than
+    five groups there is none. They show how the metrics of these fitted models vary with the test
+    rows, not with the training rows.
     """
     _check(ensemble, train, test, n_random)
     pos_label = ensemble.pos_label
@@ -251,19 +266,20 @@ def judge(
     names = judged_metrics(metrics, truth.task, scoring)
     check_scorable(names, truth, scoring)
     vote = ensemble.vote_ if hasattr(ensemble, "models_") else ensemble.resolve_vote()
-    labelled = replace(train, target=truth.train, task=truth.task)
+    train_rows = replace(train, target=truth.train, task=truth.task)
     contenders = make_contenders(
         SearchSpace.build(names_of(train.features)) if space is None else space,
         ensemble.subsets,
         vote,
-        committee_rows(labelled, len(ensemble.subsets), seed),
+        committee_rows(train_rows, len(ensemble.subsets), seed),
         n_random=n_random,
         seed=seed,
     )
-    answers, costs = _answered(
+    answers, costs = _answers_and_costs(
         ensemble,
         contenders,
-        (train, test),
+        train,
+        test,
         estimator=estimator,
         truth=truth,
         scoring=scoring,
@@ -271,16 +287,15 @@ def judge(
         on_models=on_models,
     )
     jackknife = Jackknife(test.n_rows, test.groups, test.time, level)
-    by_metric = measure_metrics(answers, truth, names, jackknife, scoring)
-    measured = {
-        metric: mean_by_contender(contenders, each, Measured.mean)
-        for metric, each in by_metric.items()
+    metric_values = {
+        metric: mean_by_contender(contenders, values, MetricValue.mean)
+        for metric, values in measure_metrics(answers, truth, names, jackknife, scoring).items()
     }
     guess = _guess(truth, names[0], jackknife, scoring)
-    comparison = _Comparison(names[0], measured[names[0]], guess, jackknife, tolerance)
+    comparison = _Comparison(names[0], metric_values[names[0]], guess, jackknife, tolerance)
     means = mean_by_contender(contenders, costs, np.mean) if costs else {}
     return Judgement(
-        table=_table(contenders, measured, jackknife),
+        table=_table(contenders, metric_values, jackknife),
         predictions=_prediction_table(contenders, answers, truth, test),
         verdict=comparison.verdict(),
         guessing=comparison.guessing(),
@@ -294,10 +309,11 @@ def judge(
     )
 
 
-def _answered(
+def _answers_and_costs(
     ensemble: SubsetEnsemble,
     contenders: Sequence[Contender],
-    rows: tuple[Rows, Rows],  # to train on, and to test on
+    train: Rows,
+    test: Rows,
     *,
     estimator: BaseEstimator,
     truth: EvaluationTarget,
@@ -306,48 +322,51 @@ def _answered(
     on_models: Callable[[int], None],
 ) -> tuple[list[Answers], list[float]]:
     """Return the answers of each contender on the test rows, and with a scorer their costs."""
-    train, test = rows
-    # A scorer of one's own may read the rows, so that it needs the models.
+    # A custom scorer may read the rows, so that it needs the models.
     cost_of = None
     if scoring is not None and not scoring.reads_answers:
         cost_of = partial(scoring.cost, weight=truth.weight)
-    # Each model answers by itself, so that workers have equal shares, unless it is fitted already
-    # or a scorer needs the whole ensemble.
+    # Models are trained one by one, so that workers have equal shares, except those that are
+    # fitted already, and ensembles that a custom scorer needs as a whole.
     fitted = {"ensemble": ensemble} if hasattr(ensemble, "models_") else {}
-    parts = [[each] if cost_of or each.name in fitted else each.members() for each in contenders]
+    members_of = [
+        [contender] if cost_of or contender.name in fitted else contender.members()
+        for contender in contenders
+    ]
     sparse = SparseRows.of(estimator, train, test) if cost_of is None else None
     calls = []
-    for part in chain.from_iterable(parts):
-        inputs = (part, train, test)
-        if sparse is not None and part.name not in fitted:
-            inputs = sparse.inputs(part)
+    for member in chain.from_iterable(members_of):
+        inputs = (member, train, test)
+        if sparse is not None and member.name not in fitted:
+            inputs = sparse.inputs(member)
         calls.append(
             delayed(train_and_predict)(
                 estimator,
                 *inputs,
                 pos_label=truth.pos_label,
-                fitted=fitted.get(part.name),
+                fitted=fitted.get(member.name),
                 cost_of=cost_of,
             )
         )
-    done = serial_first(calls, n_jobs)
+    results = serial_first(calls, n_jobs)
     answers: list[Answers] = []
     costs: list[float] = []
-    for contender, whole in zip(contenders, parts, strict=True):
-        results = []
-        for part in whole:
-            results.append(next(done))
-            on_models(len(part.subsets))
-        answer, cost = results[0]
-        if len(results) > 1:
-            members = [member for member, _ in results]
-            answer = combine_members(estimator, contender, members, train.target, truth.pos_label)
+    for contender, members in zip(contenders, members_of, strict=True):
+        member_answers = []
+        for member in members:
+            answer, cost = next(results)
+            member_answers.append(answer)
+            on_models(len(member.subsets))
+        if len(members) > 1:
+            answer = combine_members(
+                estimator, contender, member_answers, train.target, truth.pos_label
+            )
         answers.append(answer)
         if cost is not None:
             costs.append(cost)
         elif scoring is not None:
-            stand_in = answer.estimator()
-            costs.append(scoring.cost(stand_in, answer.positions, truth.test, truth.weight))
+            model = answer.estimator()
+            costs.append(scoring.cost(model, answer.positions, truth.test, truth.weight))
     return answers, costs
 
 
@@ -358,10 +377,10 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, n_random: int) -> 
         raise InputError("there is no subset to evaluate; give at least one")
     if test.n_rows == 0:
         raise DataError("there is no test row to evaluate on; hold some rows out")
-    for rows, which in ((train, "training"), (test, "test")):
+    for rows, role in ((train, "training"), (test, "test")):
         target = np.asarray(rows.target)
         if len(target) != rows.n_rows or pd.isna(target).any():
-            raise DataError(f"a {which} row has no target; pass one for each row")
+            raise DataError(f"a {role} row has no target; pass one for each row")
     columns = names_of(test.features)
     for name in names_of(train.features):
         if name not in columns:
@@ -371,28 +390,33 @@ def _check(ensemble: SubsetEnsemble, train: Rows, test: Rows, n_random: int) -> 
 
 def _table(
     contenders: Sequence[Contender],
-    measured: Mapping[str, Mapping[str, Measured]],  # by metric and contender
+    metric_values: Mapping[str, Mapping[str, MetricValue]],
     jackknife: Jackknife,
 ) -> pd.DataFrame:
-    """Return the metrics of each contender, and their paired differences to the ensemble."""
-    n_features = mean_by_contender(contenders, [each.n_features for each in contenders], np.mean)
-    n_models = {each.name: len(each.subsets) for each in contenders}
+    """Return the metrics of each contender, and their paired differences to the ensemble.
+
+    `metric_values` are by metric and contender.
+    """
+    sizes = [contender.n_features for contender in contenders]
+    n_features = mean_by_contender(contenders, sizes, np.mean)
+    n_models = {contender.name: len(contender.subsets) for contender in contenders}
     rows: list[dict[str, Any]] = []
     for name in CONTENDERS:
-        for metric, found in measured.items():
-            low, high = jackknife.interval(found[name])
+        for metric, values in metric_values.items():
+            low, high = jackknife.interval(values[name])
             gap = gap_low = gap_high = error = float("nan")
-            if name != "ensemble":
-                apart = found["ensemble"].minus(found[name])
-                gap, gap_low, gap_high, error = 0.0, 0.0, 0.0, 0.0
-                if not _are_same(contenders, "ensemble", name):
-                    gap, (gap_low, gap_high) = apart.value, jackknife.interval(apart)
-                    error = jackknife.error(apart)
+            if name != "ensemble" and _are_same(contenders, "ensemble", name):
+                gap = gap_low = gap_high = error = 0.0
+            elif name != "ensemble":
+                gap_value = values["ensemble"].minus(values[name])
+                gap = gap_value.value
+                gap_low, gap_high = jackknife.interval(gap_value)
+                error = jackknife.error(gap_value)
             rows.append(
                 {
                     "contender": name,
                     "metric": metric,
-                    "value": found[name].value,
+                    "value": values[name].value,
                     "low": low,
                     "high": high,
                     "n_features": round(n_features[name]),
@@ -406,36 +430,35 @@ def _table(
     return pd.DataFrame(rows)
 
 
-def _are_same(contenders: Sequence[Contender], one: str, other: str) -> bool:
+def _are_same(contenders: Sequence[Contender], first: str, second: str) -> bool:
     """Whether two contenders are one model of the same columns."""
-    both = [contender.subsets for contender in contenders if contender.name in (one, other)]
+    both = [contender.subsets for contender in contenders if contender.name in (first, second)]
     return len({tuple(map(frozenset, subsets)) for subsets in both}) == 1 == len(both[0])
 
 
 def _guess(
     truth: EvaluationTarget, metric: str, jackknife: Jackknife, scoring: Scoring | None
-) -> Measured | None:
+) -> MetricValue | None:
     """Measure the guess; None if the metric cannot be computed for it."""
     blind = guess_of(truth, metric, scoring)
     if blind is None:
         return None
     try:
-        found = measure_metrics([blind], truth, [metric], jackknife, scoring)[metric][0]
+        guess = measure_metrics([blind], truth, [metric], jackknife, scoring)[metric][0]
     except InputError:
         return None
-    return None if math.isnan(found.value) else found
+    return None if math.isnan(guess.value) else guess
 
 
 def guess_of(
     truth: EvaluationTarget, metric: str, scoring: Scoring | None = None
 ) -> Answers | None:
-    """Return the answers of a model that ignores the features on the test rows.
+    """Return the answers on the test rows of the best model that ignores the features.
 
-    Of several such models, it is the one with the best metric on the training rows; None if it
-    cannot be computed for any.
+    It has the best metric on the training rows; None if the metric is undefined for all models.
     """
-    known = replace(truth, test=truth.train, weight=None)
-    once = Jackknife(len(truth.train), level=None)
+    training = replace(truth, test=truth.train, weight=None)
+    no_intervals = Jackknife(len(truth.train), level=None)
 
     def answers(model: BaseEstimator, rows: EvaluationTarget) -> Answers:
         return answers_of_model(model, np.zeros((len(rows.test), 1)))
@@ -445,8 +468,9 @@ def guess_of(
     for model in blind_models(truth.task, truth.train):
         # Some scorers need predictions of every class.
         with suppress(InputError):
-            blind = [answers(model, known)]
-            cost = sign * measure_metrics(blind, known, [metric], once, scoring)[metric][0].value
+            blind = [answers(model, training)]
+            values = measure_metrics(blind, training, [metric], no_intervals, scoring)
+            cost = sign * values[metric][0].value
             if not math.isnan(cost):
                 costs[model] = cost
     return answers(min(costs, key=costs.__getitem__), truth) if costs else None
@@ -454,48 +478,53 @@ def guess_of(
 
 @dataclass(frozen=True)
 class _Comparison:
-    """One model of the best subset, of all features and of none, in the first metric."""
+    """One model of the best subset, of all features and of none, in the first metric.
+
+    `values` are by contender. `tolerance` is the loss that does not matter, None for the default.
+    """
 
     metric: str
-    measured: Mapping[str, Measured]  # by contender
-    guess: Measured | None
+    values: Mapping[str, MetricValue]
+    guess: MetricValue | None
     jackknife: Jackknife
-    asked: float | None  # tolerance
+    tolerance: float | None
 
-    def matters(self) -> float:
-        """Return how much a gain over guessing matters."""
-        if self.asked is not None:
-            return self.asked
+    def negligible(self) -> float:
+        """Return the gain over guessing that does not matter."""
+        if self.tolerance is not None:
+            return self.tolerance
         if value_range(self.metric)[1] == 1.0:
-            return _MATTERS
-        scale = self.measured["all_features"] if self.guess is None else self.guess
-        return _MATTERS * abs(scale.value)
+            return _NEGLIGIBLE
+        scale = self.values["all_features"] if self.guess is None else self.guess
+        return _NEGLIGIBLE * abs(scale.value)
 
-    def tolerance(self) -> float:
-        """Return how large a loss against all features may be."""
-        everything, tolerance = self.measured["all_features"], self.matters()
-        if self.guess is None or self.asked is not None:
-            return tolerance
-        gain = everything.minus(self.guess).value
+    def negligible_loss(self) -> float:
+        """Return the loss against all features that does not matter."""
+        negligible = self.negligible()
+        if self.guess is None or self.tolerance is not None:
+            return negligible
+        gain = self.values["all_features"].minus(self.guess).value
         gain = -gain if is_lower_better(self.metric) else gain
-        return min(tolerance, gain / 2.0) if gain > 0.0 else tolerance
+        return min(negligible, gain / 2.0) if gain > 0.0 else negligible
 
     def verdict(self) -> Verdict:
         """Compare the best subset with all features."""
-        everything = self.measured["all_features"]
-        return self._verdict("best_subset", ALL, everything, self.tolerance())
+        all_features = self.values["all_features"]
+        return self._verdict("best_subset", ALL, all_features, self.negligible_loss())
 
     def guessing(self) -> Guessing | None:
         """Compare the contenders with the guess."""
-        if self.guess is None:
+        guess = self.guess
+        if guess is None:
             return None
-        guess, tolerance = self.guess, self.matters()
+        tolerance = self.negligible()
         return Guessing(
             {name: self._verdict(name, GUESSING, guess, tolerance) for name in _SUBSETS}
         )
 
-    def _verdict(self, contender: str, rival: str, other: Measured, tolerance: float) -> Verdict:
-        chosen, units = self.measured[contender], self.jackknife
+    def _verdict(self, contender: str, rival: str, other: MetricValue, tolerance: float) -> Verdict:
+        chosen = self.values[contender]
+        units = self.jackknife
         low, high = units.interval(chosen.minus(other))
         return Verdict(
             rows=sentences.unseen_rows(units.n_rows, units.n_groups),
@@ -521,9 +550,9 @@ def _prediction_table(
     """Return a table of the true target and all predictions."""
     predictions: dict[str, AnyArray] = {"y_true": truth.test}
     draw = 0
-    for contender, one in zip(contenders, answers, strict=True):
+    for contender, answer in zip(contenders, answers, strict=True):
         draw += contender.name == "random_subsets"
-        predictions[f"{contender.name}_{draw}" if draw else contender.name] = one.predicted
+        predictions[f"{contender.name}_{draw}" if draw else contender.name] = answer.predicted
     if truth.task == "multilabel":
         labels = getattr(test.target, "columns", range(truth.test.shape[1]))
         predictions = {

@@ -7,8 +7,6 @@ second. Sources: Wilcoxon (1945); Hodges and Lehmann (1963); Hollander and Wolfe
 Statistical Methods, chapters 3 and 4.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,11 +18,21 @@ from swarm.arrays import Float, Int
 
 @dataclass(frozen=True)
 class Shift:
-    """Result of a two-sided test of no location shift, with an estimate of the shift."""
+    """Result of a two-sided test of no location shift, with an estimate of the shift.
 
-    p: float  # exact given the ties
-    estimate: float  # Hodges-Lehmann estimate of the shift
-    low: float  # confidence interval; infinite if no finite interval has the confidence level
+    Attributes
+    ----------
+    p : float
+        The p-value, exact given the ties.
+    estimate : float
+        Hodges-Lehmann estimate of the shift.
+    low, high : float
+        Confidence interval; infinite if no finite interval has the confidence level.
+    """
+
+    p: float
+    estimate: float
+    low: float
     high: float
 
 
@@ -49,8 +57,10 @@ def signed_rank(differences: Sequence[float] | Float, level: float = 0.95) -> Sh
 
 def rank_sum(x: Sequence[float] | Float, y: Sequence[float] | Float, level: float = 0.95) -> Shift:
     """Wilcoxon rank-sum test of two independent finite samples: the shift of `x` above `y`."""
-    left, right = _sample("x", x), _sample("y", y)
-    n_x, n = len(left), len(left) + len(right)
+    left = _sample("x", x)
+    right = _sample("y", y)
+    n_x = len(left)
+    n = n_x + len(right)
     weights = _double_ranks(_without_noise(np.concatenate([left, right])))
     return _shift(
         (left[:, None] - right).ravel(),
@@ -79,8 +89,7 @@ def _double_ranks(values: Float) -> Int:
     """Return twice the ranks, so that the mean ranks of ties are integers."""
     from scipy.stats import rankdata
 
-    doubled: Int = np.rint(2 * rankdata(values)).astype(np.int64)
-    return doubled
+    return np.rint(2 * rankdata(values)).astype(np.int64)
 
 
 def _sums_of_signs(weights: Int) -> Float:
@@ -99,16 +108,15 @@ def _sums_of_choices(weights: Int, n_chosen: int) -> Float:
     counts[0, 0] = 1.0
     for weight in weights:
         counts[1:, weight:] += counts[:-1, : counts.shape[1] - weight].copy()
-    law: Float = counts[n_chosen] / math.comb(len(weights), n_chosen)
-    return law
+    return counts[n_chosen] / math.comb(len(weights), n_chosen)
 
 
 def _shift(estimates: Float, law: Float, observed: int, *, untied: Float, level: float) -> Shift:
     """Combine the p-value of `observed`, and the median and the interval of the estimates."""
     tail = min(float(law[: observed + 1].sum()), float(law[observed:].sum()))
-    # The margin absorbs rounding where a sum of probabilities equals the level exactly.
-    least = (1 - level) / 2 * (1 + 1e-9)
-    rank = int(np.searchsorted(np.cumsum(untied), least, side="right"))
+    # A sum of probabilities may equal the level exactly, but for rounding.
+    outside = (1 - level) / 2 * (1 + 1e-9)
+    rank = int(np.searchsorted(np.cumsum(untied), outside, side="right"))
     ordered = np.sort(estimates)
     low, high = (ordered[rank - 1], ordered[-rank]) if rank else (-math.inf, math.inf)
     return Shift(min(1.0, 2 * tail), float(np.median(ordered)), float(low), float(high))

@@ -10,22 +10,20 @@ variance of Nadeau and Bengio (2003), for repeated cross-validation as in Boucka
 is no unbiased estimator of this variance (Bengio and Grandvalet, 2004): the level is approximate.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from swarm.arrays import Float
 from swarm.errors import InputError
 from swarm.metrics import value_range
 from swarm.rounding import difference
 from swarm.statistics.resampled import CONFIDENCE, CorrectedTTest, Outcome, corrected_t, outcome_of
 
-# Contenders whose gain is tested, and the baselines of the gain.
+# The gain of these contenders over the baselines is tested.
 SELECTED = ("ensemble", "best_subset")
 _BASELINES = ("all_features", "all_features_ensemble", "random_subsets")
 _UNBOUNDED = -math.inf, math.inf
@@ -33,24 +31,42 @@ _UNBOUNDED = -math.inf, math.inf
 
 @dataclass(frozen=True, eq=False)
 class NestedEstimate:
-    """The cost of a procedure, and its gain over baselines, over the outer folds."""
+    """The cost of a procedure, and its gain over baselines, over the outer folds.
 
-    n_folds: int  # outer folds, all repetitions together
-    n_train: float  # mean number of rows of an outer fold
+    Attributes
+    ----------
+    n_folds : int
+        Number of outer folds in all repetitions.
+    n_train, n_test : float
+        Mean numbers of rows of an outer fold.
+    level : float
+        Confidence level of all intervals.
+    costs : DataFrame
+        One row per contender: contender, cost, low, high, sd (between outer folds), n_features
+        (mean number of distinct columns in use).
+    gains : DataFrame
+        One row per selection (`ensemble`, `best_subset`) and baseline: contender, baseline, gain
+        (cost of the baseline minus that of the contender on the same outer folds), low, high, p.
+    metrics : DataFrame
+        One row per contender and metric: contender, metric, value, low, high.
+    optimism : CorrectedTTest
+        Cost of the best subset on the test rows minus its cost in the search.
+    optimism_confirmed : CorrectedTTest or None
+        Cost of the best subset on the test rows minus its confirmed cost, if every outer fold has
+        one.
+    guess : float or None
+        Mean score of a model that ignores the features, if every outer fold has one.
+    """
+
+    n_folds: int
+    n_train: float
     n_test: float
-    level: float  # confidence level of all intervals
-    # One row per contender: contender, cost, low, high, sd (between outer folds), n_features (mean
-    # number of distinct columns in use).
+    level: float
     costs: pd.DataFrame
-    # One row per selection (`ensemble`, `best_subset`) and baseline: contender, baseline, gain
-    # (cost of the baseline minus that of the contender on the same outer folds), low, high, p.
     gains: pd.DataFrame
-    metrics: pd.DataFrame  # one row per contender and metric: contender, metric, value, low, high
-    # cost of the best subset on the test rows minus its cost in the search
+    metrics: pd.DataFrame
     optimism: CorrectedTTest
-    # the same for its confirmed cost, if every outer fold has one
     optimism_confirmed: CorrectedTTest | None
-    # mean score of a model that ignores the features, if every outer fold has it
     guess: float | None
 
     def cost(self, contender: str) -> pd.Series:
@@ -59,8 +75,8 @@ class NestedEstimate:
 
     def gain(self, contender: str = "ensemble", baseline: str = "all_features") -> pd.Series:
         """Return the row of a contender and a baseline in `gains`."""
-        chosen = (self.gains["contender"] == contender) & (self.gains["baseline"] == baseline)
-        return self.gains[chosen].iloc[0]
+        is_pair = (self.gains["contender"] == contender) & (self.gains["baseline"] == baseline)
+        return self.gains[is_pair].iloc[0]
 
     def verdict(self, contender: str = "ensemble", baseline: str = "all_features") -> Outcome:
         """How a contender compares with a baseline, at the confidence level."""
@@ -69,25 +85,37 @@ class NestedEstimate:
 
 
 def estimate(
-    # One row per outer fold: n_train, n_test, searched_cost (of the best subset in the search),
-    # confirmed_cost (on fresh folds of the training rows), guess (score of a model that ignores
-    # the features) and, on the test rows, the ``cost_`` of each contender.
     folds: pd.DataFrame,
-    # contender, metric, value and n_features on the test rows of each outer fold
     scores: pd.DataFrame,
-    costs: tuple[float, float] = _UNBOUNDED,  # the smallest and the largest cost
+    costs: tuple[float, float] = _UNBOUNDED,
 ) -> NestedEstimate:
-    """Combine the scores of two or more outer folds; intervals end at the extreme values."""
+    """Combine the scores of two or more outer folds.
+
+    Parameters
+    ----------
+    folds : DataFrame
+        One row per outer fold: n_train, n_test, searched_cost (of the best subset in the search),
+        confirmed_cost (on fresh folds of the training rows), guess (score of a model that ignores
+        the features) and, on the test rows, the ``cost_`` of each contender.
+    scores : DataFrame
+        Contender, metric, value and n_features on the test rows of each outer fold.
+    costs : (float, float), optional
+        The smallest and the largest possible cost, at which intervals end.
+
+    Returns
+    -------
+    NestedEstimate
+    """
     if len(folds) < 2:
         raise InputError(f"a nested estimate needs at least 2 outer folds, got {len(folds)}")
-    rows = float(folds["n_train"].mean()), float(folds["n_test"].mean())
+    n_train = float(folds["n_train"].mean())
+    n_test = float(folds["n_test"].mean())
 
-    def test(values: Any) -> CorrectedTTest:
+    def test(values: pd.Series | Float) -> CorrectedTTest:
         if not np.isfinite(values).all():
-            # One of the values is undefined.
             nan = float("nan")
             return CorrectedTTest(mean=float(np.mean(values)), low=nan, high=nan, p=nan, error=nan)
-        return corrected_t(np.asarray(values), *rows)
+        return corrected_t(np.asarray(values), n_train, n_test)
 
     def gap(first: str, second: str) -> CorrectedTTest:
         return test(difference(folds[first].astype(float), folds[second].astype(float)))
@@ -95,15 +123,16 @@ def estimate(
     sizes = scores.groupby("contender")["n_features"].mean()
     contenders = [str(name)[5:] for name in folds.columns if str(name).startswith("cost_")]
     gains = {
-        (own, other): gap(f"cost_{other}", f"cost_{own}")
-        for own, other in product(SELECTED, _BASELINES)
+        (selected, baseline): gap(f"cost_{baseline}", f"cost_{selected}")
+        for selected, baseline in product(SELECTED, _BASELINES)
     }
     by_metric = scores.groupby(["contender", "metric"], sort=False)["value"]
-    confirmed, guess = folds["confirmed_cost"], folds["guess"]
+    has_confirmed = folds["confirmed_cost"].notna().all()
+    has_guess = folds["guess"].notna().all()
     return NestedEstimate(
         n_folds=len(folds),
-        n_train=rows[0],
-        n_test=rows[1],
+        n_train=n_train,
+        n_test=n_test,
         level=CONFIDENCE,
         costs=pd.DataFrame(
             {
@@ -115,8 +144,8 @@ def estimate(
             for name in contenders
         ),
         gains=pd.DataFrame(
-            {"contender": own, "baseline": other, **_interval("gain", gain), "p": gain.p}
-            for (own, other), gain in gains.items()
+            {"contender": selected, "baseline": baseline, **_interval("gain", gain), "p": gain.p}
+            for (selected, baseline), gain in gains.items()
         ),
         metrics=pd.DataFrame(
             {
@@ -127,10 +156,8 @@ def estimate(
             for (name, metric), values in by_metric
         ),
         optimism=gap("cost_best_subset", "searched_cost"),
-        optimism_confirmed=(
-            gap("cost_best_subset", "confirmed_cost") if confirmed.notna().all() else None
-        ),
-        guess=float(guess.mean()) if guess.notna().all() else None,
+        optimism_confirmed=gap("cost_best_subset", "confirmed_cost") if has_confirmed else None,
+        guess=float(folds["guess"].mean()) if has_guess else None,
     )
 
 

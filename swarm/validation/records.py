@@ -1,7 +1,5 @@
 """A judgement and a headline as JSON types."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 
@@ -35,7 +33,9 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
             "high": high,
             "favours": favours or "neither",
         }
-    verdict, jackknife, guess = judgement.verdict, judgement.jackknife, judgement.guessing
+    verdict = judgement.verdict
+    jackknife = judgement.jackknife
+    guess = judgement.guessing
     record = {
         "verdict": judgement.sentence(),
         "task": judgement.task,
@@ -56,7 +56,7 @@ def judgement_record(judgement: Judgement) -> dict[str, Any]:
             "metric": judgement.metrics[0],
             "value": guess.value,
             "outcome": guess.outcome,
-            "gains": {name: [*one.gain] for name, one in guess.verdicts.items()},
+            "gains": {name: [*verdict.gain] for name, verdict in guess.verdicts.items()},
         },
         "cv_cost": judgement.cv_cost,
         "test_cost": judgement.costs.get("best_subset"),

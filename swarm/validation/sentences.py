@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
@@ -13,7 +13,7 @@ from swarm.search.candidates import SEARCH
 from swarm.search.elimination import ELIMINATION
 from swarm.search.result import SearchResult
 from swarm.validation.contenders import CONTENDERS
-from swarm.validation.jackknife import FEWEST_GROUPS
+from swarm.validation.jackknife import MIN_GROUPS
 from swarm.wording import aligned, counted, listed, listed_within
 
 if TYPE_CHECKING:
@@ -28,16 +28,16 @@ IN_TABLES = {
     "all_features_ensemble": "all features, same vote",
     "random_subsets": "random subsets, same vote",
 }
-# Columns below the title; `swarm features` and `subset_` have all of them.
-_MOST_NAMED = 10
-# Columns of the subset that another goal would keep.
-_MOST_NAMED_IN_SENTENCE = 4
-# A smaller subset is worth a line from this share of the columns downwards.
-_SMALLER = 0.75
+# Columns that are named below the title; `swarm features` and `subset_` have all of them.
+_MAX_NAMED = 10
+# Columns that are named of the subset that another goal would keep.
+_MAX_NAMED_IN_SENTENCE = 4
+# A smaller subset is worth a line if it has at most this share of the columns.
+_MAX_SHARE_OF_ALTERNATIVE = 0.75
 
 
 def format_score(value: float, digits: int | None = None) -> str:
-    """Format a metric; near 0, as the errors of a target in small units, by significant digits."""
+    """Format a metric; values near 0, such as errors in small units, have three digits."""
     if abs(value) >= 100:
         return f"{value:,.0f}"
     if digits is None and 0 < abs(value) < 0.01:
@@ -59,13 +59,14 @@ def interval_digits(low: float, high: float) -> int:
 
     An interval wider than rounding errors is never shown as 0 to 0.
     """
+    if max(abs(low), abs(high)) < 1e-9:
+        return 3
 
-    def tells(digits: int) -> bool:
+    def keeps_signs(digits: int) -> bool:
         a, b = round(low, digits), round(high, digits)
         return (a > 0) == (low > 0) and (b < 0) == (high < 0) and (a, b) != (0, 0)
 
-    is_nothing = max(abs(low), abs(high)) < 1e-9
-    return 3 if is_nothing else next(filter(tells, range(3, 6)), 6)
+    return next(filter(keeps_signs, range(3, 6)), 6)
 
 
 def format_bounds(low: float, high: float) -> tuple[str, str]:
@@ -82,12 +83,12 @@ def format_signed_interval(difference: float, low: float, high: float) -> str:
 
 
 def amount(metric: str, value: float, *, up: bool = False) -> str:
-    """Format a positive difference by two digits, in points of a score of at most 1."""
+    """Format a positive difference with two digits, in points if the score is at most 1."""
     is_share = value_range(metric)[1] == 1.0
     value = 100.0 * value if is_share else value
     if value > 0.0:
         step = 10.0 ** (math.floor(math.log10(value)) - 1)
-        # As the divisor is rounded, too, a value of two digits is not rounded up.
+        # The divisor is rounded too: a value of two digits must not be rounded up.
         value = step * (math.ceil(value / step - 1e-6) if up else round(value / step))
     text = f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
     return f"{text} {'point' if text == '1' else 'points'}" if is_share else text
@@ -104,103 +105,111 @@ def unseen_rows(n_rows: int, n_groups: int | None) -> str:
 
 def title(head: Headline) -> str:
     """Return the recommendation, no stronger than its evidence."""
-    few, everything = f"{head.n_features:,}", f"{head.n_available:,}"
-    of_all = f"{few} of {everything} columns"
+    n_features = f"{head.n_features:,}"
+    n_available = f"{head.n_available:,}"
+    columns = f"{n_features} of {n_available} columns"
     if not head.beats_guessing:
         return _no_gain(head)
     if head.n_features == head.n_available:
-        return f"Keep all {everything} columns" if head.n_available > 1 else "Keep the only column"
+        return f"Keep all {n_available} columns" if head.n_available > 1 else "Keep the only column"
     if head.verdict == "worse":
         verb = "is" if head.n_features == 1 else "are"
-        return f"Keep all {everything} columns: the best {few} {verb} worse"
+        return f"Keep all {n_available} columns: the best {n_features} {verb} worse"
     if head.verdict == "better":
-        return f"Keep {of_all}: better than all"
+        return f"Keep {columns}: better than all"
     if not head.evidence:
-        return f"{of_all} selected, not compared with all"
+        return f"{columns} selected, not compared with all"
     if not head.tested:
-        return f"{of_all} selected, not tested on unseen rows"
+        return f"{columns} selected, not tested on unseen rows"
     unseen = head.evidence[0]
     low, high = unseen.gain
     if head.verdict == "not worse":
-        return f"Keep {of_all}: at most {amount(unseen.metric, -low, up=True)} worse than all"
+        return f"Keep {columns}: at most {amount(unseen.metric, -low, up=True)} worse than all"
     start = f"Too few unseen {unseen.unit}s to tell"
     if math.isnan(low):
-        return f"{start} whether {of_all} are as good as all"
-    worse, better = amount(unseen.metric, -low), amount(unseen.metric, high).split()[0]
-    return f"{start}: {of_all} are between {worse} worse and {better} better"
+        return f"{start} whether {columns} are as good as all"
+    loss = amount(unseen.metric, -low)
+    gain = amount(unseen.metric, high).split()[0]
+    return f"{start}: {columns} are between {loss} worse and {gain} better"
 
 
 def _no_gain(head: Headline) -> str:
-    """Say what is known of the gain over guessing."""
+    """Return the title if no gain over guessing is known."""
     verdict = head.evidence[0]
     if head.guessing == "worse":
         return "All columns do worse than guessing: check the loss, the outliers and the labels"
     if head.guessing == "unclear":
         return f"Too few unseen {verdict.unit}s to tell the model from guessing"
-    text, most = "No columns beat ignoring them", verdict.gain[1]
-    if most <= 0.0:
+    text = "No columns beat ignoring them"
+    largest_gain = verdict.gain[1]
+    if largest_gain <= 0.0:
         return text
-    return f"{text}: at most {amount(verdict.metric, most, up=True)} better than guessing"
+    return f"{text}: at most {amount(verdict.metric, largest_gain, up=True)} better than guessing"
 
 
 def chosen_columns(head: Headline, names: Sequence[str], width: int) -> str:
-    """List the chosen columns on a line below the title; empty if they are all."""
+    """List the chosen columns on a line below the title; empty if these are all columns."""
     if head.n_features == head.n_available:
         return ""
     start = "  " if head.names_features else f"  The best {head.n_features:,}: "
-    return listed_within(width, start, names, _MOST_NAMED)
+    return listed_within(width, start, names, _MAX_NAMED)
 
 
 def evidence(verdict: Verdict, n_features: int) -> str:
-    """State both values of a verdict and their difference; of all features, their value alone."""
+    """State both values of a verdict and their difference, or the value of all features."""
     names = {"these features": f"{n_features:,}", "all features": "all"}
     subset = names.get(verdict.subset, verdict.subset)
     text = f"{_metric_first(verdict.metric)} on {verdict.rows}: {format_score(verdict.chosen)}"
-    text = f"{text} with {subset}"
+    text += f" with {subset}"
     if verdict.subset == verdict.rival:
         return f"{text}."
     rival = "by guessing" if verdict.rival == "guessing" else "with all"
-    text = f"{text}, {format_score(verdict.everything)} {rival}"
+    text += f", {format_score(verdict.everything)} {rival}"
     if math.isnan(verdict.low):
-        few = f" At least {FEWEST_GROUPS} groups could tell." if verdict.unit == "group" else ""
-        return f"{text}.{few}"
+        hint = f" At least {MIN_GROUPS} groups could tell." if verdict.unit == "group" else ""
+        return f"{text}.{hint}"
     interval = " to ".join(format_bounds(verdict.low, verdict.high))
-    text = f"{text}; {format_signed(verdict.difference)} ({interval})."
-    if verdict.n_needed is None:
-        return text
-    return f"{text} About {counted(verdict.n_needed, f'unseen {verdict.unit}')} would tell."
+    text += f"; {format_signed(verdict.difference)} ({interval})."
+    if verdict.n_needed is not None:
+        text += f" About {counted(verdict.n_needed, f'unseen {verdict.unit}')} would tell."
+    return text
 
 
 def alternative(result: SearchResult, scoring: Scoring) -> str:
     """Name the confirmed subset that another goal would keep, with its score on fresh folds.
 
-    Of goal ``size``, it is the one with the lowest cost; else the smallest that is not worse than
-    all features. Empty if that is the result too, or all features, or hardly smaller.
+    Another goal than ``size`` is compared with ``size``: the smallest subset that is not worse than
+    all features. ``size`` is compared with ``score``: the subset with the lowest cost. The sentence
+    is empty if that is the result too, or all features, or hardly smaller.
     """
     confirmation = result.confirmation
     if confirmation is None:
         return ""
-    table, chosen = confirmation.candidates, confirmation.chosen
-    goal, row = "size", confirmation.smallest
+    candidates = confirmation.candidates
+    chosen = confirmation.chosen
     if confirmation.goal == "size":
-        goal, row = "score", replace(confirmation, goal="score").chosen
-    if row is None or row == chosen or (table.masks[row] | result.space.forbidden).all():
+        goal = "score"
+        row: int | None = replace(confirmation, goal="score").chosen
+    else:
+        goal = "size"
+        row = confirmation.smallest
+    if row is None or row == chosen or (candidates.masks[row] | result.space.forbidden).all():
         return ""
-    names, n_chosen = result.space.subset(table.masks[row]), len(result.features)
-    if goal == "size" and len(names) > _SMALLER * n_chosen:
+    names = result.space.subset(candidates.masks[row])
+    n_chosen = len(result.features)
+    if goal == "size" and len(names) > _MAX_SHARE_OF_ALTERNATIVE * n_chosen:
         return ""
-    score, chosen_score = (
-        format_score(scoring.natural(table.fresh_costs[each])) for each in (row, chosen)
-    )
+    score = format_score(scoring.natural(candidates.fresh_costs[row]))
+    chosen_score = format_score(scoring.natural(candidates.fresh_costs[chosen]))
     return (
         f"Goal {goal!r} keeps {counted(len(names), 'column')}, "
         f"{display_name(scoring.metric)} {score} on new folds "
-        f"(these {n_chosen:,}: {chosen_score}): {listed(names, _MOST_NAMED_IN_SENTENCE)}."
+        f"(these {n_chosen:,}: {chosen_score}): {listed(names, _MAX_NAMED_IN_SENTENCE)}."
     )
 
 
 def origin(result: SearchResult) -> str:
-    """Say where the result is from; empty if the search found it, or if it is all features."""
+    """Name the origin of the result; empty if it is from the search, or all features."""
     confirmation = result.confirmation
     if confirmation is None or confirmation.origin == SEARCH:
         return ""
@@ -241,7 +250,7 @@ def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:
         return (
             f"{text}, {fresh} on fresh folds, each with the {procedure} of its own training rows."
         )
-    # Positive if the search promised too much, whatever the sign of the metric.
+    # A difference of costs is positive if the score of the search is too good.
     curse = format_signed(confirmation.cost - confirmation.searched_cost)
     text = f"{text}, {fresh} on fresh folds (winner's curse {curse})."
     if not tested or result.space.n_columns > confirmation.n_train + confirmation.n_test:
@@ -261,9 +270,9 @@ def _metric_first(metric: str) -> str:
 def against_baseline(judgement: Judgement) -> str:
     """Compare the ensemble with all features and the same vote, in the first metric."""
     baseline = "all_features_ensemble"
-    ensemble, rival = (judgement.first_metric[name] for name in ("ensemble", baseline))
+    ensemble = judgement.first_metric["ensemble"]
+    rival = judgement.first_metric[baseline]
     low, high = rival["difference_low"], rival["difference_high"]
-    models, columns = ensemble["n_models"], ensemble["n_features"]
     conclusion = {
         "better": f"which favours {CONTENDERS['ensemble']}",
         "worse": f"which favours {CONTENDERS[baseline]}",
@@ -272,7 +281,8 @@ def against_baseline(judgement: Judgement) -> str:
         conclusion = f"which has no interval, as {_without_interval(judgement)}"
     return (
         f"On {unseen_rows(judgement.n_rows, judgement.n_groups)} the ensemble of "
-        f"{counted(models, 'subset')} ({counted(columns, 'column')} together) scores "
+        f"{counted(ensemble['n_models'], 'subset')} "
+        f"({counted(ensemble['n_features'], 'column')} together) scores "
         f"{display_name(judgement.metrics[0])} {format_score(ensemble['value'])}"
         f"{_interval(ensemble['low'], ensemble['high'])} against "
         f"{format_score(rival['value'])} for {CONTENDERS[baseline]}: a difference of "
@@ -305,8 +315,8 @@ def model_score(judgement: Judgement, contender: str) -> str:
         return f"Ensemble of {row['n_models']} models: {score}, needs {columns}{worse}."
     is_worse = contender == "best_subset" and judgement.verdict.outcome == "worse"
     worse = ", and is worse than all columns" if is_worse else ""
-    which = "all columns" if contender == "all_features" else "the subset"
-    return f"Model of {which}: {score}, needs {columns}{worse}."
+    subset = "all columns" if contender == "all_features" else "the subset"
+    return f"Model of {subset}: {score}, needs {columns}{worse}."
 
 
 def positive_class_sentence(judgement: Judgement) -> str:
@@ -316,11 +326,11 @@ def positive_class_sentence(judgement: Judgement) -> str:
     return f"Positive class: {judgement.pos_label}, {judgement.pos_share:.0%} of the training rows."
 
 
-def _interval(low: Any, high: Any) -> str:
+def _interval(low: float, high: float) -> str:
     return "" if math.isnan(low) else f" [{format_score(low)}, {format_score(high)}]"
 
 
 def _without_interval(judgement: Judgement) -> str:
     if not judgement.jackknife.is_measured and judgement.n_groups is not None:
-        return f"there are fewer than {FEWEST_GROUPS} groups"
+        return f"there are fewer than {MIN_GROUPS} groups"
     return "there is one row" if judgement.n_rows == 1 else "the metric is undefined on these rows"

@@ -21,12 +21,13 @@ class SparseRows:
 
     def __init__(self, train: Rows, test: Rows) -> None:
         self._columns = train.features.columns
-        parts = (train, test)
-        self._rows = [replace(part, features=sparse_matrix(part.features)) for part in parts]
+        self._rows = [
+            replace(rows, features=sparse_matrix(rows.features)) for rows in (train, test)
+        ]
 
     @classmethod
     def of(cls, estimator: BaseEstimator, train: Rows, test: Rows) -> SparseRows | None:
-        """Return the rows, or None if the models do not gain by it."""
+        """Return the rows, or None if models are not trained faster on sparse matrices."""
         is_pandas = isinstance(train.features, pd.DataFrame)
         if not is_pandas or not has_known_params(estimator) or not is_better_sparse(train.features):
             return None
@@ -34,7 +35,7 @@ class SparseRows:
         return cls(train, test) if has_plain_dtypes(test.features) else None
 
     def inputs(self, contender: Contender) -> tuple[Contender, Rows, Rows]:
-        """Return a contender of one model and its rows, of its columns only."""
+        """Return a contender of one model, and the rows with only its columns."""
         (subset,) = contender.subsets
         columns = self._columns.get_indexer(pd.Index(subset))
         train, test = (

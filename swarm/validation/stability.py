@@ -5,8 +5,6 @@ G. Brown, On the Stability of Feature Selection Algorithms, JMLR 18(174), 2018: 
 theorem 7 and corollary 9. Selection frequencies have Wilson score intervals (Wilson, 1927).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +17,7 @@ from swarm.errors import InputError
 from swarm.problem.space import SearchSpace
 from swarm.statistics.resampled import CONFIDENCE
 
-# A unit in at least CORE of the subsets is core, one in at most NOISE of them is noise.
+# A unit in at least this share of the subsets is core, one in at most that share is noise.
 CORE = 0.8
 NOISE = 0.2
 # Interpretation of the index (section 5.1 of the paper), after Fleiss's benchmarks for kappa.
@@ -38,8 +36,8 @@ class Stability:
         would, at least ``-1 / (M - 1)``. NaN if every subset contains all units, or none: the
         index is then undefined.
     low, high : float
-        Asymptotic normal confidence interval, clipped to the range of the index; NaN if the
-        index is.
+        Asymptotic normal confidence interval, clipped to the range of the index; NaN with the
+        index.
     variance : float
         Estimated variance of the index.
     n_subsets : int
@@ -79,45 +77,45 @@ def nogueira(masks: Bool) -> Stability:
         One subset per row, from at least 2 independent repetitions. Leave out fixed and
         forbidden units: they agree by definition and would bias the index.
 
+    Returns
+    -------
+    Stability
+
     Raises
     ------
     InputError
         If there are fewer than two subsets, or no units.
     """
-    chosen = _checked(masks)
-    count, width = chosen.shape
-    if count < 2:
-        raise InputError(f"stability needs at least 2 subsets to compare, got {count}")
-    sizes = chosen.sum(axis=1)
-    density = float(sizes.mean()) / width
+    values = _checked(masks)
+    n_subsets, n_units = values.shape
+    if n_subsets < 2:
+        raise InputError(f"stability needs at least 2 subsets to compare, got {n_subsets}")
+    sizes = values.sum(axis=1)
+    mean_size = float(sizes.mean())
+    density = mean_size / n_units
     if density in (0.0, 1.0):
         nan = float("nan")
         return Stability(
-            index=nan,
-            low=nan,
-            high=nan,
-            variance=nan,
-            n_subsets=count,
-            mean_size=float(sizes.mean()),
+            index=nan, low=nan, high=nan, variance=nan, n_subsets=n_subsets, mean_size=mean_size
         )
-    share = chosen.mean(axis=0)
+    share = values.mean(axis=0)
     expected = density * (1 - density)
-    index = 1 - float((share * (1 - share)).mean()) * count / (count - 1) / expected
-    each = (
-        chosen @ share / width
-        - sizes / width * density
-        + index / 2 * (2 * density * sizes / width - sizes / width - density + 1)
+    index = 1 - float((share * (1 - share)).mean()) * n_subsets / (n_subsets - 1) / expected
+    # Phi of theorem 7, for each subset.
+    phi = (
+        values @ share / n_units
+        - sizes / n_units * density
+        + index / 2 * (2 * density * sizes / n_units - sizes / n_units - density + 1)
     ) / expected
-    variance = 4 / count**2 * float(((each - each.mean()) ** 2).sum())
+    variance = 4 / n_subsets**2 * float(((phi - phi.mean()) ** 2).sum())
     reach = float(norm.ppf((1 + CONFIDENCE) / 2)) * variance**0.5
-    lowest = -1 / (count - 1)
     return Stability(
         index=index,
-        low=max(lowest, index - reach),
+        low=max(-1 / (n_subsets - 1), index - reach),
         high=min(1.0, index + reach),
         variance=variance,
-        n_subsets=count,
-        mean_size=float(sizes.mean()),
+        n_subsets=n_subsets,
+        mean_size=mean_size,
     )
 
 
@@ -147,13 +145,13 @@ def frequencies(masks: Bool) -> pd.DataFrame:
 
     One row per unit: share, low, high.
     """
-    chosen = _checked(masks)
-    count = len(chosen)
-    share = chosen.mean(axis=0)
+    values = _checked(masks)
+    n = len(values)
+    share = values.mean(axis=0)
     z = float(norm.ppf((1 + CONFIDENCE) / 2))
-    scale = 1 + z**2 / count
-    centre = (share + z**2 / (2 * count)) / scale
-    reach = z / scale * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2))
+    scale = 1 + z**2 / n
+    centre = (share + z**2 / (2 * n)) / scale
+    reach = z / scale * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2))
     # Rounding must not exclude the share itself.
     low = np.minimum(share, np.maximum(0.0, centre - reach))
     high = np.maximum(share, np.minimum(1.0, centre + reach))
@@ -169,17 +167,15 @@ def classify(share: Float, core: float = CORE, noise: float = NOISE) -> tuple[st
         )
     # A share such as 8 / 10 must count as 0.8 despite rounding.
     margin = 1e-9
-    return tuple(
-        "core" if s >= core - margin else "noise" if s <= noise + margin else "optional"
-        for s in share.tolist()
-    )
+    conditions = [share >= core - margin, share <= noise + margin]
+    return tuple(np.select(conditions, ["core", "noise"], "optional").tolist())
 
 
 def consensus(share: Float) -> Bool:
     """Return the mask (d,) of the units that more than half of the subsets contain.
 
-    It minimises the mean Hamming distance to the subsets; without a majority, the most frequent
-    units.
+    It minimises the mean Hamming distance to the subsets. If no unit has a majority, it contains
+    the most frequent units.
     """
     majority = share > 0.5
     return majority if majority.any() else share == share.max()
@@ -187,57 +183,69 @@ def consensus(share: Float) -> Bool:
 
 @dataclass(frozen=True)
 class Assessment:
-    """Stability of repeated searches on one space."""
+    """Stability of repeated searches on one space.
 
-    # index of the searches that differ only in their seed, and of those that differ in seed and
-    # rows; None without such searches
+    Attributes
+    ----------
+    by_seed, by_rows : Stability or None
+        Index of the searches that differ only in their seed, and of those that differ in seed and
+        rows; None without such searches.
+    thresholds : (float, float)
+        Shares from which a unit is core, and up to which it is noise.
+    consensus : list of str
+        Features of more than half of the searches, and the fixed ones.
+    table : DataFrame
+        One row per unit that is neither fixed nor forbidden, by decreasing share: feature, class,
+        share with low and high, share_seeds, share_resamples, in_consensus. Class, share and
+        consensus are over the searches on other rows, if there are any.
+    """
+
     by_seed: Stability | None
     by_rows: Stability | None
-    thresholds: tuple[float, float]  # shares from which a unit is core, and up to which it is noise
-    consensus: list[str]  # features of more than half of the searches, and the fixed ones
-    # One row per unit that is neither fixed nor forbidden, by decreasing share: feature, class,
-    # share with low and high, share_seeds, share_resamples, in_consensus. Class, share and
-    # consensus are over the searches on other rows, if there are any.
+    thresholds: tuple[float, float]
+    consensus: list[str]
     table: pd.DataFrame
 
     def count(self, name: str) -> int:
-        """Return the number of "core", "optional" or "noise" units."""
+        """Count the "core", "optional" or "noise" units."""
         return int((self.table["class"] == name).sum())
 
 
 def assess(
     space: SearchSpace,
-    # the best subsets of "seeds" (searches on all rows) and "resamples" (on other rows each);
-    # one of them may be missing or empty
     subsets: Mapping[str, Sequence[Collection[str]]],
-    thresholds: tuple[float, float] = (CORE, NOISE),  # see `Assessment`
+    thresholds: tuple[float, float] = (CORE, NOISE),
 ) -> Assessment:
-    """Compute frequencies, classes, stability and consensus of repeated searches."""
+    """Compute frequencies, classes, stability and consensus of repeated searches.
+
+    `subsets` are the best subsets of "seeds" (searches on all rows) and "resamples" (each on other
+    rows); one of these may be missing or empty.
+    """
     free = ~(space.fixed | space.forbidden)
-    masks = {
-        over: np.array([space.mask(names) for names in chosen])[:, free]
-        for over, chosen in subsets.items()
-        if chosen
+    masks_over = {
+        repetitions: np.array([space.mask(names) for names in best])[:, free]
+        for repetitions, best in subsets.items()
+        if best
     }
-    per_unit = frequencies(masks["resamples" if "resamples" in masks else "seeds"])
-    share = per_unit["share"].to_numpy()
-    agreed = space.fixed.copy()
-    agreed[free] = consensus(share)
+    frequency = frequencies(masks_over["resamples" if "resamples" in masks_over else "seeds"])
+    share = frequency["share"].to_numpy()
+    in_consensus = space.fixed.copy()
+    in_consensus[free] = consensus(share)
     table = pd.DataFrame(
         {
             "feature": np.array(space.names, dtype=object)[free],
             "class": classify(share, *thresholds),
-            **per_unit,
-            **{f"share_{over}": some.mean(axis=0) for over, some in masks.items()},
-            "in_consensus": agreed[free],
+            **frequency,
+            **{f"share_{name}": masks.mean(axis=0) for name, masks in masks_over.items()},
+            "in_consensus": in_consensus[free],
         }
     )
-    indices = {over: nogueira(some) for over, some in masks.items()}
+    indices = {name: nogueira(masks) for name, masks in masks_over.items()}
     return Assessment(
         by_seed=indices.get("seeds"),
         by_rows=indices.get("resamples"),
         thresholds=thresholds,
-        consensus=space.subset(agreed),
+        consensus=space.subset(in_consensus),
         table=table.sort_values("share", ascending=False, kind="stable", ignore_index=True),
     )
 

@@ -25,17 +25,20 @@ from swarm.validation import sentences
 if TYPE_CHECKING:
     from swarm.validation.judgement import Judgement
 
-CHOSEN, ALL, ENSEMBLE, GUESSING = "these features", "all features", "the ensemble", "guessing"
-# What the unseen rows tell: better than all features, worse by at most what is tolerated, worse, or
-# nothing; ``unclear`` without unseen rows, too.
+CHOSEN = "these features"
+ALL = "all features"
+ENSEMBLE = "the ensemble"
+GUESSING = "guessing"
+# The chosen features against all on unseen rows: ``not worse`` if the loss is at most the
+# tolerance, ``unclear`` also without unseen rows.
 Answer = Literal["better", "not worse", "unclear", "worse"]
-# Whether the features predict the target: ``not beaten`` if a gain that matters is excluded,
-# ``worse`` if all features do significantly worse than a model that ignores them.
+# The features against guessing: ``not beaten`` if a gain that matters is excluded, ``worse`` if all
+# features do significantly worse than a model that ignores them.
 GuessOutcome = Literal["beaten", "not beaten", "unclear", "worse"]
 
 
 def outcome_in(metric: str, low: float, high: float) -> Outcome:
-    """Return what the interval of a difference in a metric says."""
+    """Return the outcome of the interval of a difference in a metric."""
     return outcome_of(-high, -low) if is_lower_better(metric) else outcome_of(low, high)
 
 
@@ -48,9 +51,9 @@ class Verdict:
     rows : str
         What both were scored on.
     metric : str
-        Natural name.
+        Natural name of the metric.
     chosen, everything : float
-        Its values.
+        Values of the metric.
     low, high : float
         Confidence interval of the difference, chosen minus everything; NaN if there is none.
     tolerance : float
@@ -58,9 +61,9 @@ class Verdict:
     n_units : int
         Number of test rows, or of their groups; 0 for other rows.
     unit : str
-        "row" or "group".
+        ``row`` or ``group``.
     subset : str
-        What the chosen columns are called; `ALL` if they are all.
+        Name of the chosen columns in sentences; `ALL` for all columns.
     rival : str
         `ALL` or `GUESSING`.
     """
@@ -84,32 +87,34 @@ class Verdict:
 
     @property
     def gain(self) -> tuple[float, float]:
-        """The interval of the improvement, whatever the sign of the metric."""
+        """Confidence interval of the improvement."""
         is_error = is_lower_better(self.metric)
         return (-self.high, -self.low) if is_error else (self.low, self.high)
 
     @property
     def answer(self) -> Answer:
-        """Which loss against all columns is excluded."""
+        """The outcome, with ``not worse`` if a loss that matters is excluded."""
         if self.outcome != "no clear difference":
             return self.outcome
         return "not worse" if -self.gain[0] <= self.tolerance else "unclear"
 
     @property
     def n_needed(self) -> int | None:
-        """How many units would decide, if the difference stays as it is; None if it is decided."""
+        """Number of units that would decide an equal difference; None if it is decided."""
         low, high = self.gain
-        middle, reach = (low + high) / 2.0, (high - low) / 2.0
+        middle = (low + high) / 2.0
+        reach = (high - low) / 2.0
         if self.rival == GUESSING:
-            is_open, distance = low <= 0 and high >= self.tolerance, self.tolerance - middle
-            distance = max(distance, middle)
+            is_open = low <= 0 and high >= self.tolerance
+            distance = max(self.tolerance - middle, middle)
         else:
-            is_open, distance = self.answer == "unclear", max(self.tolerance + middle, -middle)
+            is_open = self.answer == "unclear"
+            distance = max(self.tolerance + middle, -middle)
         if not is_open or math.isnan(reach) or not self.n_units or distance <= 0:
             return None
-        needed = self.n_units * (reach / distance) ** 2
-        step = int(10 ** max(0, math.floor(math.log10(needed)) - 1))
-        return math.ceil(needed / step - 1e-6) * step
+        n_units = self.n_units * (reach / distance) ** 2
+        step = int(10 ** max(0, math.floor(math.log10(n_units)) - 1))
+        return math.ceil(n_units / step - 1e-6) * step
 
     @property
     def outcome(self) -> Outcome:
@@ -119,9 +124,15 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Guessing:
-    """Contenders against a model that ignores the features."""
+    """Contenders against a model that ignores the features.
 
-    verdicts: Mapping[str, Verdict]  # by contender
+    Attributes
+    ----------
+    verdicts : mapping
+        Verdict of each contender.
+    """
+
+    verdicts: Mapping[str, Verdict]
 
     @property
     def value(self) -> float:
@@ -136,13 +147,13 @@ class Guessing:
             return "beaten"
         if self.verdicts["all_features"].outcome == "worse":
             return "worse"
-        # Also if there is no interval.
+        # A comparison with NaN is false: without an interval the outcome is unclear.
         is_excluded = all(verdict.gain[1] < verdict.tolerance for verdict in verdicts)
         return "not beaten" if is_excluded else "unclear"
 
     @property
     def shown(self) -> Verdict:
-        """The verdict of the contender that may gain most, or of all features that do worse."""
+        """The verdict of the contender that may gain most, or of all features if these lose."""
         if self.outcome == "worse":
             return self.verdicts["all_features"]
         return max(self.verdicts.values(), key=lambda verdict: verdict.gain[1])
@@ -150,24 +161,40 @@ class Guessing:
 
 @dataclass(frozen=True)
 class Headline(Drawn):
-    """Whether the chosen columns should be kept, and the evidence for it."""
+    """Whether the chosen columns should be kept, and the evidence for it.
 
-    # ``worse`` if either comparison is significantly worse; else that of the test rows. The search
-    # chose on the rows of the fresh folds: alone they cannot show that a subset is better.
+    Attributes
+    ----------
+    verdict : str
+        ``worse`` if either comparison is significantly worse, else the answer of the test rows. The
+        search chose on the rows of the fresh folds: alone they cannot show that a subset is better.
+    n_features, n_available : int
+        Number of chosen columns, and of columns that are not forbidden.
+    evidence : tuple of Verdict
+        The verdict against guessing unless it is beaten, then the comparisons, first the one that
+        decides, test rows before fresh folds.
+    alternative : str
+        The subset that another goal would keep; empty without one, or if nothing beats guessing.
+    origin : str
+        The ranking that the chosen columns are from; empty if they are from the search, or nothing
+        beats guessing.
+    searched : str
+        Score of the chosen subset in the search, and the winner's curse.
+    tested : bool
+        Whether the chosen columns were compared with all on rows that no search saw.
+    guessing : str
+        Outcome against guessing; ``beaten`` without test rows.
+    """
+
     verdict: Answer
     n_features: int
     n_available: int
-    # that against guessing first unless it is beaten, then that which supports the verdict, the
-    # test rows before the fresh folds
     evidence: tuple[Verdict, ...] = ()
-    # The subset that another goal would keep; empty if there is none, or nothing beats guessing.
     alternative: str = ""
-    # Which ranking the chosen columns are of; empty if of the search, or nothing beats guessing.
     origin: str = ""
-    searched: str = ""  # score of the chosen subset in the search, and the winner's curse
-    # Whether the chosen columns were compared with all on rows that no search saw.
+    searched: str = ""
     tested: bool = True
-    guessing: GuessOutcome = "beaten"  # also without test rows
+    guessing: GuessOutcome = "beaten"
 
     def __str__(self) -> str:
         return "\n".join([f"{self.title}.", *self.sentences(), *filter(None, [self.origin])])
@@ -200,7 +227,7 @@ class Headline(Drawn):
 
     @property
     def names_features(self) -> bool:
-        """Whether the chosen columns belong behind the title."""
+        """Whether the chosen columns are listed below the title."""
         is_kept = self.is_told or not self.tested
         return is_kept and not self.loses and self.n_features < self.n_available
 
@@ -214,7 +241,7 @@ class Headline(Drawn):
         return [text for text in (self.origin, self.alternative) if text]
 
     def sentences(self) -> list[str]:
-        """Return the evidence, a sentence each."""
+        """Return a sentence for each verdict."""
         return [sentences.evidence(verdict, self.n_features) for verdict in self.evidence]
 
 
@@ -226,8 +253,8 @@ def headline(
 ) -> Headline:
     """Combine the verdicts on test rows and on fresh folds.
 
-    `chosen` is the mask of another subset than the best one of the search, of which only test rows
-    say something.
+    `chosen` is the mask of another subset than the best one of the search, for which only test rows
+    are evidence.
     """
     chosen = result.best_mask if chosen is None else chosen
     is_best = bool((chosen == result.best_mask).all())
@@ -236,19 +263,19 @@ def headline(
     if judgement is not None:
         unseen = judgement.verdict
         if not scoring.reads_answers:
-            # The scorer may read the rows, and cannot be computed without some.
+            # A scorer that may read the rows cannot be jackknifed: another metric is tested.
             rows = f"{unseen.rows}, in another metric than {scoring.metric!r}"
             unseen = replace(unseen, rows=rows)
         verdicts.append(unseen)
     confirmation = result.confirmation if is_best else None
     if confirmation is not None and confirmation.gain is not None:
         verdicts.append(_on_fresh_folds(confirmation, scoring))
-    is_everything = n_features == result.space.n_allowed
-    if is_everything:
+    has_all = n_features == result.space.n_allowed
+    if has_all:
         verdicts = [replace(verdict, subset=ALL) for verdict in verdicts]
     tested = judgement is not None
     outcome: Answer = "unclear"
-    if is_everything:
+    if has_all:
         outcome = "not worse"
     elif any(verdict.outcome == "worse" for verdict in verdicts):
         outcome = "worse"
@@ -277,7 +304,6 @@ def headline(
 def _on_fresh_folds(confirmation: Confirmation, scoring: Scoring) -> Verdict:
     gain = confirmation.gain
     assert gain is not None
-    # A gain is a lower cost.
     low, high = scoring.natural_difference(-gain.high, -gain.low)
     if math.isinf(low):
         low = high = math.nan

@@ -25,7 +25,7 @@ from swarm.problem.problem import Problem
 from swarm.problem.table import plain_target
 from swarm.rows import Rows
 from swarm.validation.answers import EvaluationTarget
-from swarm.validation.jackknife import FEWEST_GROUPS
+from swarm.validation.jackknife import MIN_GROUPS
 from swarm.validation.judgement import guess_of
 from tasks.prefect_artifacts import show_table
 from tasks.refresh.champion import ROLLED_BACK, Champion, Champions, publish_features
@@ -96,8 +96,8 @@ def shortage(compared: PairedComparison, target: Any, least_rows: int) -> str:
         least = f"{counts.min()} of {plain(counts.idxmin())!r}"
         lacks.append(f"at least {_LEAST_OF_CLASS} of each class, got {least}")
     if math.isnan(compared.low):
-        few = compared.n_groups is not None and compared.n_groups < FEWEST_GROUPS
-        groups = f"at least {FEWEST_GROUPS} groups, got {compared.n_groups}"
+        few = compared.n_groups is not None and compared.n_groups < MIN_GROUPS
+        groups = f"at least {MIN_GROUPS} groups, got {compared.n_groups}"
         lacks.append(groups if few else "an interval of the gain, which these rows do not give")
     return f"a promotion needs {', and '.join(lacks)}" if lacks else ""
 

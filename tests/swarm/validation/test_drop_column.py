@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
 from swarm.validation import Rows, drop_column
-from swarm.validation.drop_column import MOST_DROPPED, FeatureLosses, feature_losses
+from swarm.validation.drop_column import MAX_DROPPED, FeatureLosses, feature_losses
 
 X, Y = load_breast_cancer(return_X_y=True, as_frame=True)
 TREES = LGBMClassifier(n_estimators=5, num_leaves=4, verbosity=-1, n_jobs=1, random_state=0)
@@ -81,7 +81,7 @@ def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole = losses(RidgeClassifier(), CHOSEN)
-    monkeypatch.setattr(drop_column, "MOST_TRAINING_ROWS", 100)
+    monkeypatch.setattr(drop_column, "MAX_TRAINING_ROWS", 100)
     shorter, again = (losses(RidgeClassifier(), CHOSEN) for _ in range(2))
     assert shorter.rows == "unseen rows (models are trained on 100 of 285 rows)"
     assert shorter.losses.equals(again.losses)
@@ -111,8 +111,8 @@ def test_of_many_features_the_most_important_ones_are_dropped() -> None:
     space = SearchSpace.build(list(X.columns), groups={"pair": many[:2]})
     found = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[:0:-1], space=space)
     # The second column of the pair is the least important of those that are ranked.
-    assert set(found.losses.index) == {*many[: -MOST_DROPPED - 1 : -1]}
-    assert len(found.losses) == MOST_DROPPED
+    assert set(found.losses.index) == {*many[: -MAX_DROPPED - 1 : -1]}
+    assert len(found.losses) == MAX_DROPPED
     first = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[1:2], space=space)
     assert "pair" in first.losses.index
 

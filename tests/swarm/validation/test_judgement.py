@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 from dataclasses import replace
 from types import SimpleNamespace
@@ -19,6 +20,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
+import swarm.validation.judgement
 from swarm.answers import Answers
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import DataError, InputError, SpaceError
@@ -478,3 +480,7 @@ def test_an_ensemble_loses_if_all_features_are_significantly_better() -> None:
 
     assert judged(["c"], ["d"]).loses
     assert not judged(["a", "b"], ["a", "b", "c"]).loses
+
+
+def test_the_example_of_the_docstring_runs() -> None:
+    assert doctest.testmod(swarm.validation.judgement).failed == 0

@@ -25,7 +25,7 @@ from swarm.metrics import METRICS, judged_metrics, row_statistics
 from swarm.problem.scoring import resolve_scoring
 from swarm.validation import Rows, judge
 from swarm.validation.answers import EvaluationTarget, answers_of
-from swarm.validation.jackknife import Jackknife, Measured, check_scorable, measure_metrics
+from swarm.validation.jackknife import Jackknife, MetricValue, check_scorable, measure_metrics
 
 LIGHT = {"n_estimators": 5, "num_leaves": 4, "verbose": -1, "n_jobs": 1}
 SUBSETS = [["a", "b"], ["b", "c"], ["c"]]
@@ -210,9 +210,9 @@ def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> 
     assert METRICS["regression"]["r2"](sums, 0) == pytest.approx(expected)
 
 
-def measured(without: Any, swing: float = 0.0) -> Measured:
+def measured(without: Any, swing: float = 0.0) -> MetricValue:
     values = np.asarray(without, dtype=float)
-    return Measured(float(values.mean()), values, swing, swing > 0.0, (-np.inf, np.inf))
+    return MetricValue(float(values.mean()), values, swing, swing > 0.0, (-np.inf, np.inf))
 
 
 def test_the_interval_of_a_mean_is_that_of_the_t_test() -> None:
