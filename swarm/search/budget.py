@@ -1,7 +1,5 @@
 """The budget of a search, and the counts that it limits."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -11,13 +9,13 @@ from swarm.errors import ConfigError
 from swarm.evaluation.types import Evaluations
 from swarm.search.packing import pack_folds, pack_masks
 
-# Larger than any search needs, and exact in every store.
-_MOST = 10**9
+# No search needs more, and every store has exact integers of this size.
+_MAX_LIMIT = 10**9
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What a search has requested so far, whether it was cached or not.
+    """The number of requests of a search so far, cached ones included.
 
     Attributes
     ----------
@@ -49,16 +47,25 @@ class Budget:
 
     Parameters
     ----------
-    epochs, evaluations, distinct, fits : int or None
-        Counted as in :class:`Counts`. `evaluations` and `distinct` are exact: the last epoch is
-        truncated. `fits` ends the search after the epoch that reaches it. If the space has too
-        few masks to reach `distinct` or `fits`, the search ends after a hundred epochs without a
-        new mask.
-    seconds : float or None
+    epochs : int, optional
+        Number of epochs.
+    evaluations, distinct : int, optional
+        Number of evaluated masks, and of distinct ones. Both are exact: the last epoch is
+        truncated.
+    fits : int, optional
+        Number of fold models that were needed. The search ends after the epoch that reaches it.
+        If the space has too few masks to reach `distinct` or `fits`, it ends after a hundred epochs
+        without a new mask.
+    seconds : float, optional
         Wall time of this process, checked after each epoch, so that at least one epoch runs. It
         starts again when a search is resumed. This is the only limit that depends on the machine.
-    patience : int or None
+    patience : int, optional
         Early stopping: epochs without an improvement of the best cost.
+
+    Raises
+    ------
+    ConfigError
+        If there is no limit, or one is out of range.
     """
 
     epochs: int | None = None
@@ -70,10 +77,9 @@ class Budget:
 
     def __post_init__(self) -> None:
         for name in ("epochs", "evaluations", "distinct", "fits", "patience"):
-            if getattr(self, name) is not None:
-                require(
-                    f"budget {name}", getattr(self, name), at_least=1, at_most=_MOST, whole=True
-                )
+            limit = getattr(self, name)
+            if limit is not None:
+                require(f"budget {name}", limit, at_least=1, at_most=_MAX_LIMIT, whole=True)
         if self.seconds is not None:
             require("budget seconds", self.seconds, above=0)
         if all(value is None for value in vars(self).values()):
@@ -84,7 +90,7 @@ class Budget:
 
     @property
     def limits(self) -> dict[str, float]:
-        """The limits that measure progress, which those of early stopping do not."""
+        """The limits that measure progress, by name; patience does not."""
         names = ("epochs", "evaluations", "distinct", "fits", "seconds")
         values = {name: getattr(self, name) for name in names}
         return {name: limit for name, limit in values.items() if limit is not None}
@@ -96,19 +102,22 @@ class Budget:
         ----------
         epoch : int
             Finished epochs.
+        counts : Counts
+            Requests so far.
         seconds : float
             Wall time so far.
         """
-        spent: dict[str, tuple[float, float | None]] = {
-            "epochs": (epoch, self.epochs),
-            "evaluations": (counts.evaluations, self.evaluations),
-            "distinct": (counts.distinct, self.distinct),
-            "fits": (counts.fits, self.fits),
+        spent: dict[str, float] = {
+            "epochs": epoch,
+            "evaluations": counts.evaluations,
+            "distinct": counts.distinct,
+            "fits": counts.fits,
             # At least one epoch runs, so that there is a result.
-            "seconds": (seconds if epoch else 0.0, self.seconds),
-            "patience": (counts.stalled, self.patience),
+            "seconds": seconds if epoch else 0.0,
+            "patience": counts.stalled,
         }
-        for name, (value, limit) in spent.items():
+        for name, value in spent.items():
+            limit = getattr(self, name)
             if limit is not None and value >= limit:
                 return name
         return None
@@ -120,28 +129,22 @@ def add_requests(
     masks: Bool,
     evaluations: Evaluations,
 ) -> tuple[dict[bytes, int], Counts]:
-    """Count the masks and folds that a search has not requested before.
+    """Add masks (n, n_units) and their folds to the requests of a search, and to its counts.
 
-    Parameters
-    ----------
-    requests : mapping of packed mask to packed folds
-        What it has requested before.
-    counts : Counts
-    masks : bool (n, n_units)
-    evaluations : Evaluations
-        At least those of the masks.
+    `requests` has packed folds by packed mask; `evaluations` begin with those of the masks.
     """
-    requests, fresh = dict(requests), 0
+    requests = dict(requests)
+    n_new_fits = 0
     for key, folds in zip(pack_masks(masks), map(pack_folds, evaluations.needed), strict=False):
         before = requests.get(key, 0)
-        fresh += (folds & ~before).bit_count()
+        n_new_fits += (folds & ~before).bit_count()
         requests[key] = before | folds
-    after = replace(
+    counts = replace(
         counts,
         evaluations=counts.evaluations + len(masks),
         distinct=len(requests),
-        fits=counts.fits + fresh,
+        fits=counts.fits + n_new_fits,
         failed=counts.failed + int(evaluations.failed.sum()),
         idle=counts.idle + 1 if len(requests) == counts.distinct else 0,
     )
-    return requests, after
+    return requests, counts

@@ -3,8 +3,6 @@
 Among subsets of equal cost, :func:`pick` returns the smallest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,12 +31,12 @@ class Candidates:
     ----------
     masks : bool (m, n_units)
     costs : float64 (m,)
-        Costs of the model itself on all rows and the folds of the search; inf where it failed.
+        Costs of the full model on the folds of the search; inf if it failed.
     search_costs : float64 (m,)
-        Costs on what the search ran on, the same unless that was a proxy; NaN if unknown.
+        Costs that the search computed, of the proxy if there is one; NaN if unknown.
     fresh_fold_costs : float64 (m, n_fresh)
-        Costs on each fresh fold, inf where the model failed and NaN where it was not trained;
-        without columns if nothing was confirmed.
+        Costs on each fresh fold, inf if the model failed and NaN if it was not trained; without
+        columns if nothing was confirmed.
     origin : str (m,)
         What proposed each subset: ``"search"`` or the name of a ranking.
     """
@@ -62,7 +60,7 @@ class Candidates:
         fresh_fold_costs: Float | None = None,
         origin: NDArray[np.str_] | None = None,
     ) -> Self:
-        """Return a table of subsets, which the search has proposed unless there is an `origin`."""
+        """Build a table of subsets, which the search has proposed unless there is an `origin`."""
         return cls(
             masks,
             costs,
@@ -77,12 +75,11 @@ class Candidates:
     @cached_property
     def sizes(self) -> Int:
         """Units of each subset: int (m,)."""
-        sizes: Int = self.masks.sum(axis=1, dtype=np.int64)
-        return sizes
+        return self.masks.sum(axis=1, dtype=np.int64)
 
     @cached_property
     def fresh_costs(self) -> Float:
-        """Mean cost (m,) of each subset on the fresh folds; NaN where there are none."""
+        """Mean cost (m,) of each subset on the fresh folds; NaN without any."""
         if not self.fresh_fold_costs.shape[1]:
             return np.full(len(self), np.nan)
         return costs_of(self.fresh_fold_costs)
@@ -104,20 +101,22 @@ class Candidates:
 
     def append(self, other: Self) -> Self:
         """Return the rows of both tables."""
-        fresh = self.fresh_fold_costs, other.fresh_fold_costs
-        n_fresh = max(costs.shape[1] for costs in fresh)
+        fold_costs = (self.fresh_fold_costs, other.fresh_fold_costs)
+        n_fresh = max(costs.shape[1] for costs in fold_costs)
         return type(self)(
             np.vstack([self.masks, other.masks]),
             np.append(self.costs, other.costs),
             np.append(self.search_costs, other.search_costs),
-            np.vstack([_padded(costs, n_fresh) for costs in fresh]),
+            np.vstack([_padded(costs, n_fresh) for costs in fold_costs]),
             np.append(self.origin, other.origin),
         )
 
 
-def _padded(fresh: Float, n_fresh: int) -> Float:
-    """Return fold costs with NaN in place of the folds that a table lacks: (m, n_fresh)."""
-    return fresh if fresh.shape[1] == n_fresh else np.full((len(fresh), n_fresh), np.nan)
+def _padded(fold_costs: Float, n_folds: int) -> Float:
+    """Return fold costs (m, n_folds), with NaN if a table has none."""
+    if fold_costs.shape[1] == n_folds:
+        return fold_costs
+    return np.full((len(fold_costs), n_folds), np.nan)
 
 
 def pick(
@@ -130,10 +129,10 @@ def pick(
 ) -> int:
     """Return the row of the subset that a goal picks.
 
-    ``best`` and ``score``: the lowest cost; ``parsimonious``: the smallest within one standard
-    error (n,) of the lowest cost; ``balanced`` and ``size``: the smallest whose row is close enough
-    to what the goal compares it with, else the lowest cost. Without errors, or a function for what
-    is close, these are the lowest cost too. Ties are broken by size, then by cost, then by row.
+    ``best`` and ``score`` pick the lowest cost, ``parsimonious`` the smallest within one standard
+    error (n,) of it, and ``balanced`` and ``size`` the smallest that `is_close`. If there is none,
+    or `errors` or `is_close` is missing, the lowest cost is picked. Ties are broken by size, then
+    by cost, then by row.
     """
     check_known("goal", goal, (*PICKS, *GOALS))
     front = pareto_front(sizes, costs)
@@ -141,17 +140,19 @@ def pick(
         raise DataError(f"none of the {len(costs)} costs is finite; choose another model or scorer")
     if goal == "parsimonious" and errors is not None:
         return int(front[within_one_error(costs[front], errors[front])])
-    near = None
     if goal in ("balanced", "size") and is_close is not None:
-        near = smallest(sizes, costs, is_close)
-    return int(front[-1]) if near is None else near
+        row = smallest(sizes, costs, is_close)
+        if row is not None:
+            return row
+    return int(front[-1])
 
 
 def smallest(
     sizes: NDArray[np.generic], costs: Float, is_close: Callable[[int], bool]
 ) -> int | None:
     """Return the row of the smallest subset that is close enough, the cheapest of equal sizes."""
-    return next((row for row in map(int, np.lexsort((costs, sizes))) if is_close(row)), None)
+    rows = map(int, np.lexsort((costs, sizes)))
+    return next(filter(is_close, rows), None)
 
 
 def pareto_front(sizes: NDArray[np.generic], costs: Float) -> Int:

@@ -1,7 +1,5 @@
 """The plan of a confirmation on fresh folds, and its result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -37,21 +35,21 @@ class ConfirmationPlan:
     n_best : int
         Number of subsets with the lowest cost on the folds of the search.
     rankings : bool
-        Whether up to half of them are the first units of rankings where units outnumber rows, and
-        at a given size what the importances of the model keep, see :mod:`swarm.search.rankings` and
-        :mod:`swarm.search.elimination`.
+        Whether up to half of the subsets are the first units of rankings, if units outnumber rows,
+        and the result of recursive elimination at a given size, see :mod:`swarm.search.rankings`
+        and :mod:`swarm.search.elimination`.
     goal : {"score", "balanced", "size"}
         Which of the confirmed subsets is the result. ``score``: the lowest cost. ``balanced``: the
         smallest that is not worse than the lowest by more than `margin`. ``size``: the smallest
-        that is not worse than all features by more than `margin`. With the first two, what
-        elimination leaves at a given size is the result unless another subset is better by more
-        than half a standard error; where units outnumber rows many times, a ranking is unless the
-        subset of the search is better by more than two.
+        that is not worse than all features by more than `margin`. With the first two, recursive
+        elimination at a given size is preferred unless another subset is better by more than half a
+        standard error; if units outnumber rows many times, rankings are preferred unless the subset
+        of the search is better by more than two.
     margin : float
         Mean difference in cost that does not matter, in standard errors of the paired difference
         over the fresh folds, corrected for the overlap of resamples.
     replaces_search : bool
-        Whether the candidates are those of rankings alone, as nothing is searched.
+        Whether nothing is searched, so that all candidates are from rankings.
     """
 
     problem: Problem
@@ -70,23 +68,38 @@ class ConfirmationPlan:
 
 @dataclass(frozen=True, eq=False)
 class Confirmation:
-    """The candidates of a search on fresh folds, and what decides among them."""
+    """The candidates of a search on fresh folds, and the choice among them.
 
-    candidates: Candidates  # by ascending cost on the fresh folds, smaller ones first
-    baseline: Float  # (n_fresh,), of all features that are not forbidden
-    # Mean numbers of rows of a fresh fold.
+    Attributes
+    ----------
+    candidates : Candidates
+        Subsets by ascending cost on the fresh folds, the smaller ones of equal cost first.
+    baseline : float64 (n_fresh,)
+        Costs of all features that are not forbidden, on each fresh fold.
+    n_train, n_test : float
+        Mean numbers of rows of a fresh fold.
+    goal, margin
+        Those of the :class:`ConfirmationPlan`.
+    n_fits : int
+        Number of models of the candidates and of all features, without those that the search has
+        requested and those of rankings within the fresh folds.
+    preferred : tuple of str
+        Origins that are preferred, as the search has seen the test rows of the fresh folds.
+    doubt : float
+        Number of standard errors by which another subset has to be better than a preferred one.
+    replaces_search : bool
+        Whether nothing was searched; the costs of the candidates are then those on fresh folds.
+    """
+
+    candidates: Candidates
+    baseline: Float
     n_train: float
     n_test: float
     goal: Goal
     margin: float
-    # Models of the candidates and of all features, without those that the search has requested and
-    # those of rankings within the fresh folds.
     n_fits: int
-    # Origins of subsets that are preferred unless another is better by more than `doubt` standard
-    # errors, as the search has seen the test rows of the fresh folds.
     preferred: tuple[str, ...] = ()
     doubt: float = 0.0
-    # Whether nothing was searched; then the costs of the candidates are those on the fresh folds.
     replaces_search: bool = False
 
     def __post_init__(self) -> None:
@@ -100,25 +113,26 @@ class Confirmation:
     @cached_property
     def chosen(self) -> int:
         """Row of the result, by the goal; the lowest cost if no other subset is good enough."""
-        costs, rows = self.candidates.fresh_fold_costs, np.arange(len(self.candidates))
+        costs = self.candidates.fresh_fold_costs
+        rows = np.arange(len(self.candidates))
         if self.goal == "size":
             return self._picked(rows, self.baseline)
         is_preferred = np.isin(self.candidates.origin, self.preferred)
-        parts = [part for part in (rows[~is_preferred], rows[is_preferred]) if len(part)]
-        chosen, *rival = (self._picked(part, costs[part[0]]) for part in parts)
-        if rival and self._is_close(costs[chosen], rival[0], self.doubt):
-            return rival[0]
-        return chosen
+        if is_preferred.all() or not is_preferred.any():
+            return self._picked(rows, costs[0])
+        searched, preferred = (
+            self._picked(part, costs[part[0]]) for part in (rows[~is_preferred], rows[is_preferred])
+        )
+        return preferred if self._is_close(costs[searched], preferred, self.doubt) else searched
 
     @cached_property
     def within_one_error(self) -> Int:
         """Rows of a vote: the result, then those within one standard error of the lowest cost."""
         costs = self.candidates.fresh_costs
         limit = float(costs[0] + self.errors[0])
-        near = costs <= limit + rounding_error(limit)
-        near[self.chosen] = True
-        rows: Int = self.in_order[near[self.in_order]]
-        return rows
+        is_near = costs <= limit + rounding_error(limit)
+        is_near[self.chosen] = True
+        return self.in_order[is_near[self.in_order]]
 
     @property
     def n_in_partition(self) -> float:
@@ -129,17 +143,16 @@ class Confirmation:
     def errors(self) -> Float:
         """Standard errors (n,) of the costs; partitions are no more independent than one."""
         spread = np.std(self.candidates.fresh_fold_costs, axis=1, ddof=1)
-        errors: Float = spread / self.n_in_partition**0.5
-        return errors
+        return spread / self.n_in_partition**0.5
 
     @property
     def bias_of_choice(self) -> float:
-        """By how much the cost of the result is at most too low, as it is the lowest of several.
+        """Largest bias of the cost of the result from its choice among several subsets.
 
-        The mean over the fresh folds of the cost of the result minus the lowest cost on that fold
-        (Tibshirani and Tibshirani 2009, A bias correction for the minimum error rate in
-        cross-validation, Annals of Applied Statistics 3). On gene tables it is more than the bias,
-        as models of all rows are better than those of the folds, so that no score is corrected.
+        This is the mean over the fresh folds of the cost of the result minus the lowest cost on
+        that fold (Tibshirani and Tibshirani 2009, A bias correction for the minimum error rate in
+        cross-validation, Annals of Applied Statistics 3). On gene tables it exceeds the bias, as
+        models of all rows are better than those of the folds, so that no score is corrected.
         """
         costs = self.candidates.fresh_fold_costs
         return float(difference(costs[self.chosen], costs.min(axis=0)).mean())
@@ -151,7 +164,7 @@ class Confirmation:
         return np.append(self.chosen, rows[rows != self.chosen])
 
     def _picked(self, rows: Int, reference: Float) -> int:
-        """Return one of some rows, by the goal."""
+        """Return the one of `rows` that the goal picks."""
         table = self.candidates.take(rows)
 
         def is_close(row: int) -> bool:
@@ -175,14 +188,14 @@ class Confirmation:
         if not np.isfinite(differences).all():
             return False
         test = corrected_t(differences, self.n_train, self.n_test)
-        most = margin * test.error + rounding_error(self.candidates.fresh_costs[row])
-        return bool(test.mean <= most)
+        limit = margin * test.error + rounding_error(self.candidates.fresh_costs[row])
+        return bool(test.mean <= limit)
 
     @property
     def missed(self) -> bool:
         """Whether the goal is the size, and no subset is close enough to all features."""
-        wants_smallest = self.goal == "size" and bool(np.isfinite(self.baseline).all())
-        return wants_smallest and self.smallest is None
+        has_baseline = bool(np.isfinite(self.baseline).all())
+        return self.goal == "size" and has_baseline and self.smallest is None
 
     @property
     def cost(self) -> float:
@@ -214,30 +227,32 @@ class Confirmation:
 
     @property
     def verdict(self) -> Outcome | None:
-        """How the result does against all features, by the interval of the gain; None without."""
+        """Outcome of the comparison with all features, by the interval of the gain."""
         return None if self.gain is None else outcome_of(self.gain.low, self.gain.high)
 
     def sentence(self) -> str:
         """State the confirmed cost, the gain over all features and the bias of the choice."""
-        gain, cost, searched = self.gain, self.cost, self.searched_cost
-        start = f"On {self.n_folds} fresh folds this subset costs {cost:.4f} and all features "
+        gain = self.gain
+        text = f"On {self.n_folds} fresh folds this subset costs {self.cost:.4f} and all features "
         if gain is None:
-            start += "cannot be fitted"
+            text += "cannot be fitted."
         else:
-            outcome = {"better": "a gain", "worse": "a loss"}.get(
-                str(self.verdict), "no clear gain"
-            )
-            start += (
-                f"cost {self.baseline_cost:.4f}: {outcome}, {gain.mean:+z.4f} "
-                f"[{gain.low:+z.4f}, {gain.high:+z.4f}]"
+            outcomes = {"better": "a gain", "worse": "a loss"}
+            text += (
+                f"cost {self.baseline_cost:.4f}: {outcomes.get(str(self.verdict), 'no clear gain')}"
+                f", {gain.mean:+z.4f} [{gain.low:+z.4f}, {gain.high:+z.4f}]."
             )
         if self.replaces_search:
-            text = f"{start}. The choice makes its cost too low by at most about "
-            text += f"{self.bias_of_choice:.4f}."
+            bias = self.bias_of_choice
+            text += f" The choice makes its cost too low by at most about {bias:.4f}."
         else:
-            curse = f"winner's curse {cost - searched:+z.4f}"
-            text = f"{start}. In the search it cost {searched:.4f} ({curse})."
-        return f"{text} It has the lowest cost: {self.reason_missed()}." if self.missed else text
+            curse = self.cost - self.searched_cost
+            text += (
+                f" In the search it cost {self.searched_cost:.4f} (winner's curse {curse:+z.4f})."
+            )
+        if self.missed:
+            text += f" It has the lowest cost: {self.reason_missed()}."
+        return text
 
     def reason_missed(self) -> str:
         """State why the goal was not reached, see :attr:`missed`."""

@@ -5,8 +5,6 @@ depends on nothing but the state before it. A search is resumed by running it ag
 are read from the archive, and training continues with the first mask that is not in it.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,11 +35,12 @@ from swarm.wording import listed
 OnEpoch = Callable[[EpochRecord, SearchState], None]
 Step = Callable[["Driver", SearchState], tuple[SearchState, EpochRecord]]
 
-# A larger share of failed evaluations indicates a mistake in the model or the data; of fewer
-# evaluations it is that of chance.
-_FAILED_SHARE, _FEW_EVALUATIONS = 0.1, 50
+# A larger share of failed evaluations indicates a mistake in the model or the data. Fewer
+# evaluations than this count as so many, as some may fail by chance.
+_MAX_SHARE_OF_FAILED = 0.1
+_MIN_EVALUATIONS = 50
 # Epochs without a new mask before a search with a limit on new masks ends.
-_IDLE_EPOCHS = 100
+_MAX_IDLE_EPOCHS = 100
 
 
 class StopSearch(Exception):
@@ -57,10 +56,15 @@ class Driver:
     strategy : Strategy or str
         A name selects the strategy with its default parameters.
     space : SearchSpace
+        The units and constraints.
     evaluator : Evaluator
+        Computes the costs of masks.
     hints : Hints
+        Statistics that the strategy needs.
     seed : int
+        Seed of the generators of all epochs.
     budget : Budget
+        Limits of the search.
     """
 
     strategy: Strategy
@@ -87,16 +91,14 @@ class Driver:
                 f"warm-start masks have the shape {warm.shape} but there are "
                 f"{self.space.n_units} units; give one column per unit"
             )
-        state = self.strategy.start(self.space, self.hints, self._generator(0))
-        sums = np.zeros(self.evaluator.n_folds)
         return SearchState(
             epoch=0,
-            strategy=state,
+            strategy=self.strategy.start(self.space, self.hints, self._generator(0)),
             best_mask=None,
             best_cost=float("inf"),
             counts=Counts(),
             requests={},
-            fold_sums=sums,
+            fold_sums=np.zeros(self.evaluator.n_folds),
             first_error=None,
         )
 
@@ -111,45 +113,44 @@ class Driver:
             If a cost is NaN, or more than a tenth of the evaluations, and five, failed.
         """
         epoch = state.epoch + 1
-        moved, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
-        affordable = self._affordable(state, proposal)
-        evaluations = self._evaluate(proposal, affordable, state)
+        strategy_state, proposal = self.strategy.propose(state.strategy, self._generator(epoch))
+        n_affordable = self._affordable(state, proposal)
+        evaluations = self._evaluate(proposal, n_affordable, state)
         _refuse_nan(evaluations.costs, proposal.masks, self.space)
-        requested, rest = np.split(proposal.masks, [affordable])
+        requested, rest = np.split(proposal.masks, [n_affordable])
         if len(rest):
             # Masks beyond the budget are observed as if worse than their incumbents.
             evaluations = concatenate_evaluations(
                 [evaluations, censored_evaluations(rest, self.evaluator.n_folds)]
             )
-        observed = self.strategy.observe(moved, proposal, evaluations)
+        strategy_state = self.strategy.observe(strategy_state, proposal, evaluations)
         requests, counts = add_requests(state.requests, state.counts, requested, evaluations)
-        error = state.first_error or evaluations.first_error
-        _refuse_too_many_failures(counts, error)
+        first_error = state.first_error or evaluations.first_error
+        _refuse_too_many_failures(counts, first_error)
         best_mask, best_cost = self._best(state, proposal, evaluations)
         # A sequential search may start at sizes outside the bounds, without a best mask.
-        improved = best_cost < state.best_cost or best_mask is None
-        counts = replace(counts, stalled=0 if improved else state.counts.stalled + 1)
-        sums = state.fold_sums + _fold_sums(proposal, evaluations)
-        after = SearchState(
+        has_improved = best_cost < state.best_cost or best_mask is None
+        counts = replace(counts, stalled=0 if has_improved else state.counts.stalled + 1)
+        next_state = SearchState(
             epoch=epoch,
-            strategy=observed,
+            strategy=strategy_state,
             best_mask=best_mask,
             best_cost=best_cost,
             counts=counts,
             requests=requests,
-            fold_sums=sums,
-            first_error=error,
+            fold_sums=state.fold_sums + _fold_sums(proposal, evaluations),
+            first_error=first_error,
         )
         size = 0 if best_mask is None else int(best_mask.sum())
         record = record_epoch(
             epoch,
             proposal,
             evaluations=evaluations,
-            members=observed.members,
+            members=strategy_state.members,
             best=(best_cost, size),
             counts=counts,
         )
-        return after, record
+        return next_state, record
 
     def first_masks(self) -> Bool:
         """Return the masks (n, n_units) that the first epoch evaluates."""
@@ -160,14 +161,14 @@ class Driver:
     def stop_reason(self, state: SearchState, seconds: float) -> str | None:
         """Return the reason to stop, or None.
 
-        The name of a limit of the budget; ``"finished"`` if the strategy has finished;
+        It is the name of a limit of the budget, ``"finished"`` if the strategy has finished, or
         ``"exhausted"`` after a hundred epochs without a new mask, if `distinct` or `fits` is
         limited.
         """
         if state.epoch > 0 and self.strategy.finished(state.strategy):
             return "finished"
-        counts_new = self.budget.distinct is not None or self.budget.fits is not None
-        if counts_new and state.counts.idle >= _IDLE_EPOCHS:
+        needs_new = self.budget.distinct is not None or self.budget.fits is not None
+        if needs_new and state.counts.idle >= _MAX_IDLE_EPOCHS:
             return "exhausted"
         return self.budget.reached_limit(state.epoch, state.counts, seconds)
 
@@ -184,9 +185,15 @@ class Driver:
         step : callable, optional
             Called with the driver and the state in place of :meth:`step`, for example to measure
             its time.
+
+        Returns
+        -------
+        SearchResult
         """
         started = time.monotonic()
-        state, records, reason = self.start(), list[EpochRecord](), None
+        state = self.start()
+        records: list[EpochRecord] = []
+        reason = None
         try:
             while (reason := self.stop_reason(state, time.monotonic() - started)) is None:
                 state, record = self.step(state) if step is None else step(self, state)
@@ -217,15 +224,16 @@ class Driver:
                 seen.add(key)
         return count
 
-    def _evaluate(self, proposal: Proposal, affordable: int, state: SearchState) -> Evaluations:
-        masks, incumbents = proposal.masks[:affordable], proposal.incumbents[:affordable]
+    def _evaluate(self, proposal: Proposal, n_affordable: int, state: SearchState) -> Evaluations:
+        masks = proposal.masks[:n_affordable]
+        incumbents = proposal.incumbents[:n_affordable]
         hardest_first = np.argsort(-state.fold_sums, kind="stable")
         return self.evaluator.evaluate(masks, incumbents, hardest_first)
 
     def _best(
         self, state: SearchState, proposal: Proposal, evaluations: Evaluations
     ) -> tuple[Bool | None, float]:
-        """Lowest cost, then fewest units, then first; without unused units."""
+        """Return the best mask so far, without unused units: the first smallest of lowest cost."""
         masks = proposal.masks
         if evaluations.exact_shrink:
             masks = shrink(masks, evaluations.used, self.space)
@@ -235,8 +243,8 @@ class Driver:
         if not np.isfinite(cost):
             return state.best_mask, state.best_cost
         if state.best_mask is not None:
-            to_beat = (state.best_cost, state.best_mask.sum())
-            if (cost, masks[row].sum()) >= to_beat:
+            best_so_far = (state.best_cost, state.best_mask.sum())
+            if (cost, masks[row].sum()) >= best_so_far:
                 return state.best_mask, state.best_cost
         best = masks[row].copy()
         best.setflags(write=False)
@@ -245,9 +253,8 @@ class Driver:
 
 def _fold_sums(proposal: Proposal, evaluations: Evaluations) -> Float:
     """Sum the fold costs of rows that reached their incumbents, which pruning does not change."""
-    reached = evaluations.costs <= proposal.incumbents
-    sums: Float = np.nansum(evaluations.fold_costs[reached], axis=0)
-    return sums
+    has_reached = evaluations.costs <= proposal.incumbents
+    return np.nansum(evaluations.fold_costs[has_reached], axis=0)
 
 
 def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:
@@ -261,7 +268,7 @@ def _refuse_nan(costs: Float, masks: Bool, space: SearchSpace) -> None:
 
 
 def _refuse_too_many_failures(counts: Counts, first_error: str | None) -> None:
-    if counts.failed <= _FAILED_SHARE * max(counts.evaluations, _FEW_EVALUATIONS):
+    if counts.failed <= _MAX_SHARE_OF_FAILED * max(counts.evaluations, _MIN_EVALUATIONS):
         return
     raise failed_evaluations(
         f"{counts.failed} of {counts.evaluations} evaluations failed, more than a tenth",

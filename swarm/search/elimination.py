@@ -1,12 +1,10 @@
 """Recursive elimination to a given number of units, by the importances of the model of each fold.
 
-At a given size it competes with the search: it is made anew on the training rows of each fresh
-fold, so that its costs there are those of the procedure (Guyon, Weston, Barnhill and Vapnik 2002,
-Gene selection for cancer classification using support vector machines). Half of the units are
-dropped at a time, as there.
+At a given size it competes with the search. It is repeated on the training rows of each fresh fold,
+so that its costs there are those of the procedure. Half of the units are dropped at a time, as in
+Guyon, Weston, Barnhill and Vapnik (2002), Gene selection for cancer classification using support
+vector machines.
 """
-
-from __future__ import annotations
 
 import numpy as np
 
@@ -32,15 +30,18 @@ def elimination_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:
 
 
 def eliminate(evaluator: CrossValidation) -> tuple[Bool | None, int]:
-    """Return what is left on the training rows of each fold (n_folds, n_units), and the fits.
+    """Return the remaining units of each fold (n_folds, n_units), and the number of fits.
 
-    None if a model fails.
+    The units are None if a model fails.
     """
-    space, folds = evaluator.problem.space, np.arange(evaluator.n_folds)
+    space = evaluator.problem.space
+    folds = np.arange(evaluator.n_folds)
     masks = np.tile(~space.forbidden, (len(folds), 1))
-    left, n_fits = int(masks[0].sum()), 0
-    while left > space.max_size:
-        left, n_fits = max(space.max_size, left // 2), n_fits + len(folds)
+    n_left = int(masks[0].sum())
+    n_fits = 0
+    while n_left > space.max_size:
+        n_left = max(space.max_size, n_left // 2)
+        n_fits += len(folds)
         if not np.isfinite(evaluator.fold_costs(masks, folds)).all():
             return None, n_fits
         orders = []
@@ -48,5 +49,5 @@ def eliminate(evaluator: CrossValidation) -> tuple[Bool | None, int]:
             importances = np.full(space.n_units, -np.inf)
             importances[masks[fold]] = np.nan_to_num(record.importances[fold])
             orders.append(space.in_order(importances))
-        masks = first_of(np.array(orders), left)
+        masks = first_of(np.array(orders), n_left)
     return masks, n_fits

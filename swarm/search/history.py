@@ -1,7 +1,5 @@
 """The record of each epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +20,9 @@ class EpochRecord:
     Attributes
     ----------
     epoch : int
-        From 1.
+        Number of the epoch, from 1.
     metrics : dict of str to float
-        Identical in every run of the same search, resumed or not.
+        Figures that are identical in every run of the same search, resumed or not.
     columns : mapping of str to arrays (n, ...)
         Columns of `particles`.
     work : Work
@@ -88,19 +86,19 @@ def record_epoch(
     if len(groups) > 1:
         for group in groups:
             metrics[f"swarm_{group}_best_cost"] = float(members.costs[members.group == group].min())
-    owned = proposal.owner >= 0
-    owner = np.where(owned, proposal.owner, 0)
+    has_owner = proposal.owner >= 0
+    owner = np.where(has_owner, proposal.owner, 0)
     # Building a table would take longer than a cheap epoch.
     columns = {
         "particle": proposal.owner.copy(),
         "role": list(proposal.role),
-        "group": np.where(owned, members.group[owner], -1),
+        "group": np.where(has_owner, members.group[owner], -1),
         "size": proposal.masks.sum(axis=1),
         "cost": np.where(evaluations.censored, np.nan, evaluations.costs),
         "failed": evaluations.failed.copy(),
-        "pbest_cost": np.where(owned, members.costs[owner], np.nan),
-        "pbest_size": np.where(owned, members.masks[owner].sum(axis=1), 0),
-        # A copy, so that the strategy cannot change the record.
+        "pbest_cost": np.where(has_owner, members.costs[owner], np.nan),
+        "pbest_size": np.where(has_owner, members.masks[owner].sum(axis=1), 0),
+        # The strategy cannot change a copy.
         "mask": proposal.masks.copy(),
     }
     return EpochRecord(epoch, metrics, columns, evaluations.work)
@@ -111,5 +109,5 @@ def diversity(masks: Bool) -> float:
     n, n_units = masks.shape
     if n < 2:
         return 0.0
-    on = masks.sum(axis=0).astype(np.float64)
-    return float((on * (n - on)).sum() / (n * (n - 1) / 2) / n_units)
+    counts = masks.sum(axis=0).astype(np.float64)
+    return float((counts * (n - counts)).sum() / (n * (n - 1) / 2) / n_units)

@@ -1,7 +1,5 @@
 """A strategy that searches some of the units, seen from outside as one of the whole table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,16 +23,16 @@ class NarrowedState:
     @property
     def members(self) -> Members:
         """The solutions of the strategy, as masks of the whole table."""
-        members: Members = self.inner.members
+        members = self.inner.members
         return replace(members, masks=_widened(members.masks, self.mask))
 
 
 @dataclass(frozen=True, eq=False)
 class Narrowed(Strategy):
-    """Run a strategy on the units of `mask` alone, as one of the whole table.
+    """Run a strategy on only the units of `mask`, as one of the whole table.
 
-    Evaluator, archive and results do not know of the restriction. `hints` are those of the units
-    that are kept, but for the masks of a warm start.
+    Evaluator, archive and results do not know of the restriction. `hints` are those of the kept
+    units, without masks for a warm start.
     """
 
     strategy: Strategy
@@ -54,7 +52,7 @@ class Narrowed(Strategy):
         return self.strategy.epochs_in(space.restricted(self.mask))
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> NarrowedState:
-        """Start the strategy on the units that are kept; of `hints` only warm-start masks count."""
+        """Start the strategy on the kept units, with the warm-start masks of `hints`."""
         warm = hints.warm
         if warm is not None:
             warm = warm[:, self.mask]
@@ -76,13 +74,13 @@ class Narrowed(Strategy):
     ) -> NarrowedState:
         """Pass on the columns of the units that are kept."""
         mask = self.mask
-        narrow = replace(proposal, masks=proposal.masks[:, mask])
-        answers = replace(
+        proposal = replace(proposal, masks=proposal.masks[:, mask])
+        evaluations = replace(
             evaluations,
             importances=evaluations.importances[:, mask],
             used=evaluations.used[:, mask],
         )
-        return replace(state, inner=self.strategy.observe(state.inner, narrow, answers))
+        return replace(state, inner=self.strategy.observe(state.inner, proposal, evaluations))
 
     def finished(self, state: NarrowedState) -> bool:
         """Whether the strategy is complete."""

@@ -1,7 +1,5 @@
 """Masks and sets of folds as keys of a mapping."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Pose a search on a problem, as the selector, the flows and ``swarm check`` do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,7 +9,8 @@ from sklearn.base import clone
 from swarm.arrays import Bool
 from swarm.errors import ConfigError, InputError, as_clause
 from swarm.problem.hints import Hints, prepare_hints
-from swarm.problem.problem import Problem
+from swarm.problem.problem import Importance, Problem
+from swarm.protocols import Estimator
 from swarm.search.budget import Budget
 from swarm.search.confirmation import ConfirmationPlan
 from swarm.search.fresh_folds import fresh_problem
@@ -22,10 +21,12 @@ from swarm.search.search import Search
 from swarm.strategies.base import Strategy
 from swarm.strategies.rankings import RankingSizes
 
-# Only few sizes can flatter where nothing was searched: a second partition gained half a point for
-# the columns to keep on gene tables, and nothing for the vote. A larger table takes minutes on one.
-_REPEATS, _REPEATS_OF_RANKINGS = 5, 2
-_MANY_CELLS = 1 << 24
+_REPEATS = 5
+# The choice among a few sizes has little bias: on gene tables a second partition gained half a
+# point for the columns to keep, and nothing for the vote.
+_REPEATS_OF_RANKINGS = 2
+# A partition of a larger table takes minutes, so that rankings have one.
+_MAX_CELLS_TO_REPEAT = 1 << 24
 
 
 def pose_search(
@@ -35,21 +36,42 @@ def pose_search(
     budget: Budget,
     seed: int,
     evaluation: Mapping[str, Any],
-    hints: Hints | None = None,  # None: those that the strategy needs
-    warm: Bool | None = None,  # masks to start from, without `hints`
-    proxy: Mapping[str, Any] | None = None,  # options of `proxy_of`
-    confirm: Mapping[str, Any] | None = None,  # `repeats`, `best` and those of ConfirmationPlan
-    prefilter: Mapping[str, Any] | None = None,  # `when`, `least` and `n_clusters`
-    auto: bool = False,  # whether rankings may replace the strategy
+    hints: Hints | None = None,
+    warm: Bool | None = None,
+    proxy: Mapping[str, Any] | None = None,
+    confirm: Mapping[str, Any] | None = None,
+    prefilter: Mapping[str, Any] | None = None,
+    auto: bool = False,
 ) -> Search:
-    """Return the search; what it refuses is refused before anything is trained.
+    """Return the search, which refuses its options before anything is trained.
 
-    Without other folds of the same kind nothing is confirmed, and rankings and a prefilter use
-    those of the search.
+    If folds of the same kind cannot be drawn again, nothing is confirmed, and rankings and a
+    prefilter use the folds of the search.
+
+    Parameters
+    ----------
+    problem, strategy, budget, seed, evaluation
+        Those of the :class:`swarm.search.search.Search`.
+    hints : Hints, optional
+        Default: those that the strategy needs.
+    warm : bool (n, n_units), optional
+        Masks to start from, if there are no `hints`.
+    proxy : mapping, optional
+        Options of :func:`proxy_of`.
+    confirm : mapping, optional
+        The options `repeats`, `best` and those of
+        :class:`swarm.search.confirmation.ConfirmationPlan`.
+    prefilter : mapping, optional
+        The options `when`, `least` and `n_clusters`.
+    auto : bool, default=False
+        Whether rankings may replace the strategy.
     """
-    asks_for_search = proxy is not None or (prefilter or {}).get("when") == "always"
-    asks_for_search |= (confirm or {}).get("rankings") is False
-    if auto and not asks_for_search and can_replace_search(problem):
+    needs_search = (
+        proxy is not None
+        or (prefilter or {}).get("when") == "always"
+        or (confirm or {}).get("rankings") is False
+    )
+    if auto and not needs_search and can_replace_search(problem):
         strategy = RankingSizes()
     if isinstance(strategy, RankingSizes):
         return Search(
@@ -58,7 +80,7 @@ def pose_search(
             budget=budget,
             seed=seed,
             evaluation=evaluation,
-            confirmation=_rankings_alone(problem, confirm or {}),
+            confirmation=_plan_of_rankings(problem, confirm or {}),
         )
     guide = None
     if proxy is not None:
@@ -66,10 +88,14 @@ def pose_search(
     cut = None
     if prefilter is not None and is_wide(problem.space, prefilter["when"]):
         fresh = fresh_problem(problem, 1, first=0) or problem
-        # Units are ranked by the model that the search runs on.
-        ranked = problem if guide is None else guide.problem
-        least, n_clusters = prefilter.get("least", 20), prefilter.get("n_clusters")
-        cut = Prefilter.of(ranked, fresh.folds, strategy, least=least, n_clusters=n_clusters)
+        cut = Prefilter.of(
+            # The model that the search runs on ranks the units.
+            problem if guide is None else guide.problem,
+            fresh.folds,
+            strategy,
+            least=prefilter.get("least", 20),
+            n_clusters=prefilter.get("n_clusters"),
+        )
     if hints is None:
         hints = Hints(warm=warm)
         if cut is None:
@@ -99,30 +125,34 @@ def proxy_of(
     *,
     best: int,
     probes: int,
-    estimator: Any = None,  # None: that of the problem
-    params: Mapping[str, Any] | None = None,  # parameters of the estimator that differ
-    rows: float | None = None,  # share of the rows; None: all
-    importance: Any = "auto",
+    estimator: Estimator | None = None,
+    params: Mapping[str, Any] | None = None,
+    rows: float | None = None,
+    importance: Importance = "auto",
     seed: int = 0,
 ) -> Proxy:
-    """Return a cheaper problem to guide a search: another model, fewer rows, or both."""
-    part = problem if rows is None else on_part_of_rows(problem, rows)
+    """Return a cheaper problem to guide a search: another model, fewer rows, or both.
+
+    `params` are set on the estimator, by default that of the problem; `rows` is a share of the
+    rows, by default all. See :class:`swarm.search.proxy.Proxy` for `best` and `probes`.
+    """
+    sampled = problem if rows is None else on_part_of_rows(problem, rows)
     try:
-        cheaper = clone(part.estimator if estimator is None else estimator)
+        cheaper = clone(problem.estimator if estimator is None else estimator)
         cheaper.set_params(**(params or {}))
     except ValueError as error:
         raise ConfigError(f"proxy: {as_clause(str(error))}; rename it or leave it out") from error
-    return Proxy(part.with_estimator(cheaper, importance=importance, seed=seed), best, probes)
+    return Proxy(sampled.with_estimator(cheaper, importance=importance, seed=seed), best, probes)
 
 
-def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> ConfirmationPlan:
+def _plan_of_rankings(problem: Problem, confirm: Mapping[str, Any]) -> ConfirmationPlan:
     """Return the plan of rankings without a search, on its folds if no others can be drawn."""
     if problem.n_folds < 2:
         raise ConfigError(
             "strategy 'rankings' compares sizes on at least two folds, got one; use another number"
             " of folds, or another strategy"
         )
-    is_large = problem.features.size > _MANY_CELLS
+    is_large = problem.features.size > _MAX_CELLS_TO_REPEAT
     plan = _confirmation(problem, 1 if is_large else _REPEATS_OF_RANKINGS, **confirm)
     if plan is None:
         options = {name: confirm[name] for name in ("goal", "margin") if name in confirm}
@@ -132,7 +162,7 @@ def _rankings_alone(problem: Problem, confirm: Mapping[str, Any]) -> Confirmatio
 
 def _confirmation(
     problem: Problem,
-    default: int,
+    default_repeats: int,
     *,
     repeats: int | None = None,
     best: int = 20,
@@ -140,7 +170,7 @@ def _confirmation(
 ) -> ConfirmationPlan | None:
     """Return the plan on `repeats` fresh partitions; None if the folds cannot be drawn again."""
     try:
-        fresh = fresh_problem(problem, default if repeats is None else repeats)
+        fresh = fresh_problem(problem, default_repeats if repeats is None else repeats)
         return None if fresh is None else ConfirmationPlan(fresh, best, **options)
     except InputError as error:
         raise ConfigError(f"confirm: {str(error).replace('n_best', 'best')}") from None

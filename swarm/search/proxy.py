@@ -1,9 +1,7 @@
 """Search with a proxy, then measure the best subsets on the full problem.
 
-A proxy is a cheaper model, a part of the rows, or both.
+A proxy is a cheaper model, a sample of the rows, or both.
 """
-
-from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
@@ -23,16 +21,24 @@ from swarm.search.requests import read_records
 from swarm.search.result import SearchResult
 from swarm.strategies.operators.memory import shrink
 
-# Keeps the generator of the rows apart from those of the folds and of the search.
+# The sample must not have the seed of the folds: it would consist of whole folds.
 _ROWS_SEED = 13
 
 
 @dataclass(frozen=True, eq=False)
 class Proxy:
-    """What guides a search in place of its problem: a cheaper model, fewer rows, or both."""
+    """A problem that guides a search in place of its own: a cheaper model, fewer rows, or both.
+
+    Attributes
+    ----------
+    problem : Problem
+        The cheaper problem.
+    n_best, n_probes : int
+        Numbers of the best subsets, and of a sample of all requested ones, that are measured on
+        the full problem.
+    """
 
     problem: Problem
-    # How many of the best subsets, and of all requested ones, are measured on the full problem.
     n_best: int
     n_probes: int
 
@@ -43,14 +49,13 @@ class Proxy:
 
 
 def on_part_of_rows(problem: Problem, share: float) -> Problem:
-    """Return the problem on a part of its rows, drawn with its seed, see :func:`hold_out`.
+    """Return the problem on a share of its rows, drawn with its seed, see :func:`hold_out`.
 
     Every row stays in its fold, and the rows of a group together.
     """
     require("rows of the proxy", share, above=0, below=1)
     assert problem.division is not None
     rows = problem.division.rows
-    # With the seed of the folds whole folds would be in the part.
     seed = derived_seed(problem.seed, _ROWS_SEED)
     try:
         return problem.on_rows(hold_out(rows, rows.kind, share, seed=seed)[1])
@@ -66,27 +71,27 @@ def measure_best(
     n_best: int,
     n_probes: int,
 ) -> SearchResult:
-    """Measure the best subsets of a search on a proxy, and some others, on the full problem.
+    """Measure the best subsets of a search on a proxy, and a sample, on the full problem.
 
-    The best of all measured subsets is the result. The rank correlation is that of the sample of
-    `n_probes` alone, as the best subsets differ too little for their ranks to agree. Ctrl-C leaves
-    what was measured so far, and is raised again if that is nothing.
+    The best of all measured subsets is the result. The rank correlation is that of only the sample
+    of `n_probes`, as the best subsets differ too little for their ranks to agree. Ctrl-C ends the
+    measurement with the costs so far, and is raised again if there are none.
     """
     require("n_best", n_best, at_least=1, whole=True)
     require("n_probes", n_probes, at_least=0, whole=True)
-    best, best_cheap = best_subsets(result, guide, n_best)
+    best, best_proxy_costs = best_subsets(result, guide, n_best)
     if not len(best):
         raise result.no_subset_error()
     probes = probe_masks(result, n_probes)
     probe_costs = _costs(guide, probes)
-    masks, cheap = np.vstack([best, probes]), np.concatenate([best_cheap, probe_costs])
+    masks = np.vstack([best, probes])
+    proxy_costs = np.concatenate([best_proxy_costs, probe_costs])
+    interrupted_step = ""
     try:
-        costs, interrupted_step = _costs(evaluator, masks), ""
+        costs = _costs(evaluator, masks)
     except KeyboardInterrupt:
-        costs, interrupted_step = (
-            _measured_costs(evaluator, masks),
-            "the measurement on the full model",
-        )
+        costs = _costs_so_far(evaluator, masks)
+        interrupted_step = "the measurement on the full model"
         if not np.isfinite(costs).any():
             raise
     if not np.isfinite(costs).any():
@@ -94,20 +99,20 @@ def measure_best(
             f"none of {len(masks)} subsets of the cheaper model has a finite cost on the full "
             "model; check the failed fits"
         )
-    rank = result.space.rank(masks, cheap)
+    rank = result.space.rank(masks, proxy_costs)
     rows = rank[first_of_equal(masks[rank])]
     rows = rows[~np.isnan(costs[rows])]
     correlation = None
     if n_probes and not interrupted_step:
         correlation = rank_correlation(probe_costs, costs[len(best) :])
-    measured = Candidates.build(masks[rows], costs[rows], search_costs=cheap[rows])
+    measured = Candidates.build(masks[rows], costs[rows], search_costs=proxy_costs[rows])
     return replace(
         result, measured=measured, correlation=correlation, interrupted_step=interrupted_step
     )
 
 
-def _measured_costs(evaluator: CrossValidation, masks: Bool) -> Float:
-    """Return the cost of each mask, NaN where not every fold was trained."""
+def _costs_so_far(evaluator: CrossValidation, masks: Bool) -> Float:
+    """Return the cost of each mask, NaN if not every fold was trained."""
     records = (record for _, record in read_records(masks, evaluator.evaluations))
     return np.array([record.cost if record.complete else np.nan for record in records])
 
@@ -119,19 +124,21 @@ def best_subsets(
 
     Units that no fold model used are dropped, if that changes no model.
     """
-    space, requests = result.space, result.state.requests
-    every = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
-    masks = unpack_masks((key for key, folds in requests.items() if folds == every), space.n_units)
+    space = result.space
+    all_folds = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
+    complete = (key for key, folds in result.state.requests.items() if folds == all_folds)
+    masks = unpack_masks(complete, space.n_units)
     exact = evaluator.problem.exact_shrink
-    costs, used = np.zeros(len(masks)), masks.copy() if exact else masks
+    costs = np.zeros(len(masks))
+    used = masks.copy() if exact else masks
     for row, (_, record) in enumerate(read_records(masks, evaluator.evaluations)):
         costs[row] = record.cost
         if exact:
             used[row] &= record.units_used(masks[row])
     if exact and len(masks):
         masks = shrink(masks, used, space)
-    allowed = np.isfinite(costs) & space.obeys(masks)
-    masks, costs = masks[allowed], costs[allowed]
+    is_allowed = np.isfinite(costs) & space.obeys(masks)
+    masks, costs = masks[is_allowed], costs[is_allowed]
     rank = space.rank(masks, costs)
     rows = rank[first_of_equal(masks[rank])[:n]]
     return masks[rows], costs[rows]
@@ -150,9 +157,10 @@ def _costs(evaluator: CrossValidation, masks: Bool) -> Float:
     return evaluate_fully(evaluator, masks).costs if len(masks) else np.zeros(0)
 
 
-def rank_correlation(one: Float, other: Float) -> float:
+def rank_correlation(x: Float, y: Float) -> float:
     """Return Spearman's rank correlation of the finite pairs; NaN if one side is constant."""
-    both = np.isfinite(one) & np.isfinite(other)
-    if min(len(np.unique(one[both])), len(np.unique(other[both]))) < 2:
+    is_pair = np.isfinite(x) & np.isfinite(y)
+    x, y = x[is_pair], y[is_pair]
+    if min(len(np.unique(x)), len(np.unique(y))) < 2:
         return float("nan")
-    return float(spearmanr(one[both], other[both]).statistic)
+    return float(spearmanr(x, y).statistic)

@@ -1,7 +1,5 @@
 """The evaluations that a search requested, whichever search trained them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -16,16 +14,16 @@ from swarm.storage.archive import ProblemEvaluations
 from swarm.storage.records import Record
 from swarm.strategies.operators.memory import shrink
 
-# Per lookup: records take much more memory than what is kept of them.
-_MOST_MASKS = 500
-_MOST_RECORD_BYTES = 1 << 26
+# Limits of a lookup, as records take much more memory than the results.
+_MAX_MASKS = 500
+_MAX_RECORD_BYTES = 1 << 26
 
 
 def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
-    """Return the masks (n, n_units) that a search requested, and the folds that each needed.
+    """Return the masks (n, n_units) that a search requested, and the folds (n, n_folds) needed.
 
-    After a search on a proxy, these are the subsets that were measured on the full problem. Those
-    that only the confirmation evaluated, such as those of rankings, follow at the end.
+    After a search on a proxy, these are the subsets that were measured on the full problem. Masks
+    that only the confirmation evaluated, such as those of rankings, are at the end.
     """
     if result.measured is not None:
         masks = result.measured.masks
@@ -36,14 +34,15 @@ def requested_masks(result: SearchResult, n_folds: int) -> tuple[Bool, Bool]:
         needed = unpack_folds(requests.values(), n_folds)
     if result.confirmation is None:
         return masks, needed
-    seen, confirmed = set(pack_masks(masks)), result.confirmation.candidates.masks
-    also = confirmed[[key not in seen for key in pack_masks(confirmed)]]
-    every = np.ones((len(also), needed.shape[1]), dtype=bool)
-    return np.vstack([masks, also]), np.vstack([needed, every])
+    seen = set(pack_masks(masks))
+    confirmed = result.confirmation.candidates.masks
+    confirmed = confirmed[[key not in seen for key in pack_masks(confirmed)]]
+    all_folds = np.ones((len(confirmed), needed.shape[1]), dtype=bool)
+    return np.vstack([masks, confirmed]), np.vstack([needed, all_folds])
 
 
 def only_ranked(masks: Bool, result: SearchResult) -> Bool:
-    """Whether each mask (n, n_units) is of a ranking, and the search has not requested it.
+    """Whether each mask (n, n_units) is from a ranking, and was not requested by the search.
 
     A ranking of all rows has seen the test rows of the folds, so that its costs there are too low.
     """
@@ -55,10 +54,10 @@ def only_ranked(masks: Bool, result: SearchResult) -> Bool:
 
 
 def read_records(masks: Bool, evaluations: ProblemEvaluations) -> Iterator[tuple[Bool, Record]]:
-    """Yield each of the masks (n, n_units) and its record, reading a part of them at a time."""
-    # An importance and whether it is used, per fold and unit.
+    """Yield the masks (n, n_units) with their records, which are read in blocks."""
+    # Each fold and unit has an importance of eight bytes, and one for whether it is used.
     record_bytes = 9 * evaluations.n_folds * int(masks.sum(axis=1).max(initial=1))
-    step = max(1, min(_MOST_MASKS, _MOST_RECORD_BYTES // record_bytes))
+    step = max(1, min(_MAX_MASKS, _MAX_RECORD_BYTES // record_bytes))
     for start in range(0, len(masks), step):
         chunk = masks[start : start + step]
         yield from zip(chunk, evaluations.lookup(chunk), strict=True)
@@ -123,7 +122,7 @@ def _fold_costs(masks: Bool, needed: Bool, evaluations: ProblemEvaluations) -> t
 def requested_evaluations(
     result: SearchResult, evaluations: ProblemEvaluations
 ) -> Iterator[tuple[Bool, Record]]:
-    """Yield the masks of :func:`requested_masks`, in order, and their records.
+    """Yield the masks of :func:`requested_masks`, in order, with their records.
 
     Folds that the search did not need are left out, so that the records depend on it alone.
     """
@@ -136,22 +135,23 @@ def requested_evaluations(
 def importances_of(
     masks: Bool, result: SearchResult, problem: Problem, evaluations: ProblemEvaluations
 ) -> Float:
-    """Return the importances (n, n_units) in the records of masks; NaN or 0 if there are none.
+    """Return the importances (n, n_units) of masks from their records; NaN or 0 without any.
 
-    A mask without its unused units has those of the mask that it was shrunk from.
+    A mask that was shrunk to its used units has the importances of the whole mask.
     """
     importances = np.full(masks.shape, np.nan)
     if problem.importance == "none":
         return importances
-    rows = {mask.tobytes(): row for row, mask in enumerate(masks)}
+    row_of = {mask.tobytes(): row for row, mask in enumerate(masks)}
     for mask, record in requested_evaluations(result, evaluations):
         if not record.complete or record.failed:
             continue
-        same = mask[None, :]
+        equivalent = mask[None, :]
         if problem.exact_shrink:
-            same = np.vstack([same, shrink(same, record.units_used(mask)[None, :], problem.space)])
-        for key in {each.tobytes() for each in same} & set(rows):
-            importances[rows[key]] = record.importance(mask)
+            used = record.units_used(mask)[None, :]
+            equivalent = np.vstack([equivalent, shrink(equivalent, used, problem.space)])
+        for key in {row.tobytes() for row in equivalent} & set(row_of):
+            importances[row_of[key]] = record.importance(mask)
     return importances
 
 
@@ -160,7 +160,7 @@ def training_seconds(requests: Mapping[bytes, int], evaluations: ProblemEvaluati
     masks = unpack_masks(requests, evaluations.n_units)
     total = 0.0
     for (_, record), folds in zip(read_records(masks, evaluations), requests.values(), strict=True):
-        trained = int(record.has_cost.sum())
-        if trained:
-            total += record.seconds * min(1.0, folds.bit_count() / trained)
+        n_trained = int(record.has_cost.sum())
+        if n_trained:
+            total += record.seconds * min(1.0, folds.bit_count() / n_trained)
     return total

@@ -1,7 +1,5 @@
 """The result of a search."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -34,21 +32,23 @@ class SearchResult:
     state : SearchState
         The last state.
     records : tuple of EpochRecord
+        The record of each epoch.
     reason : str
-        The limit that ended it, ``"finished"``, ``"exhausted"``, ``"stopped"`` or
+        The limit that ended the search, ``"finished"``, ``"exhausted"``, ``"stopped"`` or
         ``"interrupted"``.
     space : SearchSpace
+        The units and constraints.
     measured : Candidates or None
         Subsets measured on the full model after a search on a proxy, by their costs on the proxy.
     correlation : float or None
         Spearman's rank correlation of proxy and full model, over a sample of the requested
         subsets; NaN if one side is constant, None without a proxy or its probes.
     rivals : Candidates or None
-        What rankings and an elimination propose, with costs on fresh folds, NaN where not measured.
+        Subsets of rankings and of elimination, with costs on fresh folds, NaN if not measured.
     n_rival_fits : int
-        Models on a fold that their measurement needed.
+        Number of models on a fold that the measurement of the rivals needed.
     rival_models : frozenset of (int, bytes)
-        Those on fresh folds: the fold and the packed mask.
+        The models of the rivals on fresh folds: the fold and the packed mask.
     confirmation : Confirmation or None
         Candidates evaluated again on fresh folds; the best subset is chosen among them.
     cut : Cut or None
@@ -87,16 +87,17 @@ class SearchResult:
 
     @property
     def outcomes(self) -> list[tuple[str, str]]:
-        """Name and outcome of each option that the search ran with beside its epochs."""
+        """Name and outcome of each step before the epochs."""
         return [] if self.cut is None else [("prefilter", self.cut.outcome())]
 
     def no_subset_error(self) -> EvaluationError:
         """Return the error of a search in which no mask had a finite cost."""
         counts = self.state.counts
         if counts.failed:
-            which = f"{counts.failed} of {counts.evaluations} evaluations failed, and no subset of"
             return failed_evaluations(
-                f"{which} an allowed size has a finite cost", self.state.first_error
+                f"{counts.failed} of {counts.evaluations} evaluations failed, and no subset of an"
+                " allowed size has a finite cost",
+                self.state.first_error,
             )
         return EvaluationError(
             f"no subset of an allowed size has a finite cost after {self.state.epoch} epochs; "
@@ -114,8 +115,7 @@ class SearchResult:
         """
         if not len(self.candidates):
             raise self.no_subset_error()
-        mask: Bool = self.candidates.masks[0]
-        return mask
+        return self.candidates.masks[0]
 
     @property
     def features(self) -> list[str]:
@@ -131,9 +131,9 @@ class SearchResult:
     def candidates(self) -> Candidates:
         """Distinct candidates with a finite cost, the best subset first.
 
-        Those that were confirmed follow by their costs on fresh folds; then, by their costs, those
-        measured after a search on a proxy, or else the members of the strategy. Where rankings
-        replace the search, only those within one standard error of the lowest cost follow.
+        Confirmed subsets follow by their costs on fresh folds; then, by their costs, the subsets
+        measured after a search on a proxy, or else the members of the strategy. If rankings replace
+        the search, only subsets within one standard error of the lowest cost follow.
         """
         members = self.state.strategy.members
         # Costs on the full model and on the cheaper one must not be mixed.
@@ -148,10 +148,10 @@ class SearchResult:
                 return fresh.take(self.confirmation.within_one_error).distinct()
             table = fresh.take(self.confirmation.in_order).append(table)
         elif self.measured is None and members.answer is not None:
-            # The result of the rule of the strategy itself, which may be of any size.
-            answer = [members.answer]
-            first = Candidates.build(members.masks[answer], members.costs[answer])
-            table = (first if np.isfinite(first.costs[0]) else self._best).append(table)
+            # The rule of the strategy may select any size.
+            rows = [members.answer]
+            answer = Candidates.build(members.masks[rows], members.costs[rows])
+            table = (answer if np.isfinite(answer.costs[0]) else self._best).append(table)
         elif self.measured is None:
             table = self._best.append(table)
         return table.distinct()
@@ -159,8 +159,8 @@ class SearchResult:
     @property
     def _best(self) -> Candidates:
         """The best mask that the search has seen, if any."""
-        mask, n_units = self.state.best_mask, self.space.n_units
-        masks = np.empty((0, n_units), dtype=bool) if mask is None else mask[None, :]
+        mask = self.state.best_mask
+        masks = np.empty((0, self.space.n_units), dtype=bool) if mask is None else mask[None, :]
         return Candidates.build(masks, np.full(len(masks), self.state.best_cost))
 
     @property
@@ -228,7 +228,8 @@ def _within(
         require("union_at_most", union_at_most, at_least=1, whole=True)
         limit = union_at_most
     widths = np.array([len(unit) for unit in space.units])
-    union, rows = masks[0], [0]
+    union = masks[0]
+    rows = [0]
     for row in range(1, len(masks)):
         if len(rows) == n:
             break

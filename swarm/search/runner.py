@@ -1,7 +1,5 @@
 """A search from its description to its confirmed result."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import replace
@@ -29,22 +27,22 @@ from swarm.search.search import Search
 from swarm.storage.archive import Archive
 from swarm.storage.records import Record
 
-# In a larger table a prefilter decides which units are ranked.
-_MOST_RANKED_CELLS = 1 << 24
+# Only the units that the prefilter keeps of a larger table are ranked.
+_MAX_RANKED_CELLS = 1 << 24
 
 
 class Stages:
-    """The stages of a search: prefilter, epochs, full model, rankings, fresh folds.
+    """The stages of a search, as a context manager: prefilter, epochs, full model, fresh folds.
 
-    A context manager. Each stage has an evaluator of its own, and all share their processes, which
-    take seconds to start. A stage that the search does not have returns what it was given.
+    Each stage has an evaluator of its own, and all evaluators share worker processes, which take
+    seconds to start. A stage that the search does not have returns its argument.
 
     Parameters
     ----------
     search : Search
-        After the prefilter the attribute is that on the units that are kept.
+        The search. After the prefilter, the attribute is the search on the kept units.
     archive : Archive
-        Left open.
+        Cache of evaluations, which is left open.
     on_fit : callable, optional
         Called with the mask and the record of every evaluation that was trained.
     """
@@ -79,11 +77,9 @@ class Stages:
     @cached_property
     def full_evaluator(self) -> CrossValidation:
         """The evaluator of the problem itself."""
-        return (
-            self.search_evaluator
-            if self.search.proxy is None
-            else self._evaluator(self.search.problem)
-        )
+        if self.search.proxy is None:
+            return self.search_evaluator
+        return self._evaluator(self.search.problem)
 
     @cached_property
     def fresh_evaluator(self) -> CrossValidation:
@@ -92,7 +88,7 @@ class Stages:
         return self._evaluator(self.search.confirmation.problem)
 
     def try_out(self) -> None:
-        """Raise ConfigError where all masks would fail, or all of the smallest size."""
+        """Raise ConfigError if all masks would fail, or all of the smallest size."""
         for evaluator in dict.fromkeys((self.search_evaluator, self.full_evaluator)):
             attempt = partial(trouble, smallest=self.search.smallest_size)
             message = evaluator.workers.call(evaluator.problem, attempt)
@@ -121,29 +117,32 @@ class Stages:
 
     def rankings_compete(self, result: SearchResult) -> bool:
         """Whether rankings compete: a strategy with a rule of its own has no other candidate."""
-        plan, own = self.search.confirmation, result.state.strategy.members.answer
-        if plan is None or own is not None or result.interrupted:
+        plan = self.search.confirmation
+        has_rule = result.state.strategy.members.answer is not None
+        if plan is None or has_rule or result.interrupted:
             return False
-        competes = plan.rankings and plan.n_best > 1
+        if plan.replaces_search:
+            return True
         problem = self.search.problem
-        return plan.replaces_search or (
-            competes and (allows_rankings(problem) or allows_elimination(problem))
-        )
+        has_rivals = allows_rankings(problem) or allows_elimination(problem)
+        return plan.rankings and plan.n_best > 1 and has_rivals
 
     @property
     def n_rivals(self) -> int | None:
-        """How many rivals of a search are measured on all fresh folds; None for all."""
+        """Number of rivals of a search that are measured on all fresh folds; None for all."""
         plan = self.search.confirmation
         return None if plan is None or plan.replaces_search else plan.n_best // 2
 
     def rank(self, result: SearchResult) -> SearchResult:
-        """Measure the first units of rankings on the fresh folds, if they are to compete."""
-        plan, cut, problem = self.search.confirmation, result.cut, self.search.problem
+        """Measure the first units of rankings on the fresh folds, if they compete."""
+        plan = self.search.confirmation
+        problem = self.search.problem
         if plan is None or not self.rankings_compete(result):
             return result
-        # A prefilter has seen the test rows of all folds; to rank the others too takes time.
-        is_large = problem.features.size > _MOST_RANKED_CELLS
-        mask = cut.kept if cut is not None and is_large else ~result.space.forbidden
+        mask = ~result.space.forbidden
+        # A prefilter has seen the test rows of all folds, but ranking all units takes long.
+        if result.cut is not None and problem.features.size > _MAX_RANKED_CELLS:
+            mask = result.cut.kept
         rankings = eliminator = None
         try:
             if allows_rankings(problem):
@@ -187,18 +186,25 @@ def run(
     Parameters
     ----------
     search : Search
+        The search.
     archive : Archive, optional
-        Left open. Default: a new one in memory.
-    on_epoch, step
-        See :meth:`swarm.search.driver.Driver.run`.
+        Cache of evaluations, which is left open. Default: a new one in memory.
+    on_epoch : callable, optional
+        Called after every epoch with its record and the state.
+    step : callable, optional
+        Called in place of :meth:`swarm.search.driver.Driver.step`.
     on_fit : callable, optional
-        See :class:`Stages`.
-    salvage : bool
+        Called with the mask and the record of every evaluation that was trained.
+    salvage : bool, default=False
         Whether Ctrl-C within the first epoch returns the best evaluated subset instead of raising
         KeyboardInterrupt. After the first epoch Ctrl-C always returns the best subset so far.
-    trial : bool
+    trial : bool, default=False
         Whether to fit one fold with all units and one with few before the search, so that settings
         that no model can have are refused.
+
+    Returns
+    -------
+    SearchResult
 
     Raises
     ------
@@ -229,16 +235,16 @@ def _best_of_first_epoch(driver: Driver, evaluator: CrossValidation) -> SearchRe
     Other evaluations in the archive are not read: there may be millions.
     """
     space = driver.space
-    requested = driver.first_masks()
-    requested = requested[first_of_equal(requested)]
-    requested = requested[space.obeys(requested)]
-    records = read_records(requested, evaluator.evaluations)
-    rows = [record.complete and not record.failed for _, record in records]
-    complete, every = requested[rows], pack_folds(np.ones(evaluator.n_folds, dtype=bool))
+    masks = driver.first_masks()
+    masks = masks[first_of_equal(masks)]
+    masks = masks[space.obeys(masks)]
+    records = read_records(masks, evaluator.evaluations)
+    masks = masks[[record.complete and not record.failed for _, record in records]]
+    all_folds = pack_folds(np.ones(evaluator.n_folds, dtype=bool))
     state = replace(
         driver.start(),
-        requests=dict.fromkeys(pack_masks(complete), every),
-        counts=Counts(len(complete), len(complete), len(complete) * evaluator.n_folds),
+        requests=dict.fromkeys(pack_masks(masks), all_folds),
+        counts=Counts(len(masks), len(masks), len(masks) * evaluator.n_folds),
     )
     result = SearchResult(state, (), "interrupted", space)
     best, costs = best_subsets(result, evaluator, 1)

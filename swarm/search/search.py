@@ -31,25 +31,28 @@ from swarm.strategies.operators.sequential import answer_sizes
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """A search: what it searches and how, before it is run.
+    """The description of a search, before it is run.
 
     Attributes
     ----------
     problem : Problem
+        Data, model, scorer, folds and units.
     strategy : Strategy or str
         A name selects the strategy with its default parameters.
-    hints : Hints
-        Those that the strategy needs, see :func:`swarm.problem.hints.prepare_hints`.
     budget : Budget
+        Limits of the search.
+    hints : Hints
+        Statistics that the strategy needs, see :func:`swarm.problem.hints.prepare_hints`.
     seed : int
+        Seed of the generators of all epochs.
     evaluation : mapping
         Options of :class:`swarm.evaluation.crossval.CrossValidation`, such as ``n_jobs``.
     proxy : Proxy or None
-        What the epochs run on in place of the problem.
+        A cheaper problem that the epochs run on.
     confirmation : ConfirmationPlan or None
         How the best subsets are evaluated on fresh folds.
     prefilter : Prefilter or None
-        How the units are ranked, of which the first ones are searched.
+        How units are ranked; only the first ones are searched.
     """
 
     problem: Problem
@@ -70,8 +73,9 @@ class Search:
         """Validate the parameters of the strategy against the data, before a run is created."""
         search = self
         if self.prefilter is not None:
-            # The smallest search that the prefilter can leave.
-            search = self.on_units(self.first_units(self.prefilter.bounds(self.problem.space)[0]))
+            # The prefilter may keep the smallest number of units.
+            n_kept, _ = self.prefilter.bounds(self.problem.space)
+            search = self.on_units(self.first_units(n_kept))
         try:
             rng = np.random.default_rng([self.seed, 0])
             search.strategy.start(search.problem.space, search.hints, rng)
@@ -88,7 +92,8 @@ class Search:
 
     def on_units(self, mask: Bool) -> Search:
         """Return the search on the units of `mask` (n_units,), with their own hints."""
-        problem, space = self.problem, self.problem.space.restricted(mask)
+        problem = self.problem
+        space = problem.space.restricted(mask)
         n_clusters = None if self.prefilter is None else self.prefilter.n_clusters
         hints = prepare_hints(
             problem.features.iloc[:, problem.space.positions(mask)],
@@ -101,14 +106,14 @@ class Search:
         return replace(self, strategy=Narrowed(self.strategy, mask, hints))
 
     def first_units(self, count: int) -> Bool:
-        """Return a mask of `count` units, fixed ones first: a stand-in for what is kept."""
-        mask: Bool = first_of(self.problem.space.in_order()[None, :], count)[0]
-        return mask
+        """Return a mask of `count` units, fixed ones first, as a prefilter might keep them."""
+        return first_of(self.problem.space.in_order()[None, :], count)[0]
 
     @property
     def smallest_size(self) -> int:
         """Smallest number of units of a mask that the strategy may propose."""
-        space, strategy = self.problem.space, self.strategy
+        space = self.problem.space
+        strategy = self.strategy
         if strategy.evaluations_in(space)[1] == 1:
             return space.max_size
         size = strategy.size_parameter and getattr(strategy, strategy.size_parameter)
@@ -150,7 +155,7 @@ class Search:
         return Workers(**options)
 
     def driver(self, evaluator: Evaluator) -> Driver:
-        """Create what runs the epochs on an evaluator."""
+        """Create the driver of the epochs on an evaluator."""
         return Driver(
             strategy=self.strategy,
             space=self.problem.space,

@@ -1,7 +1,5 @@
 """The state of a search between two epochs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,12 +15,15 @@ class SearchState:
     Attributes
     ----------
     epoch : int
-        Finished epochs.
-    strategy : state of the strategy
+        Number of finished epochs.
+    strategy : object
+        State of the strategy.
     best_mask : bool (n_units,) or None
-        None before the first finite cost.
+        The best mask; None before the first finite cost.
     best_cost : float
+        Cost of the best mask.
     counts : Counts
+        Requests so far.
     requests : mapping of packed mask to packed folds
         The folds of every mask that count towards the budget.
     fold_sums : float64 (n_folds,)

@@ -1,7 +1,5 @@
 """Saved subsets that a search starts from."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -30,11 +28,14 @@ def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | N
 
     Columns that no longer exist are ignored, and so are incomplete units and empty subsets.
     """
-    place = {name: position for position, name in enumerate(space.columns)}
-    chosen = [{place[name] for name in subset if name in place} for subset in subsets]
-    masks = [[columns.issuperset(unit) for unit in space.units] for columns in chosen]
-    nonempty = [mask for mask in masks if any(mask)]
-    return np.array(nonempty, dtype=bool) if nonempty else None
+    position_of = {name: position for position, name in enumerate(space.columns)}
+    masks = []
+    for subset in subsets:
+        columns = {position_of[name] for name in subset if name in position_of}
+        mask = [columns.issuperset(unit) for unit in space.units]
+        if any(mask):
+            masks.append(mask)
+    return np.array(masks, dtype=bool) if masks else None
 
 
 def read_warm(source: Any, columns: Sequence[str]) -> list[list[str]]:
@@ -50,22 +51,24 @@ def _names(subset: Any, columns: Sequence[str]) -> list[str]:
     if isinstance(subset, (str, bytes)) or not isinstance(subset, Iterable):
         raise ConfigError(f"warm must be a file, masks or lists of features, got {subset!r} in it")
     members = list(subset)
-    if members and all(isinstance(each, (bool, np.bool_)) for each in members):
+    if members and all(isinstance(member, (bool, np.bool_)) for member in members):
         if len(members) != len(columns):
             raise ConfigError(
                 f"warm has a mask of length {len(members)} but must have one of {len(columns)}, a "
                 "value for each column"
             )
-        return [name for name, on in zip(columns, members, strict=True) if on]
-    names = []
-    for each in members:
-        if isinstance(each, (int, np.integer)) and each not in columns:
-            if not 0 <= each < len(columns):
-                raise ConfigError(
-                    f"warm has the position {each} but there are {len(columns)} columns"
-                )
-            each = columns[int(each)]
-        if each not in columns:
-            raise ConfigError(f"warm names an unknown feature {each!r}{suggestion(each, columns)}")
-        names.append(each)
-    return names
+        return [name for name, is_on in zip(columns, members, strict=True) if is_on]
+    return [_name(member, columns) for member in members]
+
+
+def _name(member: Any, columns: Sequence[str]) -> str:
+    """Return the name of a feature that is given by name or position."""
+    if isinstance(member, (int, np.integer)) and member not in columns:
+        if not 0 <= member < len(columns):
+            raise ConfigError(
+                f"warm has the position {member} but there are {len(columns)} columns"
+            )
+        return columns[int(member)]
+    if member not in columns:
+        raise ConfigError(f"warm names an unknown feature {member!r}{suggestion(member, columns)}")
+    return member

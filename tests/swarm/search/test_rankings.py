@@ -27,7 +27,7 @@ from swarm.rows import Rows, derived_seed, divide
 from swarm.search.budget import Budget
 from swarm.search.packing import unpack_masks
 from swarm.search.pose import pose_search
-from swarm.search.rankings import MOST_PREFIXES, Rankings
+from swarm.search.rankings import MAX_PREFIXES, Rankings
 from swarm.search.runner import run
 from swarm.statistics.lowest import first_of
 from swarm.storage.archive import Archive
@@ -67,7 +67,7 @@ def test_each_ranking_starts_with_the_columns_that_decide_at_sizes_up_to_all() -
         assert rows.sizes[-1] == {"F ranking": 40, "extra-trees ranking": 28}[name]
         # Each contains the one before it.
         assert not (rows.masks[:-1] & ~rows.masks[1:]).any()
-    assert len(np.unique(table.masks, axis=0)) == len(table) <= MOST_PREFIXES
+    assert len(np.unique(table.masks, axis=0)) == len(table) <= MAX_PREFIXES
 
 
 def test_prefixes_obey_every_constraint_and_a_group_is_one_unit() -> None:
@@ -150,7 +150,7 @@ def test_a_ranking_of_a_fold_reads_its_training_rows_alone() -> None:
 
 
 def test_a_long_table_is_ranked_by_some_of_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("swarm.search.rankings._MOST_ROWS", 100)
+    monkeypatch.setattr("swarm.search.rankings._MAX_ROWS", 100)
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
     tables = [prefixes(problem, ~problem.space.forbidden, seed) for seed in (0, 0, 1)]
     deciding = problem.space.mask(["x7", "x31"])
