@@ -1,4 +1,4 @@
-"""What a model answers on some rows, and the estimator that gives these answers to scorers.
+"""Answers of a model on given rows, and the estimator that gives these answers to scorers.
 
 A jackknife scores the same rows a thousand times, and fast paths predict without a model. The
 scorer then sees an estimator that looks its answers up by the position of a row.
@@ -18,14 +18,26 @@ from swarm.arrays import AnyArray, Int
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What a model answers on some rows."""
+    """Answers of a model on given rows.
 
-    predicted: AnyArray  # (n_rows,) or (n_rows, n_labels)
-    # (n_rows, n_classes), or one such array per label; of an ensemble the mean of its members
+    Attributes
+    ----------
+    predicted : (n_rows,) or (n_rows, n_labels)
+        Predictions.
+    proba : (n_rows, n_classes), or one such array per label, optional
+        Probabilities, of an ensemble the mean over its members.
+    decision : (n_rows,) or (n_rows, n_classes), optional
+        Decision values of a single model.
+    classes : (n_classes,), or one such array per label, optional
+        Classes in the order of the probabilities; None for a regressor.
+    ranks_by_proba : bool
+        Whether probabilities replace missing decision values, which most ranking scorers prefer.
+    """
+
+    predicted: AnyArray
     proba: Any = None
-    decision: AnyArray | None = None  # (n_rows,) or (n_rows, n_classes), of a single model
-    classes: Any = None  # (n_classes,), or one such array per label; None for a regressor
-    # Whether probabilities stand for missing decision values, which most ranking scorers prefer.
+    decision: AnyArray | None = None
+    classes: Any = None
     ranks_by_proba: bool = True
 
     @property
@@ -34,17 +46,18 @@ class Answers:
         return np.arange(len(self.predicted))[:, None]
 
     def take(self, rows: AnyArray) -> Answers:
-        """Return the answers on some of the rows: their positions, or a mask."""
+        """Return the answers on the rows at some positions, or of a mask."""
         proba = self.proba
-        if proba is not None:
-            proba = [one[rows] for one in proba] if isinstance(proba, list) else proba[rows]
+        if isinstance(proba, list):
+            proba = [label[rows] for label in proba]
+        elif proba is not None:
+            proba = proba[rows]
         decision = None if self.decision is None else self.decision[rows]
         return replace(self, predicted=self.predicted[rows], proba=proba, decision=decision)
 
     def equals(self, other: Answers) -> bool:
-        """Whether no scorer can tell them from other answers; not if they contain NaN."""
-        pairs = zip(vars(self).values(), vars(other).values(), strict=True)
-        return all(np.array_equal(one, another) for one, another in pairs)
+        """Whether no scorer can tell two answers apart; false if they contain NaN."""
+        return all(map(np.array_equal, vars(self).values(), vars(other).values()))
 
     def estimator(self) -> BaseEstimator:
         """Return a fitted estimator that takes positions of rows (n, 1) in place of features."""
@@ -74,11 +87,12 @@ class _StoredClasses(ClassifierMixin, _Stored):  # type: ignore[misc]
         return self.answers.classes
 
     def predict_proba(self, positions: Any) -> Any:
-        rows, proba = _rows(positions), self.answers.proba
+        rows = _rows(positions)
+        proba = self.answers.proba
         if isinstance(proba, list):
             return [label[rows] for label in proba]
         if proba is not None:
-            # In the layout of the model: the last digit of a sum over classes depends on it.
+            # The last digit of a sum over classes depends on the layout of the model's array.
             return np.asarray(proba[rows], order="F" if proba.flags.fnc else "C")
         return _one_hot(self.answers.predicted[rows], self.answers.classes)
 
@@ -99,9 +113,8 @@ def _rows(positions: Any) -> Int:
 def _one_hot(predicted: AnyArray, classes: Any) -> Any:
     """Return probabilities of 1 for the predicted classes, for each label if there are several."""
     if isinstance(classes, list):
-        return [_one_hot(one, labels) for one, labels in zip(predicted.T, classes, strict=True)]
+        return [_one_hot(label, values) for label, values in zip(predicted.T, classes, strict=True)]
     proba = (predicted[:, None] == classes).astype(np.float64)
     if not proba.any(axis=1).all():
-        # A scorer would take the columns of as many other classes for this one.
         raise ValueError("a predicted class is not among those of the model")
     return proba

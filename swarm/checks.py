@@ -1,7 +1,5 @@
 """Validate parameters, with uniform error messages."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from importlib.util import find_spec
@@ -10,7 +8,7 @@ import numpy as np
 
 from swarm.errors import ConfigError
 
-# Largest number of masks per proposal: far above any real use, far below what fills the memory.
+# Masks of a proposal: far more than any real use, and far fewer than fill the memory.
 MAX_POPULATION = 100_000
 _WHOLE = (int, np.integer)
 _NUMBERS = (float, np.floating, *_WHOLE)
@@ -41,24 +39,23 @@ def require(
         return
     if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         raise ConfigError(f"{name} must be a number, got {value!r}")
-    if not math.isfinite(value):
-        raise ConfigError(f"{name} must be finite, got {value!r}")
-    if whole and not isinstance(value, _WHOLE):
-        raise ConfigError(f"{name} must be a whole number, got {value!r}")
-    if above is not None and not value > above:
-        raise ConfigError(f"{name} must be > {above}, got {value!r}")
-    if below is not None and not value < below:
-        raise ConfigError(f"{name} must be < {below}, got {value!r}")
-    if at_least is not None and not value >= at_least:
-        raise ConfigError(f"{name} must be >= {at_least}, got {value!r}")
-    if at_most is not None and not value <= at_most:
-        raise ConfigError(f"{name} must be <= {at_most}, got {value!r}")
+    requirements = [
+        (math.isfinite(value), "finite"),
+        (not whole or isinstance(value, _WHOLE), "a whole number"),
+        (above is None or value > above, f"> {above}"),
+        (below is None or value < below, f"< {below}"),
+        (at_least is None or value >= at_least, f">= {at_least}"),
+        (at_most is None or value <= at_most, f"<= {at_most}"),
+    ]
+    for is_met, requirement in requirements:
+        if not is_met:
+            raise ConfigError(f"{name} must be {requirement}, got {value!r}")
 
 
 def require_package(module: str, extra: str, what: str) -> None:
     """Raise ConfigError unless a package is installed, with the extra that installs it.
 
-    `what` needs it: the subject of the error message.
+    `what` is the subject of the message, which needs the package.
     """
     if find_spec(module) is None:
         raise ConfigError(

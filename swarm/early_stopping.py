@@ -1,6 +1,4 @@
-"""LightGBM that chooses its number of trees on a part of its own training rows."""
-
-from __future__ import annotations
+"""LightGBM that chooses its number of trees on training rows that it holds out."""
 
 from inspect import signature
 from typing import Any, Self
@@ -32,20 +30,21 @@ class _StopsEarly(LGBMModel):
         require("validation_fraction", self.validation_fraction, above=0, below=1)
         classes = isinstance(self, LGBMClassifier)
         rows = held_out(y, self.validation_fraction, self.random_state, classes=classes)
-        super().fit(*_divided(X, y, sample_weight, rows, params, classes=classes), **params)
+        training = _divided(X, y, sample_weight, rows, params, classes=classes)
+        super().fit(*training, **params)
         return self
 
     def _process_params(self, stage: str) -> dict[str, Any]:
-        # Without the parameter that LightGBM does not know, and warns of.
-        params: dict[str, Any] = super()._process_params(stage)
+        # LightGBM would warn of a parameter that it does not know.
+        params = super()._process_params(stage)
         return {name: value for name, value in params.items() if name != "validation_fraction"}
 
 
 class EarlyStoppingLGBMClassifier(_StopsEarly, LGBMClassifier):  # type: ignore[misc]
     """LightGBM classifier with early stopping on rows that it holds out in `fit`.
 
-    The rows are drawn from `random_state`, in proportion to the classes. They depend on the number
-    of rows and on the labels alone: models of different columns hold out the same rows.
+    The rows are drawn from `random_state`, in proportion to the classes. They depend only on the
+    number of rows and on the labels: models of different columns hold out the same rows.
     `n_estimators` is the maximum number of trees.
 
     Parameters
@@ -69,12 +68,12 @@ class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[mi
 def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
     """Return the positions of the rows to hold out, ascending; a `seed` of None is 0.
 
-    None is of a class that no other row has.
+    Rows of a class that no training row has are not held out.
     """
     labels = np.asarray(y)
     rows = Rows(None, labels, task="multiclass" if classes else "regression")
-    most = most_folds(rows, rows.kind)
-    share = min(max(share, 1 / most), 1 - 1 / most)
+    n_max = most_folds(rows, rows.kind)
+    share = min(max(share, 1 / n_max), 1 - 1 / n_max)
     train, test = hold_out(rows, rows.kind, share, seed=seed or 0)
     return test[np.isin(labels[test], labels[train])] if classes else test
 
@@ -82,18 +81,18 @@ def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
 def _divided(
     X: Any, y: Any, weight: Any, rows: Int, params: dict[str, Any], *, classes: bool
 ) -> tuple[Any, ...]:
-    """Return the rows to train on, and add those that are held out to the parameters of `fit`."""
+    """Return the training rows, and add the held-out rows to the parameters of `fit`."""
     train = np.setdiff1d(np.arange(len(np.asarray(y))), rows)
-    inner = _safe_indexing(X, rows), _safe_indexing(y, rows)
-    outer = _safe_indexing(X, train), _safe_indexing(y, train)
+    X_train, y_train = _safe_indexing(X, train), _safe_indexing(y, train)
+    X_held_out, y_held_out = _safe_indexing(X, rows), _safe_indexing(y, rows)
     if "eval_X" in signature(LGBMClassifier.fit).parameters:
-        # From LightGBM 4.7 on, where `eval_set` is deprecated, and classes are not encoded.
-        params["eval_X"], params["eval_y"] = inner
+        # LightGBM 4.7 deprecates `eval_set`, and does not encode classes.
         if classes:
-            params["eval_y"] = LabelEncoder().fit(outer[1]).transform(inner[1])
+            y_held_out = LabelEncoder().fit(y_train).transform(y_held_out)
+        params["eval_X"], params["eval_y"] = X_held_out, y_held_out
     else:
-        params["eval_set"] = [inner]
+        params["eval_set"] = [(X_held_out, y_held_out)]
     if weight is not None:
         params["eval_sample_weight"] = [_safe_indexing(weight, rows)]
         weight = _safe_indexing(weight, train)
-    return *outer, weight
+    return X_train, y_train, weight

@@ -42,19 +42,17 @@ def with_one_thread(estimator: BaseEstimator) -> BaseEstimator:
     By default each of them uses every core, which oversubscribes the machine.
     """
     model = clone(estimator)
-    parts = {"": model, **{f"{k}__": v for k, v in model.get_params(deep=True).items()}}
-    for prefix, part in parts.items():
-        if not hasattr(part, "get_params") or isinstance(part, type):
-            continue
-        if is_lightgbm(part) and part.get_params().get("n_jobs", 1) is None:
+    params = {f"{name}__": value for name, value in model.get_params(deep=True).items()}
+    for prefix, value in {"": model, **params}.items():
+        if is_lightgbm(value) and value.get_params().get("n_jobs", 1) is None:
             model.set_params(**{f"{prefix}n_jobs": 1})
     return model
 
 
-def has_probabilities(estimator: Any) -> bool:
+def has_probabilities(estimator: object) -> bool:
     """Whether a classifier has `predict_proba`, and it returns probabilities.
 
-    LightGBM with an objective function of the user returns raw scores.
+    LightGBM with a custom objective function returns raw scores.
     """
     objective = getattr(last_step(estimator), "objective", None)
     return has_method(estimator, "predict_proba") and not callable(objective)
@@ -79,8 +77,8 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         with the highest mean probability. ``any``: the positive class if at least one member
         predicts it; binary classification only. ``mean``: mean prediction, for regressors.
         ``auto``: soft for classifiers with `predict_proba`, hard for others, mean for regressors.
-        With a multi-label target, each label has a vote of its own. A single member predicts by
-        itself, whatever the vote.
+        With a multi-label target, each label has a vote of its own. The prediction of a single
+        member does not depend on the vote.
     pos_label : class, default=None
         Positive class of the ``any`` vote. None means the label 1 if there is one, else the
         rarer class of `y`, or ``classes_[1]`` if both are equally frequent. With a multi-label
@@ -140,13 +138,17 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : table, array or sparse matrix (n_rows, n_features)
-            Contains every column of the subsets; members get their columns of it as they are.
-        y : (n_rows,) or (n_rows, n_labels)
+            Contains every column of the subsets; members get their columns as they are.
+        y : array-like (n_rows,) or (n_rows, n_labels)
             Target.
         sample_weight : float (n_rows,), optional
             Sample weights, passed to the fit of every member.
         rows : one int array per member, optional
             Positions of the rows that each member is trained on. Default: all rows.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
@@ -157,9 +159,10 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             If `X` lacks a column.
         """
         self._learn(y)
-        (n_rows, n_columns), n_labelled = X.shape, len(plain_target(y))
-        if n_labelled != n_rows:
-            raise DataError(f"X has {n_rows} rows but y has {n_labelled}; they must match")
+        n_rows, n_columns = X.shape
+        n_targets = len(plain_target(y))
+        if n_targets != n_rows:
+            raise DataError(f"X has {n_rows} rows but y has {n_targets}; they must match")
         labels = labels_of(X)
         if rows is None:
             rows = [np.arange(n_rows)] * len(self.subsets_)
@@ -167,19 +170,18 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         by_column = column_params(model, labels, n_columns)
         self.models_ = []
         for positions, member_rows in zip(self._positions(X), rows, strict=True):
-            rows_of_member = take_rows(take_columns(X, positions), member_rows)
-            table, names = with_accepted_names(rows_of_member, model)
-            member_model = clone(model)
+            table = take_rows(take_columns(X, positions), member_rows)
+            table, names = with_accepted_names(table, model)
+            member = clone(model)
             if by_column:
-                member_model = for_columns(model, labels, n_columns, positions, names)
-            extra = {}
+                member = for_columns(model, labels, n_columns, positions, names)
+            params = {}
             if sample_weight is not None:
-                extra[weight_name(model)] = take_rows(sample_weight, member_rows)
-            fitted = fit_model(member_model, table, take_rows(y, member_rows), **extra)
-            self.models_.append(fitted)
-        named = range(n_columns) if labels is None else labels
+                params[weight_name(model)] = take_rows(sample_weight, member_rows)
+            self.models_.append(fit_model(member, table, take_rows(y, member_rows), **params))
+        columns = range(n_columns) if labels is None else labels
         # Labels may be tuples.
-        self.feature_names_in_ = pd.Index(named, dtype=object, tupleize_cols=False).to_numpy()
+        self.feature_names_in_ = pd.Index(columns, dtype=object, tupleize_cols=False).to_numpy()
         self.n_features_in_ = n_columns
         return self
 
@@ -189,8 +191,9 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         models : list of estimators
-        y : (n_rows,) or (n_rows, n_labels)
-            Target of all rows that some of them were trained on.
+            Fitted models, in the order of the subsets.
+        y : array-like (n_rows,) or (n_rows, n_labels)
+            Target of the rows that the models were trained on.
 
         Raises
         ------
@@ -207,7 +210,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         X : table, array or sparse matrix (n_rows, any)
-            Contains every column of the subsets, those of a table in any order. Others are ignored.
+            Contains every column of the subsets, of a table in any order; others are ignored.
 
         Returns
         -------
@@ -220,8 +223,7 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
             If `X` lacks a column.
         """
         if not _classifies(self):
-            result: AnyArray = np.mean(self._predictions(X), axis=0)
-            return result
+            return np.mean(self._predictions(X), axis=0)
         if len(self.models_) == 1:
             # The class with the highest probability need not be the prediction of a model.
             return self._predictions(X)[0]
@@ -265,19 +267,18 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         """
         if not has_probabilities(self.estimator):
             return self.predict_proba(X)
-        several = isinstance(self.classes_, list)
         classes = self.classes_ if isinstance(self.classes_, list) else [self.classes_]
-        shares = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
-        means = [np.mean([one[i] for one in shares], axis=0) for i in range(len(classes))]
-        return means if several else means[0]
+        probas = [_probabilities(model, rows, classes) for model, rows in self.members(X)]
+        means = [np.mean(label_probas, axis=0) for label_probas in zip(*probas, strict=True)]
+        return means if isinstance(self.classes_, list) else means[0]
 
     def elected(self, shares: Any) -> AnyArray:
-        """Return the classes (n_rows,) or (n_rows, n_labels) that win with some shares.
+        """Return the classes (n_rows,) or (n_rows, n_labels) that win the vote.
 
         Parameters
         ----------
         shares : float64 (n_rows, n_classes), or a list of them, one per label
-            Of each class, as from :meth:`predict_proba`.
+            Share of each class, as from :meth:`predict_proba`.
         """
         if not isinstance(self.classes_, list):
             return self._elected(shares, self.classes_)
@@ -308,12 +309,13 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         check_known("vote", self.vote, VOTES, InputError)
         name = type(self.estimator).__name__
         classifies = _classifies(self)
+        if self.vote == "auto" and not classifies:
+            return "mean"
         if self.vote == "auto":
-            soft = "soft" if has_probabilities(self.estimator) else "hard"
-            return soft if classifies else "mean"
+            return "soft" if has_probabilities(self.estimator) else "hard"
         if classifies == (self.vote == "mean"):
-            fitting = "hard, soft or any" if classifies else "mean"
-            raise InputError(f"the vote {self.vote!r} is not supported for {name}; use {fitting}")
+            votes = "hard, soft or any" if classifies else "mean"
+            raise InputError(f"the vote {self.vote!r} is not supported for {name}; use {votes}")
         if self.vote == "soft" and not has_probabilities(self.estimator):
             raise InputError(f"{name} has no predict_proba for the soft vote; use the hard vote")
         return self.vote
@@ -339,19 +341,21 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
                 raise InputError(f"the subset {subset} names a column twice; drop one")
         if not _classifies(self):
             return
-        target, self.positive_ = plain_target(y), 1
-        several = target.ndim == 2
-        classes = [np.unique(label) for label in (target.T if several else [target])]
-        self.classes_ = classes if several else classes[0]
-        if several:
+        target = plain_target(y)
+        has_labels = target.ndim == 2
+        classes = [np.unique(label) for label in (target.T if has_labels else [target])]
+        self.classes_ = classes if has_labels else classes[0]
+        self.positive_ = 1
+        if has_labels:
             names = getattr(y, "columns", [f"label_{i}" for i in range(len(classes))])
             self.labels_ = [str(name) for name in names]
-        odd = next((len(each) for each in classes if len(each) != 2), None)
-        if odd is not None and self.vote_ == "any":
+        not_two = [len(values) for values in classes if len(values) != 2]
+        if not_two and self.vote_ == "any":
             raise InputError(
-                f"the any vote needs exactly 2 classes, but y has {odd}; use the hard or soft vote"
+                f"the any vote needs exactly 2 classes, but y has {not_two[0]}; use the hard or "
+                "soft vote"
             )
-        if odd is None and not several:
+        if not not_two and not has_labels:
             both = classes[0].tolist()
             label = default_positive(target) if self.pos_label is None else self.pos_label
             if label not in both:
@@ -365,27 +369,27 @@ class SubsetEnsemble(BaseEstimator):  # type: ignore[misc]
         """Return the positions of the columns of each subset in X."""
         labels = labels_of(X)
         keys = list(range(X.shape[1])) if labels is None else labels
-        place = {key: position for position, key in enumerate(keys)}
-        if len(place) < len(keys):
+        position_of = {key: position for position, key in enumerate(keys)}
+        if len(position_of) < len(keys):
             twice = next(key for key in keys if keys.count(key) > 1)
             raise DataError(f"the table has two columns {twice!r}; rename one")
         for name in (name for subset in self.subsets_ for name in subset):
-            if name not in place:
-                near = suggestion(str(name), list(map(str, keys)))
-                raise DataError(f"the table has no column {name!r}{near}")
+            if name not in position_of:
+                hint = suggestion(str(name), list(map(str, keys)))
+                raise DataError(f"the table has no column {name!r}{hint}")
         return [
-            np.array([place[name] for name in subset], dtype=np.int64) for subset in self.subsets_
+            np.array([position_of[name] for name in subset], dtype=np.int64)
+            for subset in self.subsets_
         ]
 
     def _predictions(self, X: Any) -> list[AnyArray]:
         return [np.asarray(model.predict(rows)) for model, rows in self.members(X)]
 
     def _elected(self, shares: Float, classes: AnyArray) -> AnyArray:
-        chosen = np.argmax(shares, axis=1)
+        places = np.argmax(shares, axis=1)
         if self.vote_ == "any":
-            chosen = np.where(shares[:, self.positive_] > 0.0, self.positive_, 1 - self.positive_)
-        elected: AnyArray = classes[chosen]
-        return elected
+            places = np.where(shares[:, self.positive_] > 0.0, self.positive_, 1 - self.positive_)
+        return classes[places]
 
 
 def _probabilities(model: Any, rows: Any, classes: Sequence[AnyArray]) -> list[Float]:
@@ -394,22 +398,23 @@ def _probabilities(model: Any, rows: Any, classes: Sequence[AnyArray]) -> list[F
     if isinstance(proba, list):
         model_classes = model.classes_
     elif np.ndim(proba) == 2 and len(classes) > 1:
-        # One column per label, the probability of 1.
-        proba, model_classes = list(np.transpose(proba)), [np.array([0, 1])] * len(classes)
-        proba = [np.column_stack([1.0 - one, one]) for one in proba]
+        # Each label has one column, the probability of 1.
+        proba = [np.column_stack([1.0 - column, column]) for column in np.transpose(proba)]
+        model_classes = [np.array([0, 1])] * len(classes)
     else:
-        proba, model_classes = [proba], [model.classes_]
+        proba = [proba]
+        model_classes = [model.classes_]
     aligned = []
-    for shares, of_model, all_of_them in zip(proba, model_classes, classes, strict=True):
+    for values, own_classes, all_classes in zip(proba, model_classes, classes, strict=True):
         # The training rows of a member may lack a class, and a label may be constant.
-        shared = np.isin(of_model, all_of_them)
-        full = np.zeros((rows.shape[0], len(all_of_them)))
-        full[:, np.searchsorted(all_of_them, of_model[shared])] = np.asarray(shares)[:, shared]
+        is_shared = np.isin(own_classes, all_classes)
+        full = np.zeros((rows.shape[0], len(all_classes)))
+        columns = np.searchsorted(all_classes, own_classes[is_shared])
+        full[:, columns] = np.asarray(values)[:, is_shared]
         aligned.append(full)
     return aligned
 
 
 def _shares(votes: AnyArray, classes: AnyArray) -> Float:
     """Share of the members' votes (n_models, n_rows) for each class."""
-    shares: Float = np.mean(votes[:, :, None] == classes, axis=0)
-    return shares
+    return np.mean(votes[:, :, None] == classes, axis=0)

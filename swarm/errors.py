@@ -14,15 +14,14 @@ Each message is one sentence: what is wrong, the value, and what to do about it.
     `-- StoreError (OSError)              a store that is unreachable or has another format
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Iterable
 
 from swarm.wording import listed
 
-# Longer lists of names are cut.
-_MOST_LISTED, _FEW_NAMES = 40, 10
+# Longer lists of names are cut to a few.
+_MAX_LISTED = 40
+_N_FEW = 10
 
 
 class SwarmError(Exception):
@@ -64,7 +63,7 @@ def describe(error: BaseException) -> str:
 
 
 def as_clause(message: str) -> str:
-    """Return the first line of a message of another package as a part of one of our sentences."""
+    """Return the first line of a message of another package as a clause of a sentence."""
     return message.strip().partition("\n")[0].strip().replace(". ", ": ").rstrip(".;: ")
 
 
@@ -76,7 +75,7 @@ def nearest(name: str, names: Iterable[str]) -> str:
 
 def suggestion(name: str, names: Collection[str]) -> str:
     """Return what :func:`nearest` does, or the first known names if none is close."""
-    return nearest(name, names) or f"; there are {listed(names, _FEW_NAMES)}"
+    return nearest(name, names) or f"; there are {listed(names, _N_FEW)}"
 
 
 def check_known(
@@ -85,7 +84,7 @@ def check_known(
     """Raise an error that names the known values, or the nearest, unless `name` is one of them."""
     if name in names:
         return
-    hint = nearest(str(name), names)
-    if len(names) <= _MOST_LISTED:
+    if len(names) <= _MAX_LISTED:
+        hint = nearest(str(name), names)
         raise error(f"unknown {what} {name!r} (there are {', '.join(names)}){hint}")
     raise error(f"unknown {what} {name!r}{suggestion(str(name), names)}")

@@ -27,9 +27,9 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
 def as_json(value: Any) -> Any:
     """Return dataclasses, tables and numbers as JSON data; undefined values are null."""
     if isinstance(value, Mapping):
-        return {str(key): as_json(each) for key, each in value.items()}
+        return {str(key): as_json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [as_json(each) for each in value]
+        return [as_json(item) for item in value]
     if hasattr(value, "to_dict"):
         return records(value)
     return as_json(vars(value)) if is_dataclass(value) else plain(value)

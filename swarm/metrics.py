@@ -1,9 +1,9 @@
 """Metrics: their names, the scorers of scikit-learn that compute them, and their formulas.
 
 Metrics have their natural name and sign: `root_mean_squared_error`, lower is better, not
-`neg_root_mean_squared_error`. Formulas are vectorised over sums of rows, such as how many rows are
-of a class in the target, in the prediction and in both: the fast paths have such counts of many
-masks, the jackknife those without each unit. Values equal those of `sklearn.metrics`.
+`neg_root_mean_squared_error`. Formulas are vectorised over sums of rows, such as the numbers of
+rows of a class in the target, in the prediction and in both. Fast paths have such counts of many
+masks, the jackknife has those without each unit. Values equal those of `sklearn.metrics`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray, Bool, Float, Int
 from swarm.errors import InputError, nearest
@@ -45,9 +46,9 @@ def natural_name(scorer: str) -> str:
 
 
 def tested_metric(metric: str, task: str) -> str:
-    """Return the metric on test rows of that of a scorer.
+    """Return the name of a scorer's metric on test rows.
 
-    Of several labels, scikit-learn's accuracy is the share of rows with all labels correct.
+    For several labels, scikit-learn's accuracy is the share of rows with all labels correct.
     """
     return "subset_accuracy" if (task, metric) == ("multilabel", "accuracy") else metric
 
@@ -63,10 +64,10 @@ def is_lower_better(metric: str) -> bool:
 
 
 def value_range(metric: str) -> tuple[float, float]:
-    """Return the smallest and the largest value of a metric; infinite where unknown."""
+    """Return the smallest and the largest value of a metric; infinite if unknown."""
     stem = metric.partition("_")[0]
     shares = ("f1", "hamming", "jaccard", "precision", "recall", "roc", "subset", "top")
-    if scorer_of(metric) is None and not any(metric in of_task for of_task in METRICS.values()):
+    if scorer_of(metric) is None and not any(metric in metrics for metrics in METRICS.values()):
         return -math.inf, math.inf
     if stem in shares or metric in ("accuracy", "average_precision", "balanced_accuracy"):
         return 0.0, 1.0
@@ -74,7 +75,8 @@ def value_range(metric: str) -> tuple[float, float]:
         return 0.0, math.inf
     if metric == "matthews_corrcoef":
         return -1.0, 1.0
-    return -math.inf, 1.0 if stem in ("r2", "d2", "explained") else math.inf
+    has_maximum = stem in ("r2", "d2", "explained")
+    return -math.inf, 1.0 if has_maximum else math.inf
 
 
 def default_metrics(task: str) -> list[str]:
@@ -121,27 +123,25 @@ def metric_names() -> list[str]:
 
 @dataclass(frozen=True)
 class Metric:
-    """A metric of scikit-learn and its parameters."""
+    """A function of ``sklearn.metrics`` and its parameters; the sign is -1 if lower is better."""
 
-    name: str  # of the function in sklearn.metrics
+    name: str
     kwargs: Mapping[str, Any]
-    sign: int  # 1 if higher is better, otherwise -1
+    sign: int
 
 
 def metric_of(scoring: Scoring) -> Metric | None:
     """Return the metric of a scorer made by ``make_scorer``, or None for any other callable."""
     from sklearn import metrics
 
-    scorer = scoring.scorer
-    kind = type(scorer)
-    if (kind.__module__, kind.__name__) != ("sklearn.metrics._scorer", "_Scorer"):
+    scorer: Any = scoring.scorer
+    cls = type(scorer)
+    if (cls.__module__, cls.__name__) != ("sklearn.metrics._scorer", "_Scorer"):
         return None
-    function: Callable[..., Any] = scorer._score_func  # type: ignore[attr-defined]
-    name = getattr(function, "__name__", "")
-    if getattr(metrics, name, None) is not function:
+    name = getattr(scorer._score_func, "__name__", "")
+    if getattr(metrics, name, None) is not scorer._score_func:
         return None
-    kwargs, sign = scorer._kwargs, scorer._sign  # type: ignore[attr-defined]
-    return Metric(name, dict(kwargs or {}), int(sign))
+    return Metric(name, dict(scorer._kwargs or {}), int(scorer._sign))
 
 
 def scorer_of(metric: str) -> str | None:
@@ -178,33 +178,34 @@ def magnifies_rounding(scoring: Scoring) -> bool:
 # ---------------------------------------------------------------- formulas
 
 
-def fraction(above: Any, below: Any, undefined: float = 0.0) -> Float:
+def fraction(above: ArrayLike, below: ArrayLike, undefined: float = 0.0) -> Float:
     """Return the quotient, `undefined` where the divisor is 0."""
     below = np.asarray(below, dtype=np.float64)
     out = np.full_like(below, undefined)
-    quotient: Float = np.divide(above, below, out=out, where=below != 0.0)
-    return quotient
+    return np.divide(above, below, out=out, where=below != 0.0)
 
 
 @dataclass(frozen=True, eq=False)
 class ClassCounts:
-    """How many rows are of each class: (n, n_classes), or weights of as many rows."""
+    """Numbers of rows of each class in the target, in the prediction, and in both.
 
-    true: Any  # in the target
+    They have the shape (n, n_classes), and may be sums of weights.
+    """
+
+    true: Any
     predicted: Any
     both: Any
 
     def of(self, rows: Int, classes: Int) -> ClassCounts:
-        """Return those of some of the n, and of some classes."""
+        """Return the counts in given rows of the arrays, and of given classes."""
         place = np.ix_(rows, classes)
-        # Contiguous, so that NumPy sums in the order of scikit-learn.
-        return ClassCounts(*(np.ascontiguousarray(part[place]) for part in vars(self).values()))
+        # NumPy sums contiguous arrays in the order of scikit-learn.
+        return ClassCounts(*(np.ascontiguousarray(counts[place]) for counts in vars(self).values()))
 
     @property
     def exist(self) -> Bool:
         """Which classes there are in the target or in the prediction: (n, n_classes)."""
-        exist: Bool = (self.true > 0) | (self.predicted > 0)
-        return exist
+        return (self.true > 0) | (self.predicted > 0)
 
     def accuracy(self) -> Float:
         """Return the share of correct rows."""
@@ -214,26 +215,26 @@ class ClassCounts:
         """Return the mean recall of the classes in the target."""
 
         def mean_recall(rows: Int, classes: Int) -> Float:
-            part = self.of(rows, classes)
-            recall: Float = (part.both / part.true).mean(axis=-1)
-            return recall
+            counts = self.of(rows, classes)
+            return (counts.both / counts.true).mean(axis=-1)
 
         return by_pattern(self.true > 0, mean_recall)
 
     def matthews(self) -> Float:
         """Return Matthews' correlation; 0 if undefined."""
-        true, predicted = self.true * 1.0, self.predicted * 1.0
+        true = self.true * 1.0
+        predicted = self.predicted * 1.0
         n_rows = true.sum(axis=-1)
         spread_true = n_rows**2 - (true**2).sum(axis=-1)
         spread_predicted = n_rows**2 - (predicted**2).sum(axis=-1)
         covariance = self.both.sum(axis=-1) * n_rows - (true * predicted).sum(axis=-1)
-        # The spread of a single class is 0, which sums of weights miss by their rounding.
-        least = 1e-12 * n_rows**2
-        spreads = np.where(spread_true > least, spread_true, 0.0)
-        spreads = spreads * np.where(spread_predicted > least, spread_predicted, 0.0)
+        # The spread of a single class is 0 but for the rounding of sums of weights.
+        tolerance = 1e-12 * n_rows**2
+        spreads = np.where(spread_true > tolerance, spread_true, 0.0)
+        spreads = spreads * np.where(spread_predicted > tolerance, spread_predicted, 0.0)
         return fraction(covariance, np.sqrt(spreads))
 
-    def set_terms(self, name: str, beta: float = 1.0) -> tuple[Any, Any]:
+    def set_terms(self, name: str, beta: float = 1.0) -> tuple[AnyArray, AnyArray]:
         """Return dividends and divisors of precision, recall, Jaccard or F scores."""
         if name == "precision":
             return self.both, self.predicted
@@ -245,8 +246,8 @@ class ClassCounts:
         return (1 + beta2) * self.both, beta2 * self.true + self.predicted
 
     def summed(self) -> ClassCounts:
-        """Return the sums over the classes, as of one class."""
-        return ClassCounts(*(part.sum(axis=-1, keepdims=True) for part in vars(self).values()))
+        """Return the sums over the classes, as counts of a single class."""
+        return ClassCounts(*(counts.sum(axis=-1, keepdims=True) for counts in vars(self).values()))
 
     def set_score(
         self, name: str, average: str, beta: float = 1.0, undefined: float = 0.0
@@ -257,14 +258,13 @@ class ClassCounts:
         if average == "weighted":
             share = self.true * 1.0
             return fraction((scores * share).sum(axis=-1), share.sum(axis=-1), np.nan)
-        mean: Float = scores.mean(axis=-1)
-        return mean
+        return scores.mean(axis=-1)
 
 
 def by_pattern(exist: Bool, values: Callable[[Int, Int], Float]) -> Float:
     """Call ``values(rows, classes)`` for all rows of `exist` (n, n_classes) with the same classes.
 
-    Other classes do not exist for scikit-learn, and would change the grouping of a sum.
+    Scikit-learn leaves out classes that do not exist, which would change the rounding of a sum.
     """
     result = np.empty(len(exist))
     patterns, group = np.unique(exist, axis=0, return_inverse=True)
@@ -283,7 +283,7 @@ Value = Callable[[Float, int], Float]
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:
     """Return statistics (n_rows, n_statistics): all metrics are functions of their sums."""
     if task == "regression":
-        # Centred: otherwise r2 is a difference of large sums.
+        # Without centring, r2 is a difference of large sums.
         truth = y_true - y_true.mean()
         error = y_pred - y_true
         columns = [np.ones_like(truth), truth, truth**2, error**2, np.abs(error)]
@@ -310,8 +310,8 @@ def _counts(sums: Float) -> ClassCounts:
 
 def _of_positive(name: str) -> Value:
     def value(sums: Float, positive: int) -> Float:
-        alone = _counts(sums).of(np.arange(len(sums)), np.array([positive]))
-        return alone.set_score(name, "macro")
+        counts = _counts(sums).of(np.arange(len(sums)), np.array([positive]))
+        return counts.set_score(name, "macro")
 
     return value
 
@@ -319,7 +319,11 @@ def _of_positive(name: str) -> Value:
 def _of_classes(name: str, average: str) -> Value:
     def value(sums: Float, _: int) -> Float:
         counts = _counts(sums)
-        return by_pattern(counts.exist, lambda *part: counts.of(*part).set_score(name, average))
+
+        def score(rows: Int, classes: Int) -> Float:
+            return counts.of(rows, classes).set_score(name, average)
+
+        return by_pattern(counts.exist, score)
 
     return value
 
@@ -335,11 +339,11 @@ def _row_mean(position: int) -> Value:
 def _r2(sums: Float, _: int) -> Float:
     rows, truth, squares, errors = (sums[..., i] for i in range(4))
     spread = np.maximum(squares - truth**2 / rows, 0.0)
-    # scikit-learn gives r2 of a constant target as 1 if predicted exactly and 0 otherwise. A
+    # In scikit-learn, r2 of a constant target is 1 if it is predicted exactly, and 0 otherwise. A
     # resample of one repeated row is constant up to rounding.
-    constant = np.where(errors == 0.0, 1.0, 0.0)
-    varied = 1.0 - fraction(errors, spread)
-    return np.where(spread > 1e-12 * squares, varied, constant)
+    r2_of_constant = np.where(errors == 0.0, 1.0, 0.0)
+    r2 = 1.0 - fraction(errors, spread)
+    return np.where(spread > 1e-12 * squares, r2, r2_of_constant)
 
 
 def _root_mean_square(sums: Float, _: int) -> Float:
@@ -356,7 +360,7 @@ _CLASS_METRICS: Mapping[str, Value] = {
     "matthews_corrcoef": lambda sums, _: _counts(sums).matthews(),
 }
 
-# By task. The jackknife calls scikit-learn for all others.
+# Formulas by task. The jackknife calls scikit-learn for all other metrics.
 METRICS: Mapping[str, Mapping[str, Value]] = {
     "binary": {
         "f1": _of_positive("f1"),

@@ -1,7 +1,5 @@
 """ML-kNN: multi-label k nearest neighbours with a Bayesian decision per label."""
 
-from __future__ import annotations
-
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -24,9 +22,9 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Multi-label k nearest neighbours.
 
     For each label, the number of the k nearest training rows that have it is counted. The label is
-    predicted where, according to the training rows and their own neighbours, that count is more
-    probable with the label than without; if both are equally probable, it is not predicted.
-    Distances are Euclidean. Ties are broken by the order of the training rows.
+    predicted if, according to the training rows and their own neighbours, that count is more
+    probable with the label than without. Distances are Euclidean. Ties of distances are broken by
+    the order of the training rows.
 
     Parameters
     ----------
@@ -37,8 +35,12 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    classes_ : list of array ([0, 1]), one per label
-    n_features_in_, feature_names_in_
+    classes_ : list of array
+        The classes 0 and 1 of each label.
+    n_features_in_ : int
+        Number of columns seen in `fit`.
+    feature_names_in_ : array of str (n_features_in_,)
+        Names of the columns, if all of them are text.
 
     References
     ----------
@@ -67,10 +69,14 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : (n_rows, n_features)
+        X : array-like (n_rows, n_features)
             Numbers.
-        y : (n_rows, n_labels)
+        y : array-like (n_rows, n_labels)
             0 or 1.
+
+        Returns
+        -------
+        self
 
         Raises
         ------
@@ -80,32 +86,32 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._validate_params()
         rows = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         labels = _checked_labels(y, len(rows))
-        k, s = int(self.n_neighbors), float(self.smoothing)
+        k = int(self.n_neighbors)
         if k >= len(rows):
             raise ValueError(
                 f"n_neighbors must be below the {len(rows)} training rows, got {k}; "
                 "lower it or use more rows"
             )
-        self.rows_, self.labels_ = rows, labels
+        self.rows_ = rows
+        self.labels_ = labels
         self.classes_ = [np.array([0, 1]) for _ in range(labels.shape[1])]
-        # A training row is not a neighbour of itself.
-        counts = self._neighbours(rows, leave_out=True)
+        counts = self._neighbours(rows, excludes_itself=True)
         seen_with, seen_without = (_seen(counts, labels == value, k) for value in (1, 0))
-        with_label, without = label_evidence(seen_with, seen_without, s)
+        with_label, without = label_evidence(seen_with, seen_without, float(self.smoothing))
         self.decision_ = (with_label > without).astype(np.int64)
         self.probability_ = with_label / (with_label + without)
         return self
 
     def predict(self, X: ArrayLike) -> Int:
         """Predict the labels: int (n_rows, n_labels) of 0 and 1."""
-        return np.take_along_axis(self.decision_, self._counted(X), axis=0)
+        return np.take_along_axis(self.decision_, self._counts(X), axis=0)
 
     def predict_proba(self, X: ArrayLike) -> Float:
         """Return the probability that each row has each label: float64 (n_rows, n_labels).
 
-        One column per label, unlike scikit-learn, which returns a list of two-column arrays.
+        There is one column per label; scikit-learn returns a list of two-column arrays.
         """
-        return np.take_along_axis(self.probability_, self._counted(X), axis=0)
+        return np.take_along_axis(self.probability_, self._counts(X), axis=0)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -116,19 +122,19 @@ class MLkNN(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.multi_label = True
         return tags
 
-    def _counted(self, X: ArrayLike) -> Int:
+    def _counts(self, X: ArrayLike) -> Int:
         check_is_fitted(self, "decision_")
         return self._neighbours(validate_data(self, X, dtype=np.float64, reset=False))
 
-    def _neighbours(self, rows: Float, *, leave_out: bool = False) -> Int:
+    def _neighbours(self, rows: Float, *, excludes_itself: bool = False) -> Int:
         """Count the nearest training rows that have each label: int (n_rows, n_labels)."""
         counts = np.empty((len(rows), self.labels_.shape[1]), dtype=np.int64)
         labels = self.labels_.astype(np.float64)
         step = max(1, _DISTANCE_BYTES // (8 * len(self.rows_)))
         for start in range(0, len(rows), step):
-            # Not by a matrix product: its rounding would break ties between equal distances.
+            # The rounding of a matrix product would break ties between equal distances.
             distance = cdist(rows[start : start + step], self.rows_, "sqeuclidean")
-            if leave_out:
+            if excludes_itself:
                 places = np.arange(len(distance))
                 distance[places, start + places] = np.inf
             near = lowest(distance, int(self.n_neighbors))
@@ -143,19 +149,21 @@ def label_evidence(seen_with: Int, seen_without: Int, smoothing: float) -> tuple
     by the number of their `k` neighbours that have it.
     Source: Zhang and Zhou (2007), equations 3 to 5.
     """
-    having, missing = seen_with.sum(axis=0), seen_without.sum(axis=0)
-    k, s = len(seen_with) - 1, smoothing
-    # Both sides of the comparison are multiplied by (2 s + n_rows) (s (k + 1) + having) and so
-    # on. For an integer s they are integers, so that ties are exact.
-    with_label = (s + having) * (s + seen_with) * (s * (k + 1) + missing)
-    without = (s + missing) * (s + seen_without) * (s * (k + 1) + having)
+    n_with = seen_with.sum(axis=0)
+    n_without = seen_without.sum(axis=0)
+    k = len(seen_with) - 1
+    s = smoothing
+    # Both sides are multiplied by all denominators, such as 2 s + n_rows and s (k + 1) + n_with.
+    # They are integers for an integer s, so that ties are exact.
+    with_label = (s + n_with) * (s + seen_with) * (s * (k + 1) + n_without)
+    without = (s + n_without) * (s + seen_without) * (s * (k + 1) + n_with)
     return with_label, without
 
 
-def _seen(counts: Int, chosen: Bool, k: int) -> Int:
-    """Count the chosen rows by their number of neighbours with the label: int (k + 1, n_labels)."""
+def _seen(counts: Int, mask: Bool, k: int) -> Int:
+    """Count rows of a mask by their number of neighbours with the label: int (k + 1, n_labels)."""
     n_labels = counts.shape[1]
-    places = (counts * n_labels + np.arange(n_labels))[chosen]
+    places = (counts * n_labels + np.arange(n_labels))[mask]
     return np.bincount(places, minlength=(k + 1) * n_labels).reshape(k + 1, n_labels)
 
 

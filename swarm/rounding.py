@@ -1,13 +1,11 @@
 """Comparisons of numbers that may be equal but for rounding errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-# Relative to the operands: above the error of a score of a million rows, below any that matters.
+# Relative to the operands, larger than the error of a score of a million rows.
 TOLERANCE = 1e-10
 
 
@@ -20,5 +18,5 @@ def difference(a: ArrayLike, b: ArrayLike) -> Any:
     """Return ``a - b``, exactly 0 where it is a rounding error."""
     with np.errstate(invalid="ignore"):
         gap = np.subtract(a, b)
-        noise = np.isfinite(gap) & (np.abs(gap) <= rounding_error(a, b))
-        return np.where(noise, 0.0, gap)[()]
+        is_noise = np.isfinite(gap) & (np.abs(gap) <= rounding_error(a, b))
+        return np.where(is_noise, 0.0, gap)[()]

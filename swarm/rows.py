@@ -1,4 +1,4 @@
-"""Every way to divide rows: folds, and one part of a given share."""
+"""Every way to divide rows: folds, and a hold-out of a given share."""
 
 from __future__ import annotations
 
@@ -12,40 +12,42 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from swarm.arrays import AnyArray, Float, Int
 from swarm.checks import require
 from swarm.errors import ConfigError, DataError, InputError, as_clause, check_known
+from swarm.protocols import Splitter
 
 # Positions of the training and of the test rows.
 Fold = tuple[Int, Int]
-# ``stratified`` (by class, or by each label separately), ``random``, ``group``,
-# ``stratified_group``, ``time`` (tested on rows later than those of the training) or ``column``
-# (each value of a column is the fold in which a row is tested; rows with a missing value are in the
-# training rows of every fold, so that a single value gives a hold-out).
+# Folds ``stratified`` by class, or by each label; ``random``; of whole groups (``group``,
+# ``stratified_group``); tested on later rows than those of the training (``time``); or named by a
+# ``column``: rows without a value are training rows of every fold, so that a single value gives a
+# hold-out.
 KINDS = ("stratified", "random", "group", "stratified_group", "time", "column")
-# A share of the rows is so many of at most 20 folds, if it is not smaller than one of them.
-_MOST_PARTS = 20
+# A hold-out consists of some of at most 20 folds, unless it is smaller than one of them.
+_MAX_FOLDS_OF_HOLD_OUT = 20
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows to train on or to test on, and what they are divided by.
+    """Rows to train on or to test on, with the values that they are divided by.
 
     Attributes
     ----------
     features : table, array or sparse matrix (n_rows, n_features)
-        None where rows are only divided.
+        Features; None if rows are only divided.
     target : (n_rows,) or 0/1 (n_rows, n_labels)
+        Target.
     groups : (n_rows,), optional
-        Rows with the same value belong together.
+        Groups: rows with the same value belong together.
     weight : float64 (n_rows,), optional
         Sample weights.
     task : str, optional
-        As in :class:`swarm.problem.problem.Problem`; folds by class need it.
+        A task of :class:`swarm.problem.problem.Problem`, which folds by class need.
     time : (n_rows,), optional
-        Orders the rows in time.
+        Values that order the rows in time.
     column : (n_rows,), optional
         The fold in which each row is tested.
     """
@@ -76,7 +78,7 @@ class Rows:
 
     @property
     def is_grouped(self) -> bool:
-        """Whether rows have groups; several columns are what a splitter of its own kind reads."""
+        """Whether rows have groups; several columns are for a custom splitter."""
         return self.groups is not None and np.shape(self.groups)[1:] in ((), (1,))
 
     @property
@@ -89,12 +91,15 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Division:
-    """The folds of a problem, and how others of the same kind are drawn."""
+    """The folds of a problem, and how fresh folds of the same kind are drawn.
+
+    `draw` returns the folds of a seed; it is None if folds do not depend on a seed.
+    """
 
     rows: Rows
     folds: Sequence[Fold]
     seed: int = 0
-    draw: Callable[[int], Sequence[Fold]] | None = None  # from a seed; None if no seed matters
+    draw: Callable[[int], Sequence[Fold]] | None = None
 
     @property
     def is_forward(self) -> bool:
@@ -114,8 +119,8 @@ class Division:
     ) -> Division:
         """Divide rows as :func:`divide` does."""
 
-        def draw(other: int) -> list[Fold]:
-            return divide(rows, kind, n_folds, seed=other, shuffle=shuffle, gap=gap)
+        def draw(seed: int) -> list[Fold]:
+            return divide(rows, kind, n_folds, seed=seed, shuffle=shuffle, gap=gap)
 
         depends_on_seed = shuffle and kind not in ("time", "column")
         return cls(rows, draw(seed), seed, draw if depends_on_seed else None)
@@ -147,7 +152,8 @@ class Division:
 
     @classmethod
     def _by_splitter(cls, splitter: Any, X: Any, y: Any, rows: Rows, seed: int) -> Division:
-        name, state = type(splitter).__name__, getattr(splitter, "random_state", 0)
+        name = type(splitter).__name__
+        state = getattr(splitter, "random_state", 0)
         if state is not None and not isinstance(state, (int, np.integer)):
             raise ConfigError(
                 f"random_state of {name} must be an integer, got {state!r}; "
@@ -156,9 +162,9 @@ class Division:
         if rows.groups is not None:
             refuse_missing(rows.groups)
 
-        def folds_of(made: Any) -> list[Fold]:
+        def split(splitter: Splitter) -> list[Fold]:
             try:
-                pairs = made.split(X, y, rows.groups)
+                pairs = splitter.split(X, y, rows.groups)
                 return [(_positions(train), _positions(test)) for train, test in pairs]
             except InputError:
                 raise
@@ -167,13 +173,13 @@ class Division:
                     f"{name} cannot split the rows: {as_clause(str(error))}; pass other folds"
                 ) from error
 
-        def draw(other: int) -> list[Fold]:
-            made = copy(splitter)
-            made.random_state = other
-            return folds_of(made)
+        def draw(seed: int) -> list[Fold]:
+            seeded = copy(splitter)
+            seeded.random_state = seed
+            return split(seeded)
 
         is_seeded = hasattr(splitter, "random_state") and getattr(splitter, "shuffle", True)
-        folds = draw(seed) if state is None else folds_of(splitter)
+        folds = draw(seed) if state is None else split(splitter)
         return cls(rows, folds, seed, draw if is_seeded else None)
 
 
@@ -184,11 +190,36 @@ def divide(
     *,
     seed: int = 0,
     shuffle: bool = True,
-    gap: int = 0,  # rows left out between training and test rows, for ``time``
+    gap: int = 0,
 ) -> list[Fold]:
-    """Divide rows into folds, as scikit-learn does: ascending positions, for ``time`` in its order.
+    """Divide rows into folds, as scikit-learn does.
 
-    Folds that the rows do not allow are a DataError, other impossible ones a ConfigError.
+    Parameters
+    ----------
+    rows : Rows
+        The rows, with the values that the kind of folds needs.
+    kind : str
+        One of :data:`KINDS`.
+    n_folds : int, default=5
+        Number of folds; ``column`` has its own.
+    seed : int, default=0
+        Seed of shuffled folds.
+    shuffle : bool, default=True
+        Whether rows are shuffled; ``time`` and ``column`` ignore it.
+    gap : int, default=0
+        Number of rows left out between training and test rows, for ``time``.
+
+    Returns
+    -------
+    list of (train, test)
+        Row positions, ascending, or in order of time for ``time``.
+
+    Raises
+    ------
+    DataError
+        If the rows do not allow the folds.
+    ConfigError
+        If the kind is unknown, or its values are missing.
     """
     return list(_divided(rows, kind, n_folds, seed=seed, shuffle=shuffle, gap=gap))
 
@@ -196,7 +227,7 @@ def divide(
 def _divided(
     rows: Rows, kind: str, n_folds: int, *, seed: int, shuffle: bool = True, gap: int = 0
 ) -> Iterable[Fold]:
-    """Yield the folds of :func:`divide`: all of those of a small share would fill the memory."""
+    """Yield the folds of :func:`divide`; those of a small share would not fit into memory."""
     check_known("kind of folds", kind, KINDS)
     if kind == "column":
         return _from_column(rows.column)
@@ -222,26 +253,25 @@ def _divided(
         "stratified_group": StratifiedGroupKFold,
     }
     splitter = splitters[kind](n_folds, shuffle=shuffle, random_state=seed if shuffle else None)
-    pairs: Iterable[Fold] = splitter.split(rows.labels, rows.labels, groups)
-    return pairs
+    return splitter.split(rows.labels, rows.labels, groups)
 
 
 def derived_seed(seed: int, number: int) -> int:
-    """Return the seed of a division: numbers from 0 are those of fresh folds, 0 of a prefilter."""
+    """Return the seed of a division: fresh folds have numbers from 1, a prefilter has number 0."""
     return int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
 def partition_key(folds: Iterable[Fold]) -> frozenset[bytes]:
-    """Return a key of a partition, whatever the order of its folds and rows."""
+    """Return a key of a partition that does not depend on the order of its folds and rows."""
     return frozenset(np.sort(test).astype(np.int64).tobytes() for _, test in folds)
 
 
 def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0) -> Fold:
-    """Hold out a share of the rows: training and test rows, both ascending.
+    """Hold out a share of the rows, or of the groups: training and test rows, both ascending.
 
     The test rows are evenly spaced folds of the same kind, such as the first of three or three of
-    ten, for ``time`` the latest rows, of which those of the same time stay together, and for
-    ``column`` its first value. A share of the groups, for kinds of groups.
+    ten. For ``time`` they are the latest rows, with rows of the same time on one side, and for
+    ``column`` those of its first value.
     """
     require("share of the rows", share, above=0, below=1)
     check_known("kind of split", kind, KINDS)
@@ -252,37 +282,38 @@ def hold_out(rows: Rows, kind: str, share: float, *, seed: int = 0, gap: int = 0
     if share > 0.5:
         test, train = hold_out(rows, kind, 1 - share, seed=seed)
         return train, test
-    most = max(most_folds(rows, kind), 2)
-    n_parts = round(1 / share)
-    if share * min(_MOST_PARTS, most) >= 1:
-        part = Fraction(share).limit_denominator(min(_MOST_PARTS, most))
-    elif n_parts <= most or "group" in kind:
-        part = Fraction(1, min(n_parts, most))
+    n_max = max(most_folds(rows, kind), 2)
+    n_folds = round(1 / share)
+    if share * min(_MAX_FOLDS_OF_HOLD_OUT, n_max) >= 1:
+        of_folds = Fraction(share).limit_denominator(min(_MAX_FOLDS_OF_HOLD_OUT, n_max))
+    elif n_folds <= n_max or "group" in kind:
+        of_folds = Fraction(1, min(n_folds, n_max))
     else:
         raise DataError(
             f"a share of {share:g} of {rows.n_rows} rows leaves less than a row"
             f"{' of each class' * (kind == 'stratified')}; use more rows, or a share nearer to 0.5"
         )
-    chosen = set((np.arange(part.numerator) * part.denominator // part.numerator).tolist())
+    n_test, n_folds = of_folds.numerator, of_folds.denominator
+    numbers = set((np.arange(n_test) * n_folds // n_test).tolist())
     with warnings.catch_warnings():
-        # A class with fewer rows than there are parts.
+        # A class may have fewer rows than there are folds.
         warnings.simplefilter("ignore", UserWarning)
-        folds = enumerate(_divided(rows, kind, part.denominator, seed=seed))
-        test = np.sort(np.concatenate([fold[1] for number, fold in folds if number in chosen]))
+        folds = enumerate(_divided(rows, kind, n_folds, seed=seed))
+        test = np.sort(np.concatenate([fold[1] for number, fold in folds if number in numbers]))
     return np.setdiff1d(np.arange(rows.n_rows), test), test
 
 
 def most_folds(rows: Rows, kind: str) -> int:
-    """Return into how many folds of a kind the rows can be divided."""
-    most = rows.n_rows
+    """Largest number of folds of a kind that the rows can be divided into."""
+    n_max = rows.n_rows
     if "group" in kind and rows.groups is not None:
-        most = len(np.unique(complete_groups(rows.groups)))
+        n_max = len(np.unique(complete_groups(rows.groups)))
     if "stratified" in kind and rows.has_classes:
-        most = min(most, int(np.unique(rows.labels, return_counts=True)[1].max()))
-    return most
+        n_max = min(n_max, int(np.unique(rows.labels, return_counts=True)[1].max()))
+    return n_max
 
 
-def _forward(time: NDArray[Any] | None, n_folds: int, gap: int) -> list[Fold]:
+def _forward(time: AnyArray | None, n_folds: int, gap: int) -> list[Fold]:
     """Return folds that train on the rows before each block of test rows."""
     from sklearn.model_selection import TimeSeriesSplit
 
@@ -292,15 +323,16 @@ def _forward(time: NDArray[Any] | None, n_folds: int, gap: int) -> list[Fold]:
     try:
         places = list(TimeSeriesSplit(n_folds, gap=gap).split(order))
     except ValueError as error:
-        left_out, smaller = (f" with a gap of {gap} rows", " or a smaller gap") if gap else ("", "")
+        with_gap = f" with a gap of {gap} rows" if gap else ""
+        or_gap = " or a smaller gap" if gap else ""
         raise DataError(
-            f"{len(order)} rows cannot make {n_folds} folds in time{left_out}; use fewer "
-            f"folds{smaller}"
+            f"{len(order)} rows cannot make {n_folds} folds in time{with_gap}; use fewer "
+            f"folds{or_gap}"
         ) from error
     return [(order[train], order[test]) for train, test in places]
 
 
-def _latest(time: NDArray[Any] | None, share: float, gap: int) -> Fold:
+def _latest(time: AnyArray | None, share: float, gap: int) -> Fold:
     """Return the latest rows, cut between two times, and the rows before them and the gap."""
     if time is None:
         raise ConfigError("kind 'time' needs the order of rows; name a time column")
@@ -318,16 +350,19 @@ def _latest(time: NDArray[Any] | None, share: float, gap: int) -> Fold:
     return np.sort(order[: start - gap]), np.sort(order[start:])
 
 
-def _positions(rows: Any) -> NDArray[Any]:
+def _positions(rows: ArrayLike) -> Int:
     """Return the positions of rows, which may be given by a mask."""
-    given = np.asarray(rows)
-    if given.ndim != 1:
-        raise ValueError(f"rows of a fold must be a list of positions, got the shape {given.shape}")
-    if given.dtype == bool:
-        return np.flatnonzero(given)
-    if given.size and given.dtype.kind not in "iu" and not np.array_equal(given, given.astype(int)):
-        raise ValueError(f"{given.ravel()[0]!r} is no row")
-    return given.astype(np.intp)
+    values = np.asarray(rows)
+    if values.ndim != 1:
+        raise ValueError(
+            f"rows of a fold must be a list of positions, got the shape {values.shape}"
+        )
+    if values.dtype == bool:
+        return np.flatnonzero(values)
+    is_whole = values.dtype.kind in "iu" or np.array_equal(values, values.astype(int))
+    if values.size and not is_whole:
+        raise ValueError(f"{values.ravel()[0]!r} is no row")
+    return values.astype(np.intp)
 
 
 def refuse_missing(groups: Any) -> None:
@@ -344,8 +379,8 @@ def refuse_missing(groups: Any) -> None:
         )
 
 
-def complete_groups(groups: Any) -> NDArray[Any]:
-    """Return groups as an array that splitters can sort; missing groups are a DataError."""
+def complete_groups(groups: Any) -> AnyArray:
+    """Return groups as an array that splitters can sort; DataError for missing groups."""
     refuse_missing(groups)
     values = np.asarray(groups)
     values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
@@ -357,7 +392,7 @@ def complete_groups(groups: Any) -> NDArray[Any]:
     return values
 
 
-def _refuse_too_few(rows: Rows, kind: str, groups: NDArray[Any] | None, n_folds: int) -> None:
+def _refuse_too_few(rows: Rows, kind: str, groups: AnyArray | None, n_folds: int) -> None:
     """Reject a target or groups that scikit-learn cannot divide into so many folds."""
     if "group" in kind:
         if groups is None:
@@ -383,52 +418,56 @@ def _refuse_too_few(rows: Rows, kind: str, groups: NDArray[Any] | None, n_folds:
 
 
 def _iterative_stratification(
-    target: NDArray[Any], n_folds: int, rng: np.random.Generator | None
+    target: AnyArray, n_folds: int, rng: np.random.Generator | None
 ) -> Int:
-    """Assign each row to a fold, rarest label first, to the fold that lacks this label most."""
-    # Ties are broken by the number of rows that a fold lacks, then by `rng`; None: the first fold.
-    # Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label data,
-    # ECML PKDD.
+    """Assign each row to a fold, rarest label first, to the fold that lacks this label most.
+
+    Ties are broken by the number of rows that a fold lacks, then by `rng`, or the first fold if it
+    is None. Source: Sechidis, Tsoumakas and Vlahavas (2011), On the stratification of multi-label
+    data, ECML PKDD.
+    """
     n_rows, n_labels = target.shape
     order = np.arange(n_rows) if rng is None else rng.permutation(n_rows)
     chance = np.zeros((n_rows, n_folds)) if rng is None else rng.random((n_rows, n_folds))
-    # The last column marks all rows: its deficit is the number of rows that a fold lacks.
+    # All rows have the last label, so that a fold lacks as many rows as rows with this label.
     labels = np.column_stack([target[order] != 0, np.ones(n_rows, dtype=bool)])
     lacking = np.repeat(labels.sum(axis=0)[:, None] / n_folds, n_folds, axis=1)
-    placed = np.full(n_rows, -1, dtype=np.int64)
-    open_rows = np.ones(n_rows, dtype=bool)
-    while open_rows.any():
-        left = labels[open_rows, :n_labels].sum(axis=0)
-        rarest = int(np.where(left > 0, left, n_rows + 1).argmin()) if left.any() else n_labels
-        rows = np.flatnonzero(open_rows & labels[:, rarest])
+    fold_in_order = np.full(n_rows, -1, dtype=np.int64)
+    is_open = np.ones(n_rows, dtype=bool)
+    while is_open.any():
+        counts = labels[is_open, :n_labels].sum(axis=0)
+        rarest = n_labels
+        if counts.any():
+            rarest = int(np.where(counts > 0, counts, n_rows + 1).argmin())
+        rows = np.flatnonzero(is_open & labels[:, rarest])
         for row in rows:
             fold = _most_lacking(lacking[rarest], lacking[n_labels], chance[row])
-            placed[row] = fold
+            fold_in_order[row] = fold
             lacking[labels[row], fold] -= 1.0
-        open_rows[rows] = False
+        is_open[rows] = False
     fold_of = np.empty(n_rows, dtype=np.int64)
-    fold_of[order] = placed
+    fold_of[order] = fold_in_order
     return fold_of
 
 
-def _most_lacking(of_label: Float, of_rows: Float, chance: Float) -> int:
-    best = np.flatnonzero(of_label == of_label.max())
-    if len(best) > 1:
-        best = best[of_rows[best] == of_rows[best].max()]
-    return int(best[chance[best].argmax()])
+def _most_lacking(lacking_label: Float, lacking_rows: Float, chance: Float) -> int:
+    folds = np.flatnonzero(lacking_label == lacking_label.max())
+    if len(folds) > 1:
+        folds = folds[lacking_rows[folds] == lacking_rows[folds].max()]
+    return int(folds[chance[folds].argmax()])
 
 
-def _from_column(column: NDArray[Any] | None) -> list[Fold]:
+def _from_column(column: AnyArray | None) -> list[Fold]:
     if column is None:
         raise ConfigError("folds of kind 'column' need a fold column; name one")
-    missing = np.asarray(pd.isna(column))
-    names = np.unique(column[~missing])
+    is_missing = np.asarray(pd.isna(column))
+    names = np.unique(column[~is_missing])
     if len(names) == 0:
         raise DataError("the fold column is empty; name the fold of the rows to test on")
-    if len(names) == 1 and not missing.any():
+    if len(names) == 1 and not is_missing.any():
         raise DataError(
             f"the fold column has the single value {names.tolist()[0]!r}, which leaves no training"
             " rows; it needs a second value, or rows without a value"
         )
-    tests = [np.asarray(column == name) & ~missing for name in names]
+    tests = [np.asarray(column == name) & ~is_missing for name in names]
     return [(np.flatnonzero(~test), np.flatnonzero(test)) for test in tests]
