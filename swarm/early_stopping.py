@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMModel, LGBMRegressor
+from numpy.typing import ArrayLike
 from sklearn.preprocessing import LabelEncoder
 from sklearn.utils import _safe_indexing
 
@@ -65,7 +66,7 @@ class EarlyStoppingLGBMRegressor(_StopsEarly, LGBMRegressor):  # type: ignore[mi
     """
 
 
-def held_out(y: Any, share: float, seed: Any, *, classes: bool) -> Int:
+def held_out(y: ArrayLike, share: float, seed: Any, *, classes: bool) -> Int:
     """Return the positions of the rows to hold out, ascending; a `seed` of None is 0.
 
     Rows of a class that no training row has are not held out.

@@ -54,12 +54,12 @@ class Rows:
 
     features: Any
     target: Any
-    groups: Any = None
+    groups: ArrayLike | None = None
     weight: Float | None = None
     _: KW_ONLY
     task: str | None = None
-    time: Any = None
-    column: Any = None
+    time: AnyArray | None = None
+    column: AnyArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -126,7 +126,9 @@ class Division:
         return cls(rows, draw(seed), seed, draw if depends_on_seed else None)
 
     @classmethod
-    def of(cls, folds: Any, X: Any, y: Any, rows: Rows, seed: int) -> Division:
+    def of(
+        cls, folds: int | Splitter | Sequence[Fold], X: Any, y: Any, rows: Rows, seed: int
+    ) -> Division:
         """Divide rows by a number of folds, a splitter, or pairs of row positions.
 
         A splitter sees `X`, `y` and the groups as they were given.
@@ -365,7 +367,7 @@ def _positions(rows: ArrayLike) -> Int:
     return values.astype(np.intp)
 
 
-def refuse_missing(groups: Any) -> None:
+def refuse_missing(groups: ArrayLike) -> None:
     """Raise DataError if groups of rows are missing."""
     if not np.ndim(groups):
         raise DataError(f"groups must have a value for each row, got {groups!r}")
@@ -379,7 +381,7 @@ def refuse_missing(groups: Any) -> None:
         )
 
 
-def complete_groups(groups: Any) -> AnyArray:
+def complete_groups(groups: ArrayLike) -> AnyArray:
     """Return groups as an array that splitters can sort; DataError for missing groups."""
     refuse_missing(groups)
     values = np.asarray(groups)

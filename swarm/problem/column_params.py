@@ -112,7 +112,7 @@ def fit_params_for(
     return {path: columns.of_fit(path, value) for path, value in params.items()}
 
 
-def dropped_columns(estimator: Any, names: _Names, n_columns: int) -> list[int]:
+def dropped_columns(estimator: object, names: _Names, n_columns: int) -> list[int]:
     """Return positions of the columns that a ``ColumnTransformer`` in front certainly drops.
 
     It is the estimator itself or the first step of a pipeline. With a callable, no column is
@@ -160,7 +160,7 @@ class _Columns:
     def refused(self, reason: str, remedy: str = "leave it out") -> ConfigError:
         return ConfigError(f"the parameter {self.path!r} of {self.owner} {reason}; {remedy}")
 
-    def changes(self, node: Any, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
+    def changes(self, node: object, prefix: str = "") -> Iterator[tuple[str, Any, dict[str, Any]]]:
         """Yield path, owner and new values of the parameters by column, at any depth."""
         for name, value in params_of(node).items():
             parameter = replace(self, path=prefix + name, owner=type(node).__name__)
@@ -219,13 +219,13 @@ class _Columns:
             raise self.refused(f"has the {column}, which X does not have", "name columns of X")
         return self.position_of[item]
 
-    def is_label(self, item: Any) -> bool:
+    def is_label(self, item: object) -> bool:
         try:
             return item in self.position_of
         except TypeError:  # unhashable
             return False
 
-    def is_name(self, item: Any) -> bool:
+    def is_name(self, item: object) -> bool:
         """Whether a value can be nothing but the label of a column, unlike a number."""
         return isinstance(item, (str, tuple)) and self.is_label(item)
 
@@ -347,11 +347,11 @@ def _passes_columns(node: Any, name: str) -> bool:
     return takes_all and _PASSED_ON.fullmatch(name) is not None
 
 
-def _is_position(item: Any) -> bool:
+def _is_position(item: object) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 
-def _is_list(value: Any) -> bool:
+def _is_list(value: object) -> bool:
     is_array = isinstance(value, np.ndarray) and value.ndim > 0
     return is_array or isinstance(value, (list, tuple, set, frozenset)) or hasattr(value, "to_list")
 

@@ -35,7 +35,7 @@ class Unnamed(ConfigError):
     """A class, function or setting without a name, whose evaluations cannot be stored."""
 
 
-def describe(value: Any, strict: bool = True) -> object:
+def describe(value: object, strict: bool = True) -> object:
     """Return a JSON value that is equal for equal settings, code and versions.
 
     Raises Unnamed if a part has no name; unless `strict`, such a part is ``{"unnamed": its
@@ -49,7 +49,7 @@ def describe(value: Any, strict: bool = True) -> object:
         return {"unnamed": _label(value)}
 
 
-def _describe(value: Any, strict: bool, is_cloned: bool = False) -> object:
+def _describe(value: object, strict: bool, is_cloned: bool = False) -> object:
     """Describe a part; the fitted state counts, except of what is cloned for each fit."""
     value = value.item() if isinstance(value, np.generic) else value
     if value is None or isinstance(value, (bool, int, float, str)):
@@ -127,13 +127,13 @@ def _instance(value: Any, of: Callable[..., object], is_cloned: bool) -> dict[st
     return about | {"state": of([list(p) if hasattr(p, "__next__") else p for p in state])}
 
 
-def _identity(kind: Any, version: str | None) -> list[str]:
+def _identity(code: Any, version: str | None) -> list[str]:
     """Return the name of a class or function, its version, and the sources of it and its bases."""
     # Ufuncs of SciPy do not know their module.
-    default = "scipy.special" if isinstance(kind, np.ufunc) else "builtins"
-    module = getattr(kind, "__module__", None) or default
-    name = getattr(kind, "__qualname__", None) or kind.__name__
-    bases = [base for base in getattr(kind, "__mro__", ())[1:] if base is not object]
+    default = "scipy.special" if isinstance(code, np.ufunc) else "builtins"
+    module = getattr(code, "__module__", None) or default
+    name = getattr(code, "__qualname__", None) or code.__name__
+    bases = [base for base in getattr(code, "__mro__", ())[1:] if base is not object]
     sources = {
         _source(base, base.__module__) if _version(base) is None else f"{base} {_version(base)}"
         for base in bases
@@ -141,18 +141,18 @@ def _identity(kind: Any, version: str | None) -> list[str]:
     if version is not None:
         return [f"{module}.{name}", "version", version, *sorted(sources)]
     if "<" in name:
-        raise _unnamed(kind, "is a lambda or is defined in a function")
-    sources.add(_source(kind, module))
+        raise _unnamed(code, "is a lambda or is defined in a function")
+    sources.add(_source(code, module))
     # Reloaded code has the name of the old code, and a wrapper that of the function it wraps.
     namesake: Any = sys.modules[module]
     for attribute in name.split("."):
         namesake = getattr(namesake, attribute, None)
-    if namesake != kind:
-        raise _unnamed(kind, "is not the object that an import by its name returns")
+    if namesake != code:
+        raise _unnamed(code, "is not the object that an import by its name returns")
     return [f"{module}.{name}", *sorted(sources)]
 
 
-def _source(kind: Any, module: str) -> str:
+def _source(code: object, module: str) -> str:
     """Return ``package==version``, or ``module:digest`` of the text of another module."""
     file = getattr(sys.modules.get(module), "__file__", None)
     top = module.partition(".")[0]
@@ -165,27 +165,27 @@ def _source(kind: Any, module: str) -> str:
     if top in sys.stdlib_module_names and is_stdlib:
         return f"python=={sys.version_info.major}.{sys.version_info.minor}"
     if file is None or not Path(file).is_file() or module in ("__main__", "__mp_main__"):
-        raise _unnamed(kind, "is defined in a notebook or in __main__")
+        raise _unnamed(code, "is defined in a notebook or in __main__")
     spec = sys.modules[module].__spec__
     if module not in _TEXTS or _TEXTS[module][0] is not spec:
         _TEXTS[module] = spec, _sha256(Path(file).read_bytes().replace(b"\r\n", b"\n"))
     return f"{module}:{_TEXTS[module][1]}"
 
 
-def _version(value: Any) -> str | None:
+def _version(value: object) -> str | None:
     """The ``__version__`` that an author gave a class, a function or an object."""
     version = getattr(value, "__dict__", {}).get("__version__")
     return version if isinstance(version, str) else None
 
 
-def _unnamed(value: Any, reason: str) -> Unnamed:
+def _unnamed(value: object, reason: str) -> Unnamed:
     return Unnamed(
         f"{_label(value)!r} {reason}, so its evaluations are not stored; "
         "give it a __version__, or define it in a module"
     )
 
 
-def _label(value: Any) -> str:
+def _label(value: object) -> str:
     return str(getattr(value, "__qualname__", type(value).__qualname__))
 
 

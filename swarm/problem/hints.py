@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarm.arrays import Bool, Float, Int, read_only
+from swarm.arrays import AnyArray, Bool, Float, Int, read_only
 from swarm.errors import ConfigError, DataError, InputError, check_known
 from swarm.problem.space import SearchSpace
 
@@ -123,7 +123,7 @@ def _too_many(space: SearchSpace) -> ConfigError:
 def prepare_hints(
     features: pd.DataFrame,
     space: SearchSpace,
-    target: Any = None,
+    target: AnyArray | None = None,
     task: str | None = None,
     *,
     n_clusters: int | None = None,

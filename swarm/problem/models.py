@@ -99,7 +99,7 @@ def make_deterministic(estimator: Estimator, seed: int) -> Any:
     return clean.set_params(**fixed) if fixed else clean
 
 
-def _is_unseeded(splitter: Any) -> bool:
+def _is_unseeded(splitter: object) -> bool:
     """Whether a splitter draws other folds each time."""
     draws = hasattr(splitter, "split") and getattr(splitter, "shuffle", True)
     return draws and getattr(splitter, "random_state", 0) is None
@@ -371,7 +371,7 @@ def steps_before(estimator: object) -> list[Any]:
     return [step for _, step in steps[:-1] if step not in ("passthrough", None)]
 
 
-def is_short_float(dtype: Any) -> bool:
+def is_short_float(dtype: object) -> bool:
     """Whether models may compute in lower precision than the float64 of the fast paths."""
     plain = getattr(dtype, "numpy_dtype", dtype)
     return isinstance(plain, np.dtype) and plain.kind == "f" and plain.itemsize != 8

@@ -202,7 +202,7 @@ def resolve_scoring(
     return Scoring(scoring, scorer, upper, pos_label)
 
 
-def _name(measure: Any) -> str:
+def _name(measure: object) -> str:
     return str(getattr(measure, "__name__", type(measure).__name__))
 
 

@@ -24,7 +24,7 @@ _CELLS_PER_BLOCK = 1 << 22
 _REFUSED_BY_LIGHTGBM = str.maketrans(dict.fromkeys('",:[]{}\n\r\0', "_"))
 
 
-def labels_of(X: Any) -> list[Any] | None:
+def labels_of(X: object) -> list[Any] | None:
     """Return the labels of the columns of a table; None for an array or a sparse matrix."""
     columns = getattr(X, "columns", None)
     return None if columns is None else list(columns)
@@ -94,7 +94,7 @@ def sliceable(X: Any) -> Any:
     return X if is_table or isinstance(X, np.ndarray) else np.asarray(X)
 
 
-def refuse_masked(name: str, value: Any) -> None:
+def refuse_masked(name: str, value: object) -> None:
     """Raise DataError for an array with a mask, which models do not read."""
     if isinstance(value, np.ma.MaskedArray):
         raise DataError(
@@ -130,14 +130,14 @@ def _from_polars(table: Any) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(booleans, "boolean"))
 
 
-def container_of(value: Any) -> list[str]:
+def container_of(value: object) -> list[str]:
     """Return the class and the dtype of a table or a target, which a model may look at."""
     cls = type(value)
     dtype = getattr(value, "dtype", "")
     return [f"{cls.__module__.split('.')[0]}.{cls.__name__}", str(dtype)]
 
 
-def names_for_lightgbm(X: Any) -> dict[Any, str]:
+def names_for_lightgbm(X: object) -> dict[Any, str]:
     """Return new names for the columns of a table if LightGBM rejects one, else nothing.
 
     LightGBM looks at the names when it is fitted; it predicts by position.

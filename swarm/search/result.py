@@ -181,12 +181,14 @@ class SearchResult:
     @property
     def history(self) -> pd.DataFrame:
         """One row per epoch, byte-identical after any interruption."""
-        return pd.DataFrame([{"epoch": each.epoch, **each.metrics} for each in self.records])
+        return pd.DataFrame([{"epoch": record.epoch, **record.metrics} for record in self.records])
 
     @property
     def work(self) -> pd.DataFrame:
         """One row per epoch with the work done by this process."""
-        return pd.DataFrame([{"epoch": each.epoch, **vars(each.work)} for each in self.records])
+        return pd.DataFrame(
+            [{"epoch": record.epoch, **vars(record.work)} for record in self.records]
+        )
 
     def best_members(
         self, n: int | None = None, union_at_most: int | float | None = None

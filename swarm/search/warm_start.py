@@ -38,7 +38,7 @@ def warm_masks(subsets: Sequence[Sequence[str]], space: SearchSpace) -> Bool | N
     return np.array(masks, dtype=bool) if masks else None
 
 
-def read_warm(source: Any, columns: Sequence[str]) -> list[list[str]]:
+def read_warm(source: object, columns: Sequence[str]) -> list[list[str]]:
     """Return the subsets of a features file, of masks, or of lists of names or positions."""
     if isinstance(source, (str, os.PathLike)):
         return load_subsets(os.fspath(source))
@@ -47,7 +47,7 @@ def read_warm(source: Any, columns: Sequence[str]) -> list[list[str]]:
     return [_names(subset, columns) for subset in source]
 
 
-def _names(subset: Any, columns: Sequence[str]) -> list[str]:
+def _names(subset: object, columns: Sequence[str]) -> list[str]:
     if isinstance(subset, (str, bytes)) or not isinstance(subset, Iterable):
         raise ConfigError(f"warm must be a file, masks or lists of features, got {subset!r} in it")
     members = list(subset)

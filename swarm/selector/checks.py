@@ -12,6 +12,7 @@ from swarm.errors import ConfigError, DataError, check_known
 from swarm.findings.registry import check_mute
 from swarm.problem.inputs import check_estimator
 from swarm.problem.scoring import Scoring
+from swarm.protocols import Estimator
 from swarm.search.candidates import PICKS
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def prefilter_options(prefilter: bool | str | Mapping[str, Any]) -> dict[str, An
     return options
 
 
-def proxy_options(proxy: Any) -> dict[str, Any] | None:
+def proxy_options(proxy: Estimator | Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the options of a proxy with their defaults; None if there is none."""
     if proxy is None:
         return None
@@ -156,7 +157,7 @@ def check_options(parameter: str, options: Mapping[str, Any], names: tuple[str, 
         check_known(f"{parameter} option", name, names)
 
 
-def _check_scoring(scoring: Any) -> None:
+def _check_scoring(scoring: object) -> None:
     if not (scoring is None or isinstance(scoring, (str, Scoring)) or callable(scoring)):
         raise ConfigError(
             f"scoring must be the name of one scorer or a callable, got {scoring!r}; "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,8 @@ from swarm.checks import require
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a
 from swarm.problem.space import SearchSpace
+from swarm.protocols import Splitter
+from swarm.rows import Fold
 from swarm.search.budget import Budget
 from swarm.selector.checks import check_options
 from swarm.strategies.base import Strategy
@@ -159,7 +161,7 @@ def task_for(y: Any, estimator: object) -> str | None:
     return None
 
 
-def folds_of(selector: SubsetSelector, n_rows: int) -> Any:
+def folds_of(selector: SubsetSelector, n_rows: int) -> int | Splitter | Sequence[Fold]:
     """Return the folds: `cv`, or all rows on both sides without cross-validation."""
     cv = selector.cv
     if cv is None or (isinstance(cv, (int, np.integer, np.bool_)) and not cv):

@@ -91,7 +91,7 @@ def names_of_constraint(selector: SubsetSelector, X: Any, name: str) -> Any:
     return list(map(name_of, value))
 
 
-def _is_number(item: Any) -> bool:
+def _is_number(item: object) -> bool:
     return isinstance(item, (int, np.integer)) and not isinstance(item, bool)
 
 

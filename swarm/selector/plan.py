@@ -64,8 +64,8 @@ def pose(
     return problem, strategy
 
 
-def _described(cv: Any) -> str:
-    """Describe `cv` in a sentence; a list of folds has thousands of row numbers."""
+def _described(cv: object) -> str:
+    """Describe `cv` for a message: a list of folds has thousands of row numbers."""
     if isinstance(cv, (list, tuple)):
         return "a list of folds"
     return f"cv={' '.join(repr(cv).split())}"

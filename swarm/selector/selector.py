@@ -214,8 +214,8 @@ class SubsetSelector(
         strategy: str | Strategy = "auto",
         strategy_params: Mapping[str, object] | None = None,
         budget: int | str | Mapping[str, float | None] | None = "auto",
-        warm: Any = None,
-        proxy: Any = None,
+        warm: str | Path | Bool | Sequence[Sequence[str | int]] | None = None,
+        proxy: Estimator | Mapping[str, Any] | None = None,
         prefilter: bool | str | Mapping[str, Any] = "auto",
         size: int | str | tuple[int | None, int | None] | None = None,
         fixed: Iterable[str | int] | None = (),
@@ -232,7 +232,7 @@ class SubsetSelector(
         random_state: int = 0,
         archive: str | Path | None = None,
         mute: Sequence[str] = (),
-        callbacks: Sequence[Callable[..., Any]] = (),
+        callbacks: Sequence[OnEpoch] = (),
         verbose: int = 0,
     ) -> None:
         self.estimator = estimator

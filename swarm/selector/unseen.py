@@ -78,7 +78,9 @@ def groups_of(problem: Problem) -> AnyArray | None:
     """Return the groups of the rows of the fit, None without."""
     assert problem.division is not None
     rows = problem.division.rows
-    return complete_groups(rows.groups) if rows.is_grouped else None
+    if rows.groups is None or not rows.is_grouped:
+        return None
+    return complete_groups(rows.groups)
 
 
 def time_of(problem: Problem, n_rows: int) -> Int | None:
