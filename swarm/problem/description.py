@@ -143,7 +143,7 @@ def _identity(code: Any, version: str | None) -> list[str]:
     if "<" in name:
         raise _unnamed(code, "is a lambda or is defined in a function")
     sources.add(_source(code, module))
-    # Reloaded code has the name of the old code, and a wrapper that of the function it wraps.
+    # Code from before a reload has the name of the new code, a wrapper that of what it wraps.
     namesake: Any = sys.modules[module]
     for attribute in name.split("."):
         namesake = getattr(namesake, attribute, None)

@@ -48,7 +48,7 @@ _EARLY_STOPPING = (
 # Parameters that hold candidate values of other parameters.
 GRIDS = ("param_grid", "param_distributions", "search_spaces")
 _THREADS = ("num_threads", "num_thread", "nthread", "nthreads")
-# One of fewer bins may contain several frequent values.
+# A bin may contain several frequent values if there are fewer bins.
 _MIN_FINE_BINS = 16
 # LightGBM bundles columns that are non-zero together in at most n_rows // 10,000 rows.
 _ROWS_OF_A_CONFLICT = 10_000

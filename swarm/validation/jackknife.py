@@ -162,7 +162,7 @@ class Jackknife:
     def blocks(self, n_max: int = MAX_UNITS) -> Iterator[Int]:
         """Yield which rows are kept (n_block, n_rows) without each unit, 0 or 1.
 
-        There are at most `n_max` rows in total; several of more units are left out at a time.
+        If there are more than `n_max` units, several are left out at a time.
         """
         n_units = min(self.n_units, n_max) if self.is_measured else 0
         size = max(1, CELLS_PER_BLOCK // max(self.n_rows, 1))
