@@ -43,6 +43,8 @@ from swarm.wording import counted, listed
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from swarm.selector.selector import SubsetSelector
+
 _MOST_BARS = 20
 # Of the summary: characters of a line, and findings that it names.
 _WIDTH, _MOST_FINDINGS = 80, 3
@@ -182,7 +184,12 @@ class SelectionDisplay:
         return path
 
     def export(
-        self, file: str | Path, X: Any = None, *, as_: str | None = None, table: str = "data"
+        self: SubsetSelector,
+        file: str | Path,
+        X: Any = None,
+        *,
+        as_: str | None = None,
+        table: str = "data",
     ) -> Path:
         """Write the names of the selected columns for another program, as `swarm features --as`.
 
