@@ -1,7 +1,5 @@
 """Types of the arrays that pass between modules, whose docstrings give the shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Deliver SIGINT (Ctrl-C) to the main process only, and not in the middle of a transaction."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Find passwords and tokens in URLs, and keep them out of logs and errors."""
 
-from __future__ import annotations
-
 import re
 import traceback
 from collections.abc import Iterable

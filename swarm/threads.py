@@ -1,7 +1,5 @@
 """Limit the numerical libraries to one thread, with little overhead."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Dask clusters as executors."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import time

@@ -4,8 +4,6 @@ A backend is a context manager that yields a :class:`Pool`: an executor, and how
 problem. :mod:`swarm.evaluation.workers` lists the backends and does the rest.
 """
 
-from __future__ import annotations
-
 import os
 import tempfile
 import threading

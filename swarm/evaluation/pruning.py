@@ -4,8 +4,6 @@ The limit of a mask is the highest cost with which it can win. Costs are non-neg
 folds, trained in order, stop mattering once they put its mean above the limit, or one has failed.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

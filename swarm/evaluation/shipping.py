@@ -5,8 +5,6 @@ in memory. A process maps that file: the pages are those of the operating system
 all processes, and are copied only if somebody writes to them.
 """
 
-from __future__ import annotations
-
 import mmap
 import pickle
 from itertools import accumulate, pairwise

@@ -1,7 +1,5 @@
 """Errors that depend on the machine, the network or a file, and not on the subset of a fit."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor

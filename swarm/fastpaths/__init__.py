@@ -1,7 +1,5 @@
 """Fast paths: evaluate masks without fitting models, for estimators that sum over features."""
 
-from __future__ import annotations
-
 from swarm.fastpaths.choose import (
     ExactPath,
     PathResult,

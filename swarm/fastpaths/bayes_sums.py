@@ -1,7 +1,5 @@
 """Sums over columns of Gaussian naive Bayes in the order of scikit-learn, and its probabilities."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

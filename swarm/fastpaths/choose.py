@@ -1,7 +1,5 @@
 """Choose the fast path of a problem, or explain why there is none, and run it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Costs of predictions that were computed without a model."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property

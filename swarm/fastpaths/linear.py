@@ -1,7 +1,5 @@
 """Fast path of linear models: the system of a mask is a sub-block of that of all columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

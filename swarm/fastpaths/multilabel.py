@@ -4,8 +4,6 @@ Distances between rows are the same in every fold. Therefore, they are computed 
 takes its training rows from the sorted neighbours of a row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

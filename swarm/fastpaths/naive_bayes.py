@@ -1,7 +1,5 @@
 """Fast path of Gaussian naive Bayes: log-likelihoods are sums over features."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from typing import Any

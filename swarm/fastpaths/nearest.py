@@ -1,7 +1,5 @@
 """Fast path of k nearest neighbours: squared distances are sums, see :mod:`.neighbours`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -6,8 +6,6 @@ digits: a neighbour is certain if rounding, here or in scikit-learn, cannot repl
 changes the result. Functions for many masks take their columns, see :class:`.tables.Chosen`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ Scores of classes and of probabilities take the operations of scikit-learn in th
 they are bit-identical.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import combinations
 from typing import Any

@@ -1,7 +1,5 @@
 """The data of each fold, as input of the last step of the estimator, and the columns of masks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Clusters of units."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

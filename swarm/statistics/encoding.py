@@ -1,7 +1,5 @@
 """Columns of any dtype as numbers, and the columns of units, for statistics."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Mutual information of columns with one another and with a target."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The lowest values of each row, with deterministic tie-breaking."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

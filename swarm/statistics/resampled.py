@@ -5,8 +5,6 @@ paired t-test has an inflated type I error. Source: Nadeau and Bengio (2003), In
 generalization error, Machine Learning 52.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

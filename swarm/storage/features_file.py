@@ -1,7 +1,5 @@
 """Read the published lists of selected features and of model inputs."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -10,8 +10,6 @@ bounds, the best ant of the epoch and the best so far deposit, and the update fa
 of the latter relative to the former.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -12,8 +12,6 @@ paper is silent:
   score. Otherwise, and for failed fits, quality is measured from the worst bee.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

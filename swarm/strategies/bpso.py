@@ -1,7 +1,5 @@
 """Binary particle swarm optimisation with one swarm."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

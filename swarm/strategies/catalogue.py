@@ -5,8 +5,6 @@ A package registers a strategy by an entry point of the group :data:`GROUP`, ``n
 strategies are described.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import sys
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Binary PSO that restarts its worst particles at the extremes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

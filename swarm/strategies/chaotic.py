@@ -1,7 +1,5 @@
 """Binary PSO with a chaotic inertia."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

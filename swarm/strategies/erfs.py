@@ -1,7 +1,5 @@
 """Continuous PSO with a threshold, ErFS."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Exhaustive search: every allowed subset, the smallest first."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from itertools import chain, combinations, islice
 from math import ceil, comb

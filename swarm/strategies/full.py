@@ -1,7 +1,5 @@
 """The full set of allowed units: the baseline without selection."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

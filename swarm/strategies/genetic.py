@@ -8,8 +8,6 @@ papers are silent: fitness-proportionate selection by stochastic universal sampl
 crossover, and elitism, so that the best mask is never lost.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -14,8 +14,6 @@ so these are our choices:
 - The best of parents and children survive; duplicates rank last.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -19,8 +19,6 @@ visits. Our choices where the source is a filter and Matijevic a wrapper, or whe
 - With `size` None every ant draws the number of units it visits.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -15,8 +15,6 @@ description. Two defaults differ from it, because their subsets held better on u
 relevance.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Continuous PSO with mixed initial sizes, PSO(4-2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

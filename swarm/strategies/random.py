@@ -1,7 +1,5 @@
 """Random search over subsets of uniformly drawn sizes: the baseline of every comparison."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -9,8 +9,6 @@ importances the first comes first; with a required size, the highest-ranked of t
 not kept fill up.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 

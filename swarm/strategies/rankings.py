@@ -3,8 +3,6 @@
 The rankings are measured after its only epoch, see :mod:`swarm.search.rankings`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

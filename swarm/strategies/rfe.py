@@ -1,7 +1,5 @@
 """Recursive feature elimination: repeatedly drop the least important units."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

@@ -6,8 +6,6 @@ search methods in feature selection, Pattern Recognition Letters 15 (1994), for 
 documentation of mlxtend's SequentialFeatureSelector (2015, 2023).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -19,8 +19,6 @@ Our choices where the paper contradicts itself or is silent:
   3 replaces it at a lower cost only.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Searches without models: planted costs, random search spaces, and the epochs of a strategy."""
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Binary particle swarms: their state, their parameters and the move of a particle."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 

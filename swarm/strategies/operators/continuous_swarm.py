@@ -1,7 +1,5 @@
 """Swarms of continuous positions: a unit is selected if its coordinate exceeds a threshold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar
 

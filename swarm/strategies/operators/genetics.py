@@ -1,7 +1,5 @@
 """Selection, crossover and mutation of a population of masks."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int

@@ -1,7 +1,5 @@
 """Initial positions of a population."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from swarm.arrays import Bool, Float, Int

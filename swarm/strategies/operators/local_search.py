@@ -1,7 +1,5 @@
 """Local search of the multi-swarm: drop unimportant units, add distant ones."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Strategies that propose one mask, which they start from."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import ClassVar
 

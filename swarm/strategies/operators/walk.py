@@ -1,7 +1,5 @@
 """Walks of ants from unit to unit, compiled: a walk may visit thousands of units, one at a time."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 
