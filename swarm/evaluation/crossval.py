@@ -23,9 +23,9 @@ from swarm.wording import listed
 
 # Interval between commits of finished evaluations.
 _COMMIT_SECONDS = 0.2
-# Masks of the first batch that are evaluated before the others: of a large one slightly more than
-# a tenth, of which a search tolerates failures.
-_FEW_FIRST, _MOST_FIRST = 8, 15
+# Limits of the number of masks that are evaluated first, to see whether nearly all of them fail.
+_MIN_FIRST = 8
+_MAX_FIRST = 15
 _AS_CONFIGURED = "models are fitted: as configured"
 
 
@@ -131,49 +131,53 @@ class CrossValidation:
             If a cost is NaN or below the lower bound of its scorer, workers keep dying, or nearly
             all of the first masks fail.
         """
-        began = time.thread_time()
+        started = time.thread_time()
         try:
             return self._evaluate_first(masks, incumbents, fold_order)
         finally:
-            self.cpu_seconds += time.thread_time() - began
+            self.cpu_seconds += time.thread_time() - started
 
     def _evaluate_first(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
-        """Evaluate the first few rows before the others, and raise if nearly all of them fail."""
-        n_first = min(_MOST_FIRST, max(_FEW_FIRST, len(masks) // 10 + 2))
+        """Evaluate a tenth of the first batch before the rest; raise if nearly all of it fails."""
+        n_first = min(_MAX_FIRST, max(_MIN_FIRST, len(masks) // 10 + 2))
         if self._has_evaluated or len(masks) <= n_first:
-            answers = self._evaluate(masks, incumbents, fold_order)
+            evaluations = self._evaluate(masks, incumbents, fold_order)
         else:
-            answers = self._evaluate(masks[:n_first], incumbents[:n_first], fold_order)
-            n_failed = int(answers.failed.sum())
+            first = self._evaluate(masks[:n_first], incumbents[:n_first], fold_order)
+            n_failed = int(first.failed.sum())
             if n_failed >= n_first - 1:
-                which = f"{n_failed} of the first {n_first} evaluations failed"
-                raise failed_evaluations(which, answers.first_error)
+                message = f"{n_failed} of the first {n_first} evaluations failed"
+                raise failed_evaluations(message, first.first_error)
             rest = self._evaluate(masks[n_first:], incumbents[n_first:], fold_order)
-            answers = concatenate_evaluations([answers, rest])
+            evaluations = concatenate_evaluations([first, rest])
         self._has_evaluated = True
-        return answers
+        return evaluations
 
     def _evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         started = time.perf_counter()
         limits = limits_of(incumbents if self.pruning else np.full(len(masks), np.inf))
-        unique, row_of = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
-        row_of = row_of.reshape(-1)
-        # Training of a mask that occurs several times stops only if all of its limits stop it.
-        loosest = np.full(len(unique), -np.inf)
-        np.maximum.at(loosest, row_of, limits)
-        distinct = np.zeros((len(unique), masks.shape[1]), dtype=bool)
-        distinct[row_of] = masks
-        records, left, work = self._begin(distinct, fold_order, loosest)
-        fits, training = self._train(left, records)
+        packed, index = np.unique(np.packbits(masks, axis=1), axis=0, return_inverse=True)
+        index = index.reshape(-1)
+        # A repeated mask is trained until its highest limit stops it.
+        highest_limits = np.full(len(packed), -np.inf)
+        np.maximum.at(highest_limits, index, limits)
+        distinct = np.zeros((len(packed), masks.shape[1]), dtype=bool)
+        distinct[index] = masks
+        records, jobs, work = self._begin(distinct, fold_order, highest_limits)
+        fits, training_seconds = self._train(jobs, records)
         work = replace(
             work,
             fits=work.fits + fits,
             seconds=time.perf_counter() - started,
-            training_seconds=work.training_seconds + training,
+            training_seconds=work.training_seconds + training_seconds,
         )
-        rows = [records[i] for i in row_of]
-        return self._answer(
-            masks, incumbents, limits=limits, fold_order=fold_order, rows=rows, work=work
+        return self._summarise(
+            masks,
+            incumbents,
+            limits=limits,
+            fold_order=fold_order,
+            records=[records[i] for i in index],
+            work=work,
         )
 
     def fold_costs(self, masks: Bool, folds: Int) -> Float:
@@ -201,10 +205,11 @@ class CrossValidation:
             for i, record in enumerate(records)
             if np.isnan(record.fold_costs[folds[i]])
         ]
-        left = list[Job]()
+        untrained = list[Job]()
         for fold in np.unique(folds).tolist():
-            left += self._compute([job for job in jobs if folds[job.number] == fold], records)[0]
-        self._train(left, records)
+            jobs_of_fold = [job for job in jobs if folds[job.number] == fold]
+            untrained += self._compute(jobs_of_fold, records)[0]
+        self._train(untrained, records)
         return np.array([record.fold_costs[folds[i]] for i, record in enumerate(records)])
 
     def _begin(
@@ -213,128 +218,135 @@ class CrossValidation:
         """Look masks up and use the fast path; return records, jobs left to train, and work."""
         started = time.perf_counter()
         records = self.evaluations.lookup(masks)
-        every = [
+        jobs = [
             Job(i, masks[i], record.fold_costs, fold_order, limit)
             for i, (record, limit) in enumerate(zip(records, limits.tolist(), strict=True))
         ]
-        jobs = list(compress(every, _are_open(every)))
-        left, computed = self._compute(jobs, records)
+        open_jobs = list(compress(jobs, _are_open(jobs)))
+        untrained, n_computed = self._compute(open_jobs, records)
         work = Work(
-            fits=computed,
-            hits=len(masks) - len(jobs),
-            fallbacks=0 if self._path is None else len(left),
-            training_seconds=time.perf_counter() - started if computed else 0.0,
+            fits=n_computed,
+            hits=len(jobs) - len(open_jobs),
+            fallbacks=0 if self._path is None else len(untrained),
+            training_seconds=time.perf_counter() - started if n_computed else 0.0,
         )
-        return records, left, work
+        return records, untrained, work
 
     def _compute(self, jobs: list[Job], records: list[Record]) -> tuple[list[Job], int]:
         """Compute folds by the fast path; return jobs left to train, and how many folds."""
         open_jobs = list(compress(jobs, _are_open(jobs)))
         if self._path is None or not open_jobs:
             return jobs, 0
-        total = self._compute_folds(self._path, open_jobs, records)
-        after = [replace(job, fold_costs=records[job.number].fold_costs) for job in jobs]
-        return list(compress(after, _are_open(after))), total
+        n_computed = self._compute_folds(self._path, open_jobs, records)
+        updated = [replace(job, fold_costs=records[job.number].fold_costs) for job in jobs]
+        return list(compress(updated, _are_open(updated))), n_computed
 
     def _compute_folds(self, path: ExactPath, jobs: list[Job], records: list[Record]) -> int:
         """Compute the folds of jobs, archive them, and return how many were missing."""
         started = time.perf_counter()
         masks = np.stack([job.mask for job in jobs])
-        answers = evaluate_masks(path, masks, jobs[0].fold_order.tolist(), self.workers.n_jobs)
-        costs = np.array(answers.costs)
+        results = evaluate_masks(path, masks, jobs[0].fold_order.tolist(), self.workers.n_jobs)
+        costs = np.array(results.costs)
         # A cost below its bound has to be confirmed by a fitted model.
         costs[costs < lowest_cost(self.problem)] = np.nan
         seconds = (time.perf_counter() - started) / len(jobs)
         costs = np.where(np.isnan([job.fold_costs for job in jobs]), costs, np.nan)
-        computed = ~np.isnan(costs)
-        pieces = []
-        for number, job in enumerate(jobs):
+        is_computed = ~np.isnan(costs)
+        computed: list[tuple[Bool, Record]] = []
+        for i, job in enumerate(jobs):
             blank = blank_record(self.n_folds, int(np.count_nonzero(job.mask)))
-            used, values = computed[number][:, None] | blank.used, blank.importances
-            if answers.importances is not None:
-                selected = answers.importances[number][:, job.mask]
-                values = np.where(computed[number][:, None], selected, np.nan)
-                used &= values != 0
-            piece = Record(costs[number], values, used, seconds)
+            used = is_computed[i][:, None] | blank.used
+            importances = blank.importances
+            if results.importances is not None:
+                selected = results.importances[i][:, job.mask]
+                importances = np.where(is_computed[i][:, None], selected, np.nan)
+                used &= importances != 0
+            record = Record(costs[i], importances, used, seconds)
             before = records[job.number]
-            records[job.number] = piece if before is blank else before.merge(piece)
-            pieces.append((job.mask, piece))
-        self.evaluations.add(pieces)
-        return int(computed.sum())
+            records[job.number] = record if before is blank else before.merge(record)
+            computed.append((job.mask, record))
+        self.evaluations.add(computed)
+        return int(is_computed.sum())
 
     def _train(self, jobs: list[Job], records: list[Record]) -> tuple[int, float]:
         """Train the jobs, archive their results, and update `records` in place."""
-        fits, seconds = 0, 0.0
-        waiting: list[tuple[Bool, Record]] = []
-        committed = time.monotonic()
-        # A part of a job has the order of its own fold alone.
-        whole = {job.number: job for job in jobs}
+        n_fits = 0
+        seconds = 0.0
+        unsaved: list[tuple[Bool, Record]] = []
+        saved_at = time.monotonic()
+        # Workers return parts of jobs, which know only their own fold.
+        whole_jobs = {job.number: job for job in jobs}
         invalid: list[tuple[Job, InvalidCost]] = []
         try:
-            for job, trained in self.workers.run(self.problem, jobs):
-                if isinstance(trained, InvalidCost):
-                    invalid.append((whole[job.number], trained))
+            for job, result in self.workers.run(self.problem, jobs):
+                if isinstance(result, InvalidCost):
+                    invalid.append((whole_jobs[job.number], result))
                     if job.part == 0:
                         break
                     continue
-                records[job.number] = records[job.number].merge(trained)
-                waiting.append((job.mask, trained))
-                fits += int(trained.has_cost.sum())
-                seconds += trained.seconds
+                records[job.number] = records[job.number].merge(result)
+                unsaved.append((job.mask, result))
+                n_fits += int(result.has_cost.sum())
+                seconds += result.seconds
                 if self.on_fit is not None:
-                    self.on_fit(job.mask, trained)
-                if time.monotonic() - committed > _COMMIT_SECONDS:
-                    self.evaluations.add(waiting)
-                    waiting, committed = [], time.monotonic()
-            for job, failure in invalid:
-                self._refuse_if_needed(job, records[job.number], failure)
+                    self.on_fit(job.mask, result)
+                if time.monotonic() - saved_at > _COMMIT_SECONDS:
+                    self.evaluations.add(unsaved)
+                    unsaved = []
+                    saved_at = time.monotonic()
+            for job, invalid_cost in invalid:
+                self._refuse_if_needed(job, records[job.number], invalid_cost)
         finally:
-            # Also after SIGINT or an error, so that no evaluation is lost.
-            self.evaluations.add(waiting)
-        return fits, seconds
+            # SIGINT and errors lose no evaluation.
+            self.evaluations.add(unsaved)
+        return n_fits, seconds
 
-    def _refuse_if_needed(self, job: Job, record: Record, failure: InvalidCost) -> None:
+    def _refuse_if_needed(self, job: Job, record: Record, invalid: InvalidCost) -> None:
         """Raise EvaluationError for an invalid cost, unless pruning would skip its fold."""
-        # One worker would not train such a fold, and all numbers of workers have to agree.
+        # A single worker skips such a fold, and the number of workers must not matter.
         if next_fold(record.fold_costs, job.fold_order, job.limit) is None:
             return
-        bad = "NaN" if np.isnan(failure.cost) else f"{failure.cost:.6g}, below its bound of 0"
+        cost = "NaN" if np.isnan(invalid.cost) else f"{invalid.cost:.6g}, below its bound of 0"
         names = self.problem.space.subset(job.mask)
         raise EvaluationError(
-            f"the cost of the subset of {len(names)} features ({listed(names, 5)}) is {bad} on "
-            f"fold {failure.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
+            f"the cost of the subset of {len(names)} features ({listed(names, 5)}) is {cost} on "
+            f"fold {invalid.fold}; check the scorer {self.problem.scoring.name!r} on those rows"
         )
 
-    def _answer(
+    def _summarise(
         self,
         masks: Bool,
         incumbents: Float,
         limits: Float,
         fold_order: Int,
-        rows: list[Record],
+        records: list[Record],
         work: Work,
     ) -> Evaluations:
-        n, bounded = len(rows), self.problem.scoring.bounded
-        exact = incumbents if self.pruning else np.full(n, np.inf)
-        fold_costs = np.array([record.fold_costs for record in rows]).reshape(n, self.n_folds)
+        """Summarise the records of masks, row by row."""
+        n = len(records)
+        without_limit = np.full(n, np.inf)
+        fold_costs = np.array([record.fold_costs for record in records]).reshape(n, self.n_folds)
         needed, _ = needed_folds(fold_costs, fold_order, limits)
-        # A failure counts only if pruning would have reached it, so that the number of failures
-        # does not depend on pruning.
+        # A failure counts only on folds that pruning would reach, whether or not it is on.
         reached = needed
-        if bounded != self.pruning:
-            stricter = limits_of(incumbents if bounded else np.full(n, np.inf))
-            reached, _ = needed_folds(fold_costs, fold_order, stricter)
+        is_bounded = self.problem.scoring.bounded
+        if is_bounded != self.pruning:
+            pruned_limits = limits_of(incumbents if is_bounded else without_limit)
+            reached, _ = needed_folds(fold_costs, fold_order, pruned_limits)
         failed = (np.isinf(fold_costs) & reached).any(axis=1)
         costs = costs_of(fold_costs)
-        censored = ~failed & ~(needed.all(axis=1) & (costs <= exact))
-        won = ~failed & ~censored & ~np.isinf(fold_costs).any(axis=1)
-        importances, used = np.zeros(masks.shape), masks.copy()
+        highest = incumbents if self.pruning else without_limit
+        censored = ~failed & ~(needed.all(axis=1) & (costs <= highest))
+        has_cost = ~failed & ~censored & ~np.isinf(fold_costs).any(axis=1)
+        importances = np.zeros(masks.shape)
+        used = masks.copy()
         if self._importances:
-            for i in np.flatnonzero(won).tolist():
-                importances[i], used[i] = self._importance(masks[i], rows[i])
+            for i in np.flatnonzero(has_cost).tolist():
+                importances[i], used[i] = self._importance(masks[i], records[i])
+        errors = (record.error for record in compress(records, failed))
         return Evaluations(
-            costs=np.where(won, costs, np.inf),
-            fold_costs=np.where(won[:, None], fold_costs, np.nan),
+            costs=np.where(has_cost, costs, np.inf),
+            fold_costs=np.where(has_cost[:, None], fold_costs, np.nan),
             importances=importances,
             used=used,
             censored=censored,
@@ -342,12 +354,14 @@ class CrossValidation:
             needed=needed,
             exact_shrink=self.problem.exact_shrink,
             work=work,
-            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
+            first_error=next(errors, None),
         )
 
     def _importance(self, mask: Bool, record: Record) -> tuple[Float, Bool]:
-        if self.problem.relevance is not None:
-            return self.problem.relevance * mask, mask & (self.problem.relevance != 0)
+        """Return the importances of the units of a mask, and the units that are used."""
+        relevance = self.problem.relevance
+        if relevance is not None:
+            return relevance * mask, mask & (relevance != 0)
         return record.importance(mask), record.units_used(mask)
 
 
@@ -357,6 +371,5 @@ def _are_open(jobs: list[Job]) -> list[bool]:
         return []
     costs = np.stack([job.fold_costs for job in jobs])
     limits = np.array([job.limit for job in jobs])
-    _, following = needed_folds(costs, jobs[0].fold_order, limits)
-    open_: list[bool] = (following >= 0).tolist()
-    return open_
+    _, next_folds = needed_folds(costs, jobs[0].fold_order, limits)
+    return (next_folds >= 0).tolist()

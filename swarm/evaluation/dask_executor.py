@@ -11,19 +11,19 @@ from functools import partial
 from typing import Any
 
 from swarm.errors import ConfigError, TransientError, as_clause, describe
-from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, WorkerDied
+from swarm.evaluation.executors import CLUSTER_TIMEOUT, Pool, Source, WorkerDied
 from swarm.evaluation.shipping import Shipment
 from swarm.interrupts import children_ignore_sigint
 from swarm.problem.problem import Problem
 
-# The death of a worker is reported at once and counted by the caller. No worker queues jobs, so
+# The death of a worker is reported at once, as the caller counts deaths. Workers queue no jobs, so
 # that a death is never attributed to a mask that was only queued.
-_LOCAL = {
+_LOCAL_CONFIG = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.admin.log-format": "%(message)s",
 }
-# Timeout of the end of a connection, and of local workers: a busy machine may need a while.
+# A busy machine may need a while to end a connection, or its local workers.
 _CLOSE_SECONDS = 60.0
 
 
@@ -35,17 +35,16 @@ def dask_pool(n_jobs: int, address: str | None) -> Iterator[Pool]:
     times, before it counts as one death here; ConfigError if it has no workers or does not
     answer.
     """
-    with quiet_dask(), ExitStack() as opened:
-        client = _connected(opened, address) if address else _started(opened, n_jobs)
+    with quiet_dask(), ExitStack() as stack:
+        client = _connect(stack, address) if address else _start(stack, n_jobs)
         cluster = _Cluster(client)
-        yield Pool(cluster, partial(_scattered, client), cluster.width, cluster.check)
+        yield Pool(cluster, partial(_scatter, client), cluster.width, cluster.check)
 
 
 class _Cluster(Executor):
     """Executor of a client.
 
-    That of ``client.get_executor()`` never completes a future whose result was lost with its
-    worker.
+    ``client.get_executor()`` never completes a future whose result was lost with its worker.
     """
 
     def __init__(self, client: Any) -> None:
@@ -56,27 +55,29 @@ class _Cluster(Executor):
         """Submit a call."""
         distributed: Any = importlib.import_module("distributed")
         future: Future[Any] = Future()
-
         task = self._client.submit(fn, *args, **kwargs, pure=False)
 
         async def resolve() -> None:
             try:
                 future.set_result(await task)
             except (distributed.KilledWorker, distributed.CancelledError) as error:
-                # Cancelled if the worker died before its result was fetched, or with the problem.
+                # Dask cancels a task whose result, or whose problem, was lost with a worker.
                 future.set_exception(WorkerDied(str(error)))
             except BaseException as error:
                 future.set_exception(error)
 
-        # The interpreter waits for the thread of a callback, which waits for ever where the client
-        # closes at that moment.
+        # A callback of the task would have a thread of its own, which may wait for ever, and the
+        # interpreter for it, if the client closes at that moment.
         self._client.loop.add_callback(resolve)
         return future
 
     def width(self) -> int:
         """Return the number of threads of all workers, at least 1."""
         n_threads = int(sum(self._client.nthreads().values()))
-        self._no_workers_since = None if n_threads else self._no_workers_since or time.monotonic()
+        if n_threads > 0:
+            self._no_workers_since = None
+        elif self._no_workers_since is None:
+            self._no_workers_since = time.monotonic()
         return max(1, n_threads)
 
     def check(self) -> None:
@@ -92,24 +93,25 @@ class _Cluster(Executor):
 
 
 @contextmanager
-def _scattered(client: Any, problem: Problem) -> Iterator[Callable[[], Any]]:
+def _scatter(client: Any, problem: Problem) -> Iterator[Source]:
     """Send a problem to all workers, again if no worker has it."""
-    sent: Any = None
+    future: Any = None
 
     def send() -> Any:
-        nonlocal sent
-        if sent is None or sent.status != "finished":
-            sent = client.scatter(Shipment(problem), broadcast=True, hash=False)
-        return sent
+        nonlocal future
+        if future is None or future.status != "finished":
+            future = client.scatter(Shipment(problem), broadcast=True, hash=False)
+        return future
 
     yield send
 
 
-def _connected(opened: ExitStack, address: str) -> Any:
+def _connect(stack: ExitStack, address: str) -> Any:
+    """Return the client of an existing cluster, which closes with the stack."""
     distributed: Any = importlib.import_module("distributed")
     try:
         client = distributed.Client(address, timeout=CLUSTER_TIMEOUT, set_as_default=False)
-        opened.callback(client.close, timeout=_CLOSE_SECONDS)
+        stack.callback(client.close, timeout=_CLOSE_SECONDS)
         client.wait_for_workers(1, timeout=CLUSTER_TIMEOUT)
     except (OSError, ValueError) as error:
         raise ConfigError(
@@ -120,11 +122,12 @@ def _connected(opened: ExitStack, address: str) -> Any:
     return client
 
 
-def _started(opened: ExitStack, n_jobs: int) -> Any:
+def _start(stack: ExitStack, n_jobs: int) -> Any:
+    """Start a local cluster; return its client. Both close with the stack."""
     import dask
 
     distributed: Any = importlib.import_module("distributed")
-    with dask.config.set(_LOCAL), children_ignore_sigint(), warnings.catch_warnings():
+    with dask.config.set(_LOCAL_CONFIG), children_ignore_sigint(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             cluster = distributed.LocalCluster(
@@ -141,9 +144,9 @@ def _started(opened: ExitStack, n_jobs: int) -> Any:
                 f"the {n_jobs} Dask workers did not start; a script that starts them needs "
                 "an if __name__ == '__main__' guard"
             ) from error
-        opened.callback(cluster.close, timeout=_CLOSE_SECONDS)
+        stack.callback(cluster.close, timeout=_CLOSE_SECONDS)
         client = distributed.Client(cluster, timeout=CLUSTER_TIMEOUT, set_as_default=False)
-    opened.callback(client.close, timeout=_CLOSE_SECONDS)
+    stack.callback(client.close, timeout=_CLOSE_SECONDS)
     return client
 
 

@@ -1,7 +1,7 @@
-"""Executors that train masks: processes and threads of this machine, and what all backends share.
+"""Executors of this machine that train masks: processes and threads.
 
 A backend is a context manager that yields a :class:`Pool`: an executor, and how its workers get a
-problem. :mod:`swarm.evaluation.workers` lists the backends and does the rest.
+problem. :mod:`swarm.evaluation.workers` lists the backends and submits the jobs.
 """
 
 import os
@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.problem.problem import Problem
@@ -24,34 +23,50 @@ from swarm.threads import one_thread
 CLUSTER_TIMEOUT = 10.0
 # Seconds after which idle processes exit and free their copy of the data.
 _IDLE_SECONDS = 300
-# Interval at which a process looks whether its parent still runs.
+# Interval at which a process checks whether its parent still runs.
 _WATCH_SECONDS = 1.0
-# Environment of the workers, as set by joblib for its own pools.
+# joblib sets the same environment for its own pools.
 _ONE_THREAD = {
     f"{library}_NUM_THREADS": "1"
     for library in ("OMP", "OPENBLAS", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMBA", "NUMEXPR")
 }
 
 
+# A loader returns the problem inside a worker; a source returns a loader before each job.
+Loader = Callable[[], Problem]
+Source = Callable[[], Loader]
+
+
 class WorkerDied(Exception):
-    """The worker of one job died; its executor continues, other than with BrokenExecutor."""
+    """The worker of one job died; unlike with BrokenExecutor, its executor continues."""
 
 
-def _nothing() -> None:
+def _check_nothing() -> None:
     """Check nothing: an executor of this machine reports its own failures."""
 
 
 @dataclass(frozen=True)
 class Pool:
-    """An executor, and how its workers get a problem."""
+    """An executor, and how its workers get a problem.
+
+    Attributes
+    ----------
+    executor : Executor
+    sending : callable
+        Context manager that sends a problem to the workers and yields its source.
+    width : callable
+        Returns the number of fits that run in parallel, at least 1.
+    check : callable
+        Called while no result arrives; raises OSError if none can arrive any more.
+    is_local : bool
+        Whether jobs run in threads of this process.
+    """
 
     executor: Executor
-    # sends a problem; yields what returns, before each job, the argument to load it from
-    sending: Callable[[Problem], AbstractContextManager[Callable[[], Any]]]
-    width: Callable[[], int]  # number of fits that run in parallel; at least 1
-    # called while no result arrives; raises OSError if none can arrive any more
-    check: Callable[[], None] = _nothing
-    is_local: bool = False  # whether jobs run in threads of this process
+    sending: Callable[[Problem], AbstractContextManager[Source]]
+    width: Callable[[], int]
+    check: Callable[[], None] = _check_nothing
+    is_local: bool = False
 
 
 @contextmanager
@@ -59,15 +74,15 @@ def thread_pool(n_jobs: int, address: str | None = None) -> Iterator[Pool]:
     """Yield threads; running fits cannot be ended, and their results are dropped."""
     from concurrent.futures import ThreadPoolExecutor
 
-    # The limit of OpenMP is one of each thread, that of BLAS one of the process.
+    # OpenMP has a limit for each thread, BLAS one for the process.
     executor = ThreadPoolExecutor(n_jobs, initializer=one_thread)
     try:
-        yield Pool(executor, _shared, lambda: n_jobs, is_local=True)
+        yield Pool(executor, _share, lambda: n_jobs, is_local=True)
     finally:
         executor.shutdown(wait=False, cancel_futures=True)
 
 
-def _shared(problem: Problem) -> AbstractContextManager[Callable[[], Any]]:
+def _share(problem: Problem) -> AbstractContextManager[Source]:
     return nullcontext(lambda: lambda: problem)
 
 
@@ -84,14 +99,14 @@ def process_pool(n_jobs: int, address: str | None = None) -> Iterator[Pool]:
         env=_ONE_THREAD,
     )
     try:
-        yield Pool(executor, _written, lambda: n_jobs)
+        yield Pool(executor, _write, lambda: n_jobs)
     finally:
-        # Futures are not cancelled: that would end the manager thread, but not the workers.
+        # Cancelling the futures would end the manager thread, but not the workers.
         executor.shutdown(wait=True, kill_workers=True)
 
 
 @contextmanager
-def _written(problem: Problem) -> Iterator[Callable[[], Any]]:
+def _write(problem: Problem) -> Iterator[Source]:
     """Write a problem to a private folder, removed even if this process is killed."""
     from joblib.externals.loky.backend import resource_tracker
 

@@ -1,4 +1,4 @@
-"""Train a mask on its remaining folds. Runs in a worker."""
+"""Train the models of a mask on its remaining folds, in a worker."""
 
 from __future__ import annotations
 
@@ -30,18 +30,33 @@ Watch = Callable[[int], AbstractContextManager[object]]
 
 @dataclass(frozen=True)
 class Job:
-    """A mask and its folds that are left to train."""
+    """A mask and its folds that are left to train.
 
-    number: int  # row of the batch
-    mask: Bool  # (n_units,)
-    fold_costs: Float  # (n_folds,), NaN where unknown
-    fold_order: Int  # (n_folds,)
-    limit: float  # cost above which training stops
-    part: int = 0  # 0 for a whole mask; from 1 if its folds are separate jobs
+    Attributes
+    ----------
+    number : int
+        Row of the batch.
+    mask : bool (n_units,)
+    fold_costs : float64 (n_folds,)
+        NaN where unknown.
+    fold_order : int (n,)
+        Folds to train, in this order.
+    limit : float
+        Cost above which training stops.
+    part : int
+        0 for a whole mask, from 1 if its folds are separate jobs.
+    """
+
+    number: int
+    mask: Bool
+    fold_costs: Float
+    fold_order: Int
+    limit: float
+    part: int = 0
 
     @property
     def key(self) -> tuple[int, int]:
-        """Number and part, which name the job in its batch."""
+        """Number and part, which identify the job in its batch."""
         return self.number, self.part
 
     def by_fold(self) -> list[Job]:
@@ -80,37 +95,36 @@ def _fit_mask(problem: Problem, job: Job, watch: Watch) -> Record | InvalidCost:
     started = time.perf_counter()
     positions = problem.space.positions(job.mask)
     columns = problem.columns(positions)
-    trained = Record.unknown(problem.n_folds, int(np.count_nonzero(job.mask)))
-    progress = replace(trained, fold_costs=job.fold_costs.copy())
+    record = Record.unknown(problem.n_folds, int(np.count_nonzero(job.mask)))
+    fold_costs = job.fold_costs.copy()
     error = None
-    while (fold := next_fold(progress.fold_costs, job.fold_order, job.limit)) is not None:
-        importances: Float | None = None
+    while (fold := next_fold(fold_costs, job.fold_order, job.limit)) is not None:
         fit = partial(_fit_fold, problem, columns, positions, fold=fold, mask=job.mask)
         try:
             cost, importances, used = _watched(watch, fold, fit)
         except (MemoryError, TransientError):
             raise
-        except Exception as raised:
-            # See Record.
-            error = f"{describe(raised)}\n{traceback.format_exc()}"
-            cost, used = float("inf"), job.mask
+        except Exception as failure:
+            error = f"{describe(failure)}\n{traceback.format_exc()}"
+            cost, importances, used = float("inf"), None, job.mask
         if not cost >= lowest_cost(problem):
             return InvalidCost(fold, cost)
-        progress.fold_costs[fold] = trained.fold_costs[fold] = cost
-        trained.used[fold] = used[job.mask]
+        fold_costs[fold] = cost
+        record.fold_costs[fold] = cost
+        record.used[fold] = used[job.mask]
         if importances is not None:
-            trained.importances[fold] = importances[job.mask]
-    return replace(trained, seconds=time.perf_counter() - started, error=error)
+            record.importances[fold] = importances[job.mask]
+    return replace(record, seconds=time.perf_counter() - started, error=error)
 
 
 def _watched(watch: Watch, fold: int, fit: Callable[[], T]) -> T:
-    """Call `fit` within the time limit of a fold, and again after a transient error."""
+    """Call `fit` within the timeout of a fold, and again after a transient error."""
 
-    def once() -> T:
+    def watched_fit() -> T:
         with watch(fold):
             return fit()
 
-    return retry_transient(once)
+    return retry_transient(watched_fit)
 
 
 def _fit_fold(
@@ -118,18 +132,18 @@ def _fit_fold(
 ) -> tuple[float, Float | None, Bool]:
     """Return the cost of a fold, the importances of its model if any, and the units it uses."""
     test = problem.folds[fold][1]
-    model, tested = train_fold(problem, columns, positions, fold)
-    cost = problem.cost(model, tested, test)
+    model, test_table = train_fold(problem, columns, positions, fold)
+    cost = problem.cost(model, test_table, test)
     if np.isinf(cost):
         score = "-inf" if cost > 0 else "inf"
         raise ValueError(f"the scorer {problem.scoring.name!r} returned {score} on fold {fold}")
     if problem.importance == "fold":
-        values = model_importances(model, len(positions))
-        flags = used_by(model, values).astype(np.float64)
-        used = problem.space.by_unit(flags, positions) > 0
-        return cost, problem.space.by_unit(values, positions), used
+        by_column = model_importances(model, len(positions))
+        is_used = used_by(model, by_column).astype(np.float64)
+        used = problem.space.by_unit(is_used, positions) > 0
+        return cost, problem.space.by_unit(by_column, positions), used
     if problem.importance == "permutation":
-        importances = _permuted(problem, model, tested, test, positions)
+        importances = _permutation_importances(problem, model, test_table, test, positions)
         return cost, importances, importances != 0
     return cost, None, mask
 
@@ -139,29 +153,34 @@ def train_fold(problem: Problem, columns: Any, positions: Positions, fold: int) 
     train, test = problem.folds[fold]
     path = boosted_path(problem)
     trained = None if path is None else path.train(problem, positions, fold)
-    return trained or (problem.fit(columns, positions, train), take_rows(columns, test))
+    if trained is not None:
+        return trained
+    return problem.fit(columns, positions, train), take_rows(columns, test)
 
 
-def fit_for(problem: Problem, positions: Positions, train: Int, others: Any) -> tuple[Any, Any]:
-    """Fit on some rows of columns at `positions`, and return the model and its input of others.
+def fit_for(problem: Problem, positions: Positions, train: Int, test_table: Any) -> tuple[Any, Any]:
+    """Fit the columns at `positions` on rows; return the model and its input of `test_table`.
 
-    `others` is a table with all columns of the problem, in their order.
+    `test_table` has all columns of the problem, in their order.
     """
     columns = problem.columns(positions)
     with problem.settings.applied():
-        return problem.fit(columns, positions, train), owned(take_columns(others, positions))
+        return problem.fit(columns, positions, train), owned(take_columns(test_table, positions))
 
 
-def _permuted(problem: Problem, model: Any, tested: Any, test: Int, positions: Positions) -> Float:
+def _permutation_importances(
+    problem: Problem, model: Any, test_table: Any, test: Int, positions: Positions
+) -> Float:
+    """Return the importances of units by permutation of the test rows: (n_units,)."""
     from sklearn.inspection import permutation_importance
 
-    permuted = permutation_importance(
+    result = permutation_importance(
         model,
-        tested,
+        test_table,
         take_rows(problem.y, test),
         scoring=problem.scoring.scorer,
         n_repeats=3,
         random_state=0,
         sample_weight=problem.score_weight(test),
     )
-    return problem.space.by_unit(np.asarray(permuted.importances_mean, dtype=np.float64), positions)
+    return problem.space.by_unit(np.asarray(result.importances_mean, dtype=np.float64), positions)

@@ -18,8 +18,7 @@ def limits_of(incumbents: Float) -> Float:
     """Return the limits of masks with these incumbents (n,); ties stay below despite rounding."""
     finite = np.where(np.isfinite(incumbents), incumbents, 0.0)
     with np.errstate(over="ignore"):
-        limits: Float = incumbents + _TIE_TOLERANCE * np.maximum(1.0, np.abs(finite))
-    return limits
+        return incumbents + _TIE_TOLERANCE * np.maximum(1.0, np.abs(finite))
 
 
 def needed_folds(fold_costs: Float, fold_order: Int, limits: Float) -> tuple[Bool, Int]:
@@ -29,26 +28,27 @@ def needed_folds(fold_costs: Float, fold_order: Int, limits: Float) -> tuple[Boo
     neither decisions nor the budget of a search depend on the contents of an archive.
     """
     n, n_folds = fold_costs.shape
-    needed, following = np.zeros((n, n_folds), dtype=bool), np.full(n, -1)
+    needed = np.zeros((n, n_folds), dtype=bool)
+    next_folds = np.full(n, -1)
     if n == 0 or len(fold_order) == 0:
-        return needed, following
+        return needed, next_folds
     costs = fold_costs[:, fold_order]
-    before = np.zeros(costs.shape)
+    sums_before = np.zeros(costs.shape)
     with np.errstate(invalid="ignore"):
-        np.cumsum(costs[:, :-1], axis=1, out=before[:, 1:])
-        passed = (before / n_folds > limits[:, None]) | np.isinf(before)
-    ends = passed | np.isnan(costs)
-    first = np.where(ends.any(axis=1), ends.argmax(axis=1), costs.shape[1])
-    needed[:, fold_order] = np.arange(costs.shape[1]) < first[:, None]
-    rows = np.flatnonzero(ends.any(axis=1))
-    rows = rows[~passed[rows, first[rows]]]
-    following[rows] = fold_order[first[rows]]
-    return needed, following
+        np.cumsum(costs[:, :-1], axis=1, out=sums_before[:, 1:])
+        is_decided = (sums_before / n_folds > limits[:, None]) | np.isinf(sums_before)
+    stops = is_decided | np.isnan(costs)
+    n_needed = np.where(stops.any(axis=1), stops.argmax(axis=1), costs.shape[1])
+    needed[:, fold_order] = np.arange(costs.shape[1]) < n_needed[:, None]
+    rows = np.flatnonzero(stops.any(axis=1))
+    rows = rows[~is_decided[rows, n_needed[rows]]]
+    next_folds[rows] = fold_order[n_needed[rows]]
+    return needed, next_folds
 
 
 def next_fold(fold_costs: Float, fold_order: Int, limit: float) -> int | None:
     """Return the fold of a mask to train next, or None if its known costs decide."""
-    # That of `needed_folds` for one mask, without its arrays: workers call it before every fit.
+    # This repeats `needed_folds` for one mask without arrays, as workers call it before every fit.
     total = 0.0
     for fold in fold_order.tolist():
         if total / len(fold_costs) > limit or math.isinf(total):

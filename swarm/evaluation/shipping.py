@@ -13,18 +13,18 @@ from typing import Any
 
 from swarm.problem.problem import Problem
 
-# Arrays start at multiples of this many bytes, as NumPy's vectorized loops are fastest there.
+# NumPy's vectorized loops are fastest on arrays that start at multiples of this many bytes.
 _ALIGNMENT = 64
 # Problems that this process has read as a worker, with the sizes of their files.
-_kept: dict[str, tuple[Problem, int]] = {}
-# Their size relative to the largest: a table stays beside parts of its rows, of which all together
-# are smaller, but not beside another of its size.
-_MOST_KEPT = 1.8
+_cache: dict[str, tuple[Problem, int]] = {}
+# Their total size relative to the largest: the cache holds a table and parts of its rows, but not
+# two tables of the same size.
+_MAX_CACHED = 1.8
 
 
 def write_problem(problem: Problem, folder: Path) -> None:
     """Write a problem to an empty folder, without a copy of its arrays in memory."""
-    content, buffers = _pickled(problem)
+    content, buffers = _pickle(problem)
     with (folder / "arrays").open("wb") as file:
         for buffer in buffers:
             with buffer.raw() as array:
@@ -35,20 +35,21 @@ def write_problem(problem: Problem, folder: Path) -> None:
 
 
 def read_problem(folder: str) -> Problem:
-    """Read a problem that :func:`write_problem` wrote; once, as long as it is kept."""
-    if folder not in _kept:
-        content, sizes = pickle.loads((Path(folder) / "problem").read_bytes())
-        total = [size for _, size in _kept.values()] + [len(content) + sum(sizes)]
-        if sum(total) > _MOST_KEPT * max(total):
-            _kept.clear()
-        starts = accumulate((size + -size % _ALIGNMENT for size in sizes), initial=0)
-        arrays = _mapped(Path(folder) / "arrays")
+    """Read a problem that :func:`write_problem` wrote; once, as long as it is cached."""
+    if folder not in _cache:
+        content, array_sizes = pickle.loads((Path(folder) / "problem").read_bytes())
+        size = len(content) + sum(array_sizes)
+        sizes = [*(cached for _, cached in _cache.values()), size]
+        if sum(sizes) > _MAX_CACHED * max(sizes):
+            _cache.clear()
+        starts = accumulate((n_bytes + -n_bytes % _ALIGNMENT for n_bytes in array_sizes), initial=0)
+        arrays = _map_file(Path(folder) / "arrays")
         buffers = [
-            arrays[start : start + size]
-            for (start, _), size in zip(pairwise(starts), sizes, strict=True)
+            arrays[start : start + n_bytes]
+            for (start, _), n_bytes in zip(pairwise(starts), array_sizes, strict=True)
         ]
-        _kept[folder] = pickle.loads(content, buffers=buffers), total[-1]
-    return _kept[folder][0]
+        _cache[folder] = pickle.loads(content, buffers=buffers), size
+    return _cache[folder][0]
 
 
 class Shipment:
@@ -61,12 +62,12 @@ class Shipment:
         """Return the problem."""
         return self.problem
 
-    def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+    def __reduce_ex__(self, _protocol: object) -> tuple[Any, ...]:
         """Leave the arrays to the cluster, which need not copy them."""
-        return _unpacked, _pickled(self.problem)
+        return _unpickle, _pickle(self.problem)
 
 
-def _pickled(problem: Problem) -> tuple[bytes, list[pickle.PickleBuffer]]:
+def _pickle(problem: Problem) -> tuple[bytes, list[pickle.PickleBuffer]]:
     """Pickle a problem apart from its arrays, with classes that were defined in a notebook."""
     import cloudpickle
 
@@ -74,11 +75,11 @@ def _pickled(problem: Problem) -> tuple[bytes, list[pickle.PickleBuffer]]:
     return cloudpickle.dumps(problem, protocol=5, buffer_callback=buffers.append), buffers
 
 
-def _unpacked(content: bytes, buffers: list[Any]) -> Shipment:
+def _unpickle(content: bytes, buffers: list[pickle.PickleBuffer]) -> Shipment:
     return Shipment(pickle.loads(content, buffers=buffers))
 
 
-def _mapped(path: Path) -> memoryview:
+def _map_file(path: Path) -> memoryview:
     with path.open("rb") as file:
         # An empty file cannot be mapped.
         if not path.stat().st_size:

@@ -8,18 +8,17 @@ from typing import TypeVar
 from swarm.errors import TransientError, as_clause, describe
 
 T = TypeVar("T")
-_ATTEMPTS = 3
-# A missing package or file is no property of a subset either, and can be put right.
+_MAX_ATTEMPTS = 3
 _TRANSIENT = (OSError, ImportError, BrokenExecutor, TransientError)
 
 
 def is_transient(error: BaseException) -> bool:
     """Whether an error, or its explicit cause, may be absent from another attempt."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, _TRANSIENT) or is_out_of_memory(seen):
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, _TRANSIENT) or is_out_of_memory(cause):
             return True
-        seen = seen.__cause__
+        cause = cause.__cause__
     return False
 
 
@@ -39,7 +38,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 def retry_transient(fit: Callable[[], T]) -> T:
     """Call `fit` up to three times, then raise its TransientError; MemoryError at once."""
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(1, _MAX_ATTEMPTS + 1):
         try:
             return fit()
         except Exception as error:
@@ -47,10 +46,9 @@ def retry_transient(fit: Callable[[], T]) -> T:
                 raise MemoryError(str(error)) from error
             if not is_transient(error):
                 raise
-            if attempt == _ATTEMPTS - 1:
+            if attempt == _MAX_ATTEMPTS:
                 raise TransientError(
-                    f"a fit failed {_ATTEMPTS} times with an error of the machine and not of the "
-                    f"subset, {as_clause(describe(error))}; nothing is archived for it: remove the "
-                    "cause, then run the search again"
+                    f"a fit failed {_MAX_ATTEMPTS} times with an error of the machine, "
+                    f"{as_clause(describe(error))}; remove its cause, then run the search again"
                 ) from error
     raise AssertionError

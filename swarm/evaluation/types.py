@@ -16,14 +16,27 @@ ROW_ARRAYS = ("costs", "fold_costs", "importances", "used", "censored", "failed"
 
 @dataclass(frozen=True)
 class Work:
-    """Actual work of an evaluation; less if results are in the archive."""
+    """Actual work of an evaluation; less if results are in the archive.
 
-    fits: int = 0  # trained models
-    hits: int = 0  # masks in the archive, without any training
-    # masks of a fast path that needed models, because rounding decides their cost
+    Attributes
+    ----------
+    fits : int
+        Trained models.
+    hits : int
+        Masks in the archive, without any training.
+    fallbacks : int
+        Masks of a fast path that needed models, because rounding decides their cost.
+    seconds : float
+        Wall time.
+    training_seconds : float
+        Training time, summed over workers.
+    """
+
+    fits: int = 0
+    hits: int = 0
     fallbacks: int = 0
-    seconds: float = 0.0  # wall time
-    training_seconds: float = 0.0  # summed over workers
+    seconds: float = 0.0
+    training_seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -84,28 +97,25 @@ def censored_evaluations(masks: Bool, n_folds: int) -> Evaluations:
 
 def concatenate_evaluations(parts: Sequence[Evaluations]) -> Evaluations:
     """Join the rows of at least one evaluation of other masks of the same problem."""
-    joined: dict[str, Any] = {
+    arrays: dict[str, Any] = {
         name: np.concatenate([getattr(part, name) for part in parts]) for name in ROW_ARRAYS
     }
-    return replace(
-        parts[0],
-        **joined,
-        work=Work(
-            **{f.name: sum(getattr(part.work, f.name) for part in parts) for f in fields(Work)}
-        ),
-        first_error=next((part.first_error for part in parts if part.first_error), None),
-    )
+    work = {
+        field.name: sum(getattr(part.work, field.name) for part in parts) for field in fields(Work)
+    }
+    errors = (part.first_error for part in parts if part.first_error)
+    return replace(parts[0], **arrays, work=Work(**work), first_error=next(errors, None))
 
 
-def failed_evaluations(which: str, first_error: str | None) -> EvaluationError:
+def failed_evaluations(message: str, first_error: str | None) -> EvaluationError:
     """Return an error that names the first failure, with its traceback as a note for the log."""
-    error = EvaluationError(f"{which}; the first: {as_clause(reason_of(first_error))}")
+    error = EvaluationError(f"{message}; the first: {as_clause(reason_of(first_error))}")
     error.add_note((first_error or "").partition("\n")[2])
     return error
 
 
 class Evaluator(Protocol):
-    """Evaluates batches of masks."""
+    """An object that evaluates batches of masks, such as :class:`.CrossValidation`."""
 
     n_folds: int
 

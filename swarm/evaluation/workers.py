@@ -25,7 +25,14 @@ from swarm.errors import (
     describe,
 )
 from swarm.evaluation.dask_executor import dask_pool
-from swarm.evaluation.executors import Pool, WorkerDied, process_pool, thread_pool
+from swarm.evaluation.executors import (
+    Loader,
+    Pool,
+    Source,
+    WorkerDied,
+    process_pool,
+    thread_pool,
+)
 from swarm.evaluation.fitting import InvalidCost, Job, fit_mask
 from swarm.evaluation.pruning import next_fold
 from swarm.interrupts import children_ignore_sigint, silence_pool_thread
@@ -34,11 +41,11 @@ from swarm.storage.records import Record
 from swarm.threads import one_thread
 
 _POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool}
-_DEATHS = 3
-# Submitted jobs per worker, so that none waits for this process, and a retry not for all others.
-_AHEAD = 4
-# Seconds without a result after which a pool is checked.
-_POLL = 0.5
+_MAX_DEATHS = 3
+# With several jobs queued per worker none waits for this process; with all queued, a retry would.
+_MAX_JOBS_PER_WORKER = 4
+# A pool is checked after this time without a result.
+_POLL_SECONDS = 0.5
 
 T = TypeVar("T")
 Key = tuple[int, int]
@@ -76,15 +83,15 @@ class Workers:
                 f"and {backend!r}; use 'loky', or no timeout"
             )
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
-        alone = self.n_jobs == 1 and address is None and timeout is None
-        self.backend = "sequential" if alone else backend
+        needs_no_pool = self.n_jobs == 1 and address is None and timeout is None
+        self.backend = "sequential" if needs_no_pool else backend
         self._address = address
         self._pool: Pool | None = None
-        self._sent: dict[Problem, tuple[ExitStack, Callable[[], Any]]] = {}
-        self._opened = ExitStack()
+        self._sent: dict[Problem, tuple[ExitStack, Source]] = {}
+        self._pool_stack = ExitStack()
         self._deadline = None
         if timeout is not None:
-            # The report of a fit that timed out outlives the pool, which breaks.
+            # A fit that times out breaks its pool; its report is read after that.
             self._reports = tempfile.TemporaryDirectory("-swarm-late")
             self._deadline = Deadline(timeout, Path(self._reports.name))
         if address is not None:
@@ -93,8 +100,8 @@ class Workers:
     def run(self, problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
         """Train every job and yield it with its result, in any order.
 
-        A job whose worker died, also of memory, is trained again; TransientError after three
-        deaths, and after repeated errors of the machine.
+        A job whose worker died is trained again; TransientError after three deaths of workers, or
+        repeated errors of the machine.
         """
         try:
             if self.backend == "sequential":
@@ -123,8 +130,7 @@ class Workers:
         if self.backend == "sequential":
             return function(problem)
         try:
-            result: T = self._submit(_call, problem, function, self._deadline).result()
-            return result
+            return self._submit(_call, problem, function, self._deadline).result()
         except (BrokenExecutor, WorkerDied, MemoryError):
             self.close()
             return None
@@ -145,23 +151,24 @@ class Workers:
     def close(self) -> None:
         """Shut down the workers, or disconnect from those of a cluster; :meth:`run` reopens."""
         self._pool = None
-        self._opened.close()
+        self._pool_stack.close()
         for problem in list(self._sent):
             self.release(problem)
 
     def _open(self) -> Pool:
         if self._pool is None:
             pool = _POOLS[self.backend](self.n_jobs, self._address)
-            self._pool = self._opened.enter_context(pool)
+            self._pool = self._pool_stack.enter_context(pool)
         return self._pool
 
     def _submit(self, function: Callable[..., T], problem: Problem, *arguments: Any) -> Future[T]:
         """Submit a function of a problem, which is sent once, and of other arguments."""
         pool = self._open()
         if problem not in self._sent:
-            opened = ExitStack()
-            self._sent[problem] = opened, opened.enter_context(pool.sending(problem))
-        load = self._sent[problem][1]()
+            stack = ExitStack()
+            self._sent[problem] = stack, stack.enter_context(pool.sending(problem))
+        _, source = self._sent[problem]
+        load = source()
         try:
             with children_ignore_sigint():
                 return pool.executor.submit(function, load, *arguments)
@@ -171,23 +178,25 @@ class Workers:
             return future
 
     def _in_pool(self, problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
-        """Train jobs in workers, those whose worker died again."""
+        """Train jobs in workers, and those whose worker died again."""
         pool = self._open()
         waiting = deque(in_turn(jobs, pool.width()))
         running: dict[Future[Record | InvalidCost], Job] = {}
         deaths = Counter[Key]()
         if self._deadline is not None:
-            # Forget those of other calls.
+            # Delete the reports of earlier calls.
             self._deadline.timed_out_folds()
         with _quiet(problem) if pool.is_local else nullcontext(), silence_pool_thread():
             try:
                 while waiting or running:
                     pool = self._open()
-                    while waiting and len(running) < _AHEAD * pool.width():
-                        arguments = waiting[0], self._deadline, not pool.is_local
-                        running[self._submit(_fit, problem, *arguments)] = waiting.popleft()
-                    finished = wait(running, _POLL, FIRST_COMPLETED).done
-                    lost, is_broken = list[Job](), False
+                    is_apart = not pool.is_local
+                    while waiting and len(running) < _MAX_JOBS_PER_WORKER * pool.width():
+                        future = self._submit(_fit, problem, waiting[0], self._deadline, is_apart)
+                        running[future] = waiting.popleft()
+                    finished = wait(running, _POLL_SECONDS, FIRST_COMPLETED).done
+                    lost = list[Job]()
+                    is_broken = False
                     for future in finished:
                         job = running.pop(future)
                         try:
@@ -199,21 +208,21 @@ class Workers:
                         else:
                             yield job, result
                     if is_broken:
-                        # The executor is replaced, and with it what it has not finished.
+                        # A new executor has to train whatever this one has not finished.
                         lost += running.values()
                         running.clear()
                         self.close()
                     elif lost or not finished:
                         pool.check()
                     if lost:
-                        timed_out, again = self._recovered(lost)
+                        timed_out, repeated = self._recovered(lost)
                         yield from timed_out
-                        waiting.extendleft(again)
+                        waiting.extendleft(repeated)
                         if not timed_out:
                             deaths.update(job.key for job in lost)
-                        if max(deaths.values(), default=0) == _DEATHS:
-                            left = [*waiting, *running.values()]
-                            raise _too_many_deaths(left, reason) from reason
+                        if max(deaths.values(), default=0) == _MAX_DEATHS:
+                            untrained = [*waiting, *running.values()]
+                            raise _too_many_deaths(untrained, reason) from reason
             finally:
                 if running:
                     self.close()
@@ -223,35 +232,39 @@ class Workers:
         if self._deadline is None:
             return [], list(lost)
         folds = self._deadline.timed_out_folds()
-        failed, again = list[Fit](), list[Job]()
+        timed_out = list[Fit]()
+        repeated = list[Job]()
         for job in lost:
-            rest: Job | None = job
+            remaining: Job | None = job
             if job.key in folds:
-                record, rest = _timed_out_fit(job, folds[job.key], self._deadline.seconds)
-                failed.append((job, record))
-            if rest is not None:
-                again.append(rest)
-        return failed, again
+                record, remaining = _timed_out_fit(job, folds[job.key], self._deadline.seconds)
+                timed_out.append((job, record))
+            if remaining is not None:
+                repeated.append(remaining)
+        return timed_out, repeated
 
 
 def in_turn(jobs: Sequence[Job], n_workers: int) -> list[Job]:
-    """Order jobs, the largest first, to balance the workers at the end of a batch."""
-    # Masks with more than a worker's share of all units are split into folds unless some may be
-    # pruned, and so are the last masks, of which pruning then skips none.
+    """Order jobs, the largest first, to balance the workers at the end of a batch.
+
+    A mask with more than a worker's share of all units is split into folds, unless some of them may
+    be pruned. So are the last masks: they are trained at the same time, and pruning skips no fold.
+    """
     ordered = sorted(jobs, key=lambda job: -int(job.mask.sum()))
     if n_workers == 1:
         return ordered
     share = sum(int(job.mask.sum()) for job in jobs) / n_workers
     n_large = sum(int(job.mask.sum()) > share for job in ordered)
     large = [job for job in ordered[:n_large] if job.limit == np.inf]
-    others = [job for job in ordered[:n_large] if job.limit < np.inf] + ordered[n_large:]
-    whole = len(others) - n_workers + 1
-    if whole < n_workers:
-        whole = len(others)
+    prunable = [job for job in ordered[:n_large] if job.limit < np.inf]
+    rest = prunable + ordered[n_large:]
+    n_whole = len(rest) - n_workers + 1
+    if n_whole < n_workers:
+        n_whole = len(rest)
     return [
         *(part for job in large for part in job.by_fold()),
-        *others[:whole],
-        *(part for job in others[whole:] for part in job.by_fold()),
+        *rest[:n_whole],
+        *(part for job in rest[n_whole:] for part in job.by_fold()),
     ]
 
 
@@ -262,12 +275,12 @@ def _in_process(problem: Problem, jobs: Sequence[Job]) -> Iterator[Fit]:
         yield job, result
 
 
-def _too_many_deaths(left: Sequence[Job], error: BaseException) -> TransientError:
-    masks = len({job.number for job in left})
+def _too_many_deaths(untrained: Sequence[Job], error: BaseException) -> TransientError:
+    n_masks = len({job.number for job in untrained})
     doubt = "" if isinstance(error, MemoryError) else "perhaps "
     return TransientError(
-        f"workers died {_DEATHS} times with {masks} masks left to train, {doubt}out of memory; "
-        "use fewer workers, or give each more memory"
+        f"workers died {_MAX_DEATHS} times with {n_masks} masks left to train, {doubt}out of "
+        "memory; use fewer workers, or give each more memory"
     )
 
 
@@ -279,13 +292,13 @@ def _quiet(problem: Problem) -> Iterator[None]:
         yield
 
 
-def _call(load: Any, function: Callable[[Problem], T], deadline: Deadline | None) -> T:
+def _call(load: Loader, function: Callable[[Problem], T], deadline: Deadline | None) -> T:
     with nullcontext() if deadline is None else deadline.watch():
         return function(load())
 
 
-def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Record | InvalidCost:
-    """Train a job in a worker; `load` returns the problem."""
+def _fit(load: Loader, job: Job, deadline: Deadline | None, is_apart: bool) -> Record | InvalidCost:
+    """Train a job in a worker, which is apart if it is no thread of this process."""
     problem = load()
     with _quiet(problem) if is_apart else nullcontext():
         if deadline is None:
@@ -295,10 +308,12 @@ def _fit(load: Any, job: Job, deadline: Deadline | None, is_apart: bool) -> Reco
 
 @dataclass(frozen=True)
 class Deadline:
-    """Timeout of a fit, and the folder where workers report fits that exceed it."""
+    """Timeout of a fit, and the folder where workers report fits that exceed it.
 
-    # A fit that hangs in compiled code handles neither exceptions nor signals, so the watchdog
-    # thread of faulthandler writes into a file that was opened for this fit, and ends the process.
+    A fit that hangs in compiled code handles neither exceptions nor signals, so the watchdog thread
+    of faulthandler writes into a file that was opened for this fit, and ends the process.
+    """
+
     seconds: float
     folder: Path
 
@@ -310,7 +325,7 @@ class Deadline:
             try:
                 faulthandler.dump_traceback_later(self.seconds, exit=True, file=file)
             except RuntimeError as error:
-                # The watchdog thread starts anew for each fit, and cannot where memory is short.
+                # Each fit starts the watchdog thread anew, which needs memory.
                 raise MemoryError(str(error)) from error
             try:
                 yield
@@ -331,16 +346,17 @@ class Deadline:
 
 def _timed_out_fit(job: Job, fold: int, seconds: float) -> tuple[Record, Job | None]:
     """Return the failed fit of a job that timed out, and the rest of the job or None."""
-    size = int(job.mask.sum())
+    n_units = int(job.mask.sum())
     error = (
-        f"TimeoutError: the fit of fold {fold} with a subset of {size} units took longer than "
+        f"TimeoutError: the fit of fold {fold} with a subset of {n_units} units took longer than "
         f"{seconds:g} s and its worker was ended"
     )
-    failed = replace(Record.unknown(len(job.fold_costs), size), error=error)
-    failed.fold_costs[fold] = np.inf
-    failed.used[fold] = True
-    costs = job.fold_costs.copy()
-    costs[fold] = np.inf
-    # Earlier folds were lost with the worker, and whether the failure counts depends on them.
-    is_decided = next_fold(costs, job.fold_order, job.limit) is None
-    return replace(failed, seconds=seconds), None if is_decided else replace(job, fold_costs=costs)
+    blank = Record.unknown(len(job.fold_costs), n_units)
+    record = replace(blank, seconds=seconds, error=error)
+    record.fold_costs[fold] = np.inf
+    record.used[fold] = True
+    fold_costs = job.fold_costs.copy()
+    fold_costs[fold] = np.inf
+    # The costs of earlier folds were lost with the worker; they decide whether the failure counts.
+    is_decided = next_fold(fold_costs, job.fold_order, job.limit) is None
+    return record, None if is_decided else replace(job, fold_costs=fold_costs)

@@ -154,12 +154,14 @@ def compared(
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("most_joined", [boosted._MOST_JOINED, 0], ids=["joined", "binned again"])
+@pytest.mark.parametrize("max_joined", [boosted._MAX_JOINED, 0], ids=["joined", "binned again"])
 def test_models_with_shared_bins_are_those_of_the_wrapper(
-    most_joined: int, monkeypatch: pytest.MonkeyPatch
+    max_joined: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boosted, "_MOST_JOINED", most_joined)
-    monkeypatch.setattr(boosted, "_JOINED_PER_ROW", min(most_joined, boosted._JOINED_PER_ROW))
+    monkeypatch.setattr(boosted, "_MAX_JOINED", max_joined)
+    monkeypatch.setattr(
+        boosted, "_MAX_JOINED_PER_ROW", min(max_joined, boosted._MAX_JOINED_PER_ROW)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = failures(range(max(1, CASES // 5)), lambda seed: compared(*case(seed), monkeypatch))
@@ -206,7 +208,7 @@ def test_any_other_model_or_table_is_left_to_the_wrapper() -> None:
     # Bins of a sample of the rows are not those of a column alone.
     sampled = problem_of(model=clone(TREES).set_params(subsample_for_bin=50))
     fitted(sampled, ALL)
-    assert not boosted_path(sampled)._columns
+    assert not boosted_path(sampled)._binned_columns
     letters = pd.Categorical(np.random.default_rng(3).choice(list("abcd"), len(WINE[0])))
     assert boosted_path(problem_of(WINE[0].assign(ash=letters))) is None
 
@@ -222,10 +224,10 @@ def test_a_scorer_of_ones_own_gets_the_whole_model() -> None:
 def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     n_compared: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(boosted, "_MOST_COMPARED", n_compared)
+    monkeypatch.setattr(boosted, "_MAX_COMPARED", n_compared)
     problem = problem_of()
     expected = fitted(problem, ALL).fold_costs.tolist()
-    assert boosted_path(problem)._columns, "columns were not binned once"
+    assert boosted_path(problem)._binned_columns, "columns were not binned once"
     honest = Boosted._dataset
     monkeypatch.setattr(
         Boosted, "_dataset", lambda self, columns, *rest: honest(self, columns[::-1], *rest)
@@ -236,6 +238,6 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
 
 
 def test_a_table_is_joined_from_its_columns_up_to_its_limit(monkeypatch: Any) -> None:
-    monkeypatch.setattr(boosted, "_MOST_DATASET_BYTES", 800)
+    monkeypatch.setattr(boosted, "_MAX_DATASET_BYTES", 800)
     assert boosted._is_small(pd.DataFrame(np.zeros((10, 10))))
     assert not boosted._is_small(pd.DataFrame(np.zeros((11, 10))))

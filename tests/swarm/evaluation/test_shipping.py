@@ -27,7 +27,7 @@ _N_ROWS, _N_COLUMNS = 1 << 16, 64
 
 @pytest.fixture
 def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
-    monkeypatch.setattr(shipping, "_kept", {})
+    monkeypatch.setattr(shipping, "_cache", {})
     rng = np.random.default_rng(0)
     features = pd.DataFrame(rng.random((_N_ROWS, _N_COLUMNS), dtype=np.float32)).add_prefix("x")
     return Problem.build(features, rng.integers(0, 2, _N_ROWS), GaussianNB(), folds=2)
@@ -50,7 +50,7 @@ def test_a_worker_reads_what_was_written_to_the_bit_and_keeps_what_it_changes(
     assert read_problem(str(tmp_path)) is read
     # What a worker writes reaches neither the file nor another worker.
     read.target[:] = -1
-    monkeypatch.setattr(shipping, "_kept", {})
+    monkeypatch.setattr(shipping, "_cache", {})
     assert np.array_equal(read_problem(str(tmp_path)).target, problem.target)
 
 
