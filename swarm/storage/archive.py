@@ -30,16 +30,18 @@ from swarm.interrupts import sigint_deferred
 from swarm.problem.description import Unnamed
 from swarm.redaction import cause_without_secrets, redact, scrub, secrets_of
 from swarm.storage.database import open_engine
-from swarm.storage.records import Recall, Record, blank_record, decode, encode, mask_key
+from swarm.storage.records import Record, RecordCache, blank_record, decode, encode, mask_key
 
 if TYPE_CHECKING:
+    from sqlalchemy.engine.interfaces import DBAPIConnection
+
     from swarm.problem.problem import Problem
 
 _FORMAT = "swarm-archive-3"
-_KEYS_PER_QUERY = 400
-# Bytes of the in-memory cache of final records.
-_RECALLED = 1 << 26
-# First half of the key of an advisory lock on PostgreSQL; the second is the problem.
+_MAX_KEYS_PER_QUERY = 400
+# Size of the in-memory cache of final records.
+_MAX_CACHED_BYTES = 1 << 26
+# The key of an advisory lock on PostgreSQL begins with this number; the other half is the problem.
 _LOCK = 0x5A4B
 # Timeout for the lock of a SQLite file.
 _SQLITE_SECONDS = 60
@@ -54,7 +56,7 @@ _PROBLEMS = sa.Table(
     _META,
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("fingerprint", sa.String(64), unique=True, nullable=False),
-    # When it was opened first and last, in seconds since the epoch.
+    # The times at which it was opened first and last, in seconds since the epoch.
     sa.Column("created", sa.Float, nullable=False),
     sa.Column("used", sa.Float, nullable=False),
     sa.Column("about", sa.Text, nullable=False),
@@ -100,12 +102,13 @@ _BY_DIGEST = _rows_among(_DIGEST)
 
 
 class Archive:
-    """Persistent cache of evaluations; those of a problem without a name end with the object.
+    """Persistent cache of evaluations.
 
     Parameters
     ----------
     url : str
-        SQLAlchemy URL of a SQLite or PostgreSQL database. Default: in memory.
+        SQLAlchemy URL of a SQLite or PostgreSQL database. Default: in memory. The evaluations of a
+        problem without a name are always in memory.
 
     Raises
     ------
@@ -117,7 +120,7 @@ class Archive:
         try:
             self._url = sa.make_url(url)
         except (sa.exc.ArgumentError, ValueError):
-            # Neither the value nor the parser's message is repeated: both may contain a password.
+            # Both the value and the parser's message may contain a password.
             raise StoreError(
                 "the address of the archive is not a database URL; use one such as sqlite:///archive.db"
             ) from None
@@ -128,10 +131,10 @@ class Archive:
                 "the user or password in the address of the archive contains an '@'; "
                 "write %40 instead"
             )
-        # Random names of the problems without one, and the archive in memory that has them.
-        self._unnamed = WeakKeyDictionary["Problem", str]()
-        self._session: Archive | None = None
-        self._engine = self._connect()
+        # Problems without a name get a random one, and an archive in memory.
+        self._random_names = WeakKeyDictionary["Problem", str]()
+        self._memory_archive: Archive | None = None
+        self._engine = self._create_engine()
         try:
             self._create()
         except sa.exc.DBAPIError as error:
@@ -151,6 +154,7 @@ class Archive:
         archive = self._archive_of(problem)
         if archive is not self:
             return archive.open_problem(problem)
+        now = time.time()
         about = {
             "rows": len(problem.target),
             "columns": problem.space.n_columns,
@@ -162,22 +166,17 @@ class Archive:
         }
         row = {
             "fingerprint": self.fingerprint(problem),
-            "created": (now := time.time()),
+            "created": now,
             "used": now,
             "about": json.dumps(about),
         }
         insert = self._insert(_PROBLEMS)
-        opened = insert.on_conflict_do_update(index_elements=["fingerprint"], set_={"used": now})
+        upsert = insert.on_conflict_do_update(index_elements=["fingerprint"], set_={"used": now})
         with self._connected("write to") as connection:
-            connection.execute(opened, row)
+            connection.execute(upsert, row)
             query = sa.select(_PROBLEMS.c.id).where(_PROBLEMS.c.fingerprint == row["fingerprint"])
             number = connection.execute(query).scalar_one()
-        return ProblemEvaluations(
-            self,
-            number,
-            problem.n_folds,
-            problem.space.n_units,
-        )
+        return ProblemEvaluations(self, number, problem.n_folds, problem.space.n_units)
 
     def has_evaluations(self, problem: Problem) -> bool:
         """Whether the archive contains a successful evaluation of `problem`; nothing is written."""
@@ -197,25 +196,35 @@ class Archive:
     def prune(
         self, is_used: Callable[[float, float], bool], dry_run: bool = False
     ) -> tuple[int, int]:
-        """Remove the evaluations of problems that are not used; return their number and bytes.
+        """Remove the evaluations of problems that are not used.
 
-        `is_used` is called with the times in seconds since the epoch at which a problem was opened
-        first and last. A dry run removes nothing.
+        Parameters
+        ----------
+        is_used : callable
+            Called with the times, in seconds since the epoch, at which a problem was opened first
+            and last.
+        dry_run : bool
+            Whether to remove nothing.
+
+        Returns
+        -------
+        n_evaluations, n_bytes : int
+            Number of evaluations removed, and their size.
         """
-        held = [c for c in _EVALUATIONS.c if isinstance(c.type, sa.LargeBinary)]
-        size = sum((sa.func.length(c) for c in held), sa.literal(0))
+        arrays = [c for c in _EVALUATIONS.c if isinstance(c.type, sa.LargeBinary)]
+        size = sum((sa.func.length(c) for c in arrays), sa.literal(0))
         count = sa.select(sa.func.count(), sa.func.coalesce(sa.func.sum(size), 0))
         with self._connected("read" if dry_run else "write to") as connection:
             if not dry_run:
-                # From here on no other process opens a problem, or writes at all in SQLite.
+                # This locks out other processes: none can open a problem, or write to SQLite.
                 connection.execute(sa.update(_ABOUT).values(format=_FORMAT))
             query = sa.select(_PROBLEMS) if dry_run else sa.select(_PROBLEMS).with_for_update()
             problems = connection.execute(query).all()
             unused = [row.id for row in problems if not is_used(row.created, row.used)]
-            among = _EVALUATIONS.c.problem.in_(sa.bindparam("ids", unused, expanding=True))
-            n_rows, n_bytes = connection.execute(count.where(among)).one()
+            is_unused = _EVALUATIONS.c.problem.in_(sa.bindparam("ids", unused, expanding=True))
+            n_rows, n_bytes = connection.execute(count.where(is_unused)).one()
             if unused and not dry_run:
-                connection.execute(sa.delete(_EVALUATIONS).where(among))
+                connection.execute(sa.delete(_EVALUATIONS).where(is_unused))
                 connection.execute(sa.delete(_PROBLEMS).where(_PROBLEMS.c.id.in_(unused)))
         if unused and not dry_run and not self._on_server:
             self._shrink()
@@ -233,18 +242,18 @@ class Archive:
         if self._url.get_backend_name() != "sqlite":
             return
         with self._connected("check") as connection:
-            # A row for each fault; one with "ok" if there is none.
-            verdict = connection.execute(sa.text("PRAGMA integrity_check")).scalars().first()
-        if verdict != "ok":
-            fault = " ".join(str(verdict).split())
-            raise StoreError(f"the archive {self._name} is damaged: {fault}; restore a backup")
+            # SQLite returns a row for each fault, or one with "ok".
+            fault = connection.execute(sa.text("PRAGMA integrity_check")).scalars().first()
+        if fault != "ok":
+            message = " ".join(str(fault).split())
+            raise StoreError(f"the archive {self._name} is damaged: {message}; restore a backup")
 
     def close(self) -> None:
         """Close all connections, and forget the problems without a name."""
         self._engine.dispose()
-        if self._session is not None:
-            self._session.close()
-            self._session = None
+        if self._memory_archive is not None:
+            self._memory_archive.close()
+            self._memory_archive = None
 
     @contextmanager
     def _connected(self, action: str) -> Iterator[sa.Connection]:
@@ -253,13 +262,12 @@ class Archive:
             # SQLAlchemy drops a connection that Ctrl-C interrupts, and a database in memory ends
             # with its connection.
             with sigint_deferred() if self._in_memory else nullcontext():
-                begun = self._engine.begin if action == "write to" else self._engine.connect
-                with begun() as connection:
+                open_ = self._engine.begin if action == "write to" else self._engine.connect
+                with open_() as connection:
                     yield connection
         except sa.exc.DBAPIError as error:
             raise StoreError(
-                f"cannot {action} the archive {self._name}: "
-                f"{_reason(error, self._secrets)}; "
+                f"cannot {action} the archive {self._name}: {_reason(error, self._secrets)}; "
                 "free disk space, restore access or restore a backup, then resume"
             ) from cause_without_secrets(error, self._secrets)
 
@@ -277,7 +285,7 @@ class Archive:
         try:
             return problem.fingerprint()
         except Unnamed:
-            return self._unnamed.setdefault(problem, uuid.uuid4().hex)
+            return self._random_names.setdefault(problem, uuid.uuid4().hex)
 
     def _archive_of(self, problem: Problem) -> Archive:
         """Return the archive of a problem: this one, or one in memory if nothing may be stored."""
@@ -286,20 +294,20 @@ class Archive:
         try:
             problem.fingerprint()
         except Unnamed as reason:
-            if self._session is None:
+            if self._memory_archive is None:
                 warnings.warn(str(reason), UserWarning, stacklevel=3)
-                self._session = Archive()
-            return self._session
+                self._memory_archive = Archive()
+            return self._memory_archive
         return self
 
-    def _connect(self) -> sa.Engine:
+    def _create_engine(self) -> sa.Engine:
         backend = self._url.get_backend_name()
         if backend not in ("sqlite", "postgresql"):
             raise StoreError(
                 f"the archive {self._name} is on {backend!r}; use SQLite or PostgreSQL"
             )
         if backend == "postgresql":
-            return self._connect_server()
+            return self._create_server_engine()
         if self._in_memory:
             return sa.create_engine(
                 self._url,
@@ -307,9 +315,8 @@ class Archive:
                 connect_args={"check_same_thread": False},
             )
         file = Path(str(self._url.database)).expanduser()
-        folder = file.parent
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            file.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(
                 f"cannot create the folder of the archive {self._name}: {error.strerror}; "
@@ -320,7 +327,7 @@ class Archive:
         sa.event.listen(engine, "connect", _tune_sqlite)
         return engine
 
-    def _connect_server(self) -> sa.Engine:
+    def _create_server_engine(self) -> sa.Engine:
         try:
             return open_engine(self._url, pool_pre_ping=True)
         except (ImportError, sa.exc.ArgumentError) as error:
@@ -339,12 +346,12 @@ class Archive:
                 f"(it has the table {min(tables)!r}); name another archive"
             )
         if self._url.get_backend_name() == "sqlite":
-            # Set only after the format check, because the mode is written into the file.
+            # The mode is written into the file, which therefore has to be an archive.
             self._write_ahead()
         with self._engine.begin() as connection:
             if self._on_server:
                 # Concurrent processes can collide on PostgreSQL despite IF NOT EXISTS.
-                self._wait_for_turn(connection, 0)
+                self._lock(connection, 0)
             for table in _META.sorted_tables:
                 connection.execute(sa.schema.CreateTable(table, if_not_exists=True))
                 if self._on_server and table is _EVALUATIONS:
@@ -354,32 +361,32 @@ class Archive:
             connection.execute(insert, {"format": _FORMAT})
             formats = set(connection.execute(sa.select(_ABOUT.c.format)).scalars())
             if formats != {_FORMAT}:
-                # The insertion above is rolled back.
+                # The exception rolls the insertion back.
                 raise StoreError(
                     f"the archive {self._name} has the format {min(formats - {_FORMAT})!r} of "
-                    f"another version, this one reads {_FORMAT!r}; name another archive, or delete"
-                    " this one, as all that it contains is trained again when it is needed"
+                    f"another version, not {_FORMAT!r}; name another archive, or delete this one, "
+                    "and its evaluations are repeated"
                 )
 
     def _write_ahead(self) -> None:
         """Use a write-ahead log; SQLite does not wait while another process sets it up."""
-        until = time.monotonic() + _SQLITE_SECONDS
+        deadline = time.monotonic() + _SQLITE_SECONDS
         while True:
             try:
                 with self._engine.connect() as connection:
                     connection.exec_driver_sql("PRAGMA journal_mode=WAL")
                 return
             except sa.exc.OperationalError as error:
-                if "locked" not in str(error) or time.monotonic() > until:
+                if "locked" not in str(error) or time.monotonic() > deadline:
                     raise
             time.sleep(0.05)
 
-    def _wait_for_turn(self, connection: sa.Connection, problem: int) -> None:
+    def _lock(self, connection: sa.Connection, problem: int) -> None:
         """Lock a problem for writing until the transaction ends; PostgreSQL only."""
         connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_LOCK, problem)))
 
     def _insert(self, table: sa.Table) -> Any:
-        """Return an INSERT of the database, which may say what to do with existing rows."""
+        """Return the INSERT of the dialect, which has a clause for existing rows."""
         from sqlalchemy.dialects import postgresql, sqlite
 
         insert = postgresql.insert if self._on_server else sqlite.insert
@@ -389,33 +396,26 @@ class Archive:
 class ProblemEvaluations:
     """The evaluations of one problem in an archive, see :meth:`Archive.open_problem`."""
 
-    def __init__(
-        self,
-        archive: Archive,
-        number: int,
-        n_folds: int,
-        n_units: int,
-    ) -> None:
+    def __init__(self, archive: Archive, number: int, n_folds: int, n_units: int) -> None:
         self._archive = archive
         self._number = number
         self.n_folds = n_folds
         self.n_units = n_units
-        self._recall = Recall(_RECALLED)
+        self._cache = RecordCache(_MAX_CACHED_BYTES)
 
     def lookup(self, masks: Bool) -> list[Record]:
         """Return the read-only record of each mask (n, n_units), some without results."""
         keys = [mask_key(mask) for mask in masks]
-        recall = {key: self._recall.get(key) for key in keys}
-        records = {key: record for key, record in recall.items() if record is not None}
-        fresh = self._read([key for key, record in recall.items() if record is None])
-        for key, record in fresh.items():
+        cached = {key: self._cache.get(key) for key in keys}
+        records = {key: record for key, record in cached.items() if record is not None}
+        stored = self._read([key for key, record in cached.items() if record is None])
+        for key, record in stored.items():
             if self._is_final(record):
-                self._recall.keep(key, record)
-        records |= fresh
-        found = [records.get(key) for key in keys]
+                self._cache.add(key, record)
+        records |= stored
         return [
-            blank_record(self.n_folds, int(np.count_nonzero(mask))) if record is None else record
-            for mask, record in zip(masks, found, strict=True)
+            records.get(key) or blank_record(self.n_folds, int(np.count_nonzero(mask)))
+            for key, mask in zip(keys, masks, strict=True)
         ]
 
     def _read(self, keys: Sequence[bytes]) -> dict[bytes, Record]:
@@ -423,8 +423,8 @@ class ProblemEvaluations:
         records: dict[bytes, Record] = {}
         query = _BY_DIGEST if self._archive._on_server else _BY_MASK
         with self._archive._connected("read") as connection:
-            for start in range(0, len(keys), _KEYS_PER_QUERY):
-                chunk = keys[start : start + _KEYS_PER_QUERY]
+            for start in range(0, len(keys), _MAX_KEYS_PER_QUERY):
+                chunk = keys[start : start + _MAX_KEYS_PER_QUERY]
                 if self._archive._on_server:
                     chunk = [hashlib.sha256(key).digest() for key in chunk]
                 for row in connection.execute(query, {"number": self._number, "keys": chunk}):
@@ -434,7 +434,7 @@ class ProblemEvaluations:
         return records
 
     def _decode(self, row: Any) -> tuple[Bool, Record]:
-        """Return the mask of a row and its record; StoreError if the row is damaged."""
+        """Decode the mask of a row and its record; StoreError if the row is damaged."""
         try:
             return decode(row, self.n_folds, self.n_units)
         except ValueError as error:
@@ -449,16 +449,16 @@ class ProblemEvaluations:
 
     def add(self, evaluations: Sequence[tuple[Bool, Record]]) -> None:
         """Add evaluations of masks; existing rows stay unchanged."""
-        rows = [{"problem": self._number, **encode(*one)} for one in evaluations]
+        rows = [{"problem": self._number, **encode(mask, record)} for mask, record in evaluations]
         if not rows:
             return
         for row in rows:
-            self._recall.forget(row["mask"])
+            self._cache.remove(row["mask"])
         insert = self._archive._insert(_EVALUATIONS).on_conflict_do_nothing()
         with self._archive._connected("write to") as connection:
             if self._archive._on_server:
                 # Two writers with the same masks in another order would deadlock.
-                self._archive._wait_for_turn(connection, self._number)
+                self._archive._lock(connection, self._number)
             connection.execute(insert, rows)
 
     def all(self) -> Iterator[tuple[Bool, Record]]:
@@ -475,7 +475,7 @@ class ProblemEvaluations:
         yield from records.values()
 
 
-def _tune_sqlite(connection: Any, _record: object) -> None:
+def _tune_sqlite(connection: DBAPIConnection, _record: object) -> None:
     """Set ``synchronous=NORMAL``, which is fast and, with a write-ahead log, safe against kills."""
     cursor = connection.cursor()
     cursor.execute("PRAGMA synchronous=NORMAL")
@@ -483,5 +483,5 @@ def _tune_sqlite(connection: Any, _record: object) -> None:
 
 
 def _reason(error: sa.exc.DBAPIError, secrets: Iterable[str]) -> str:
-    """Return the first line of the driver's message; the rest repeats the statement."""
+    """Return the driver's message without the statement, which SQLAlchemy's repeats."""
     return as_clause(scrub(str(error.orig or error), secrets))

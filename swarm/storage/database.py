@@ -5,12 +5,12 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-# Every command looks the drivers up; SQLAlchemy is slow to import.
+# SQLAlchemy is slow to import, and every command looks the drivers up.
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _POSTGRES_DRIVERS = ("psycopg", "psycopg2")
-# The default of the operating system is minutes.
+# The operating system's own timeout is minutes.
 _CONNECT_SECONDS = 15
 
 
@@ -26,9 +26,11 @@ def open_engine(url: sa.URL, **options: Any) -> sa.Engine:
 
 def with_driver(url: sa.URL) -> sa.URL:
     """Add an installed driver, if any, to a PostgreSQL URL without one."""
-    # SQLAlchemy's default depends on its version and may not be installed.
-    driver = postgres_driver() if url.drivername == "postgresql" else None
-    return url.set(drivername=f"postgresql+{driver}") if driver else url
+    if url.drivername != "postgresql":
+        return url
+    # SQLAlchemy's default driver depends on its version and may not be installed.
+    driver = postgres_driver()
+    return url if driver is None else url.set(drivername=f"postgresql+{driver}")
 
 
 def postgres_driver() -> str | None:

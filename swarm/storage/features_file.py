@@ -13,8 +13,8 @@ FORMAT = "swarm-features-1"
 def load_features(uri: str) -> list[str]:
     """Read the selected features of a champion or of a run: the columns of the source to keep.
 
-    Where features are parts of a date, this is the column of the date. The registered model may
-    need more, see :func:`load_model_inputs`.
+    For features that are parts of a date, this is the column of the date. The registered model may
+    need more columns, see :func:`load_model_inputs`.
 
     Parameters
     ----------
@@ -43,8 +43,23 @@ def load_features(uri: str) -> list[str]:
 def load_model_inputs(uri: str) -> list[str]:
     """Read the columns of the source that the model of a champion or of a run needs.
 
-    They are those of :func:`load_features`, which has the same parameters and errors, unless the
-    model is an ensemble, which uses the columns of all its subsets, or a model of all columns.
+    They are the columns of :func:`load_features`, unless the model is an ensemble, which uses the
+    columns of all its subsets, or a model of all columns.
+
+    Parameters
+    ----------
+    uri : str
+        Path or fsspec URL of a ``features.json``, as for :func:`load_features`.
+
+    Returns
+    -------
+    list of str
+        Names of columns, in the order of the data.
+
+    Raises
+    ------
+    DataError
+        If the file cannot be read, or belongs to a search without a model.
 
     Examples
     --------
@@ -55,8 +70,8 @@ def load_model_inputs(uri: str) -> list[str]:
     inputs = content.get("raw_model_inputs", content.get("model_inputs"))
     if inputs is None:
         raise DataError(
-            f"{redact(str(uri))!r} has no model_inputs, as it is of a search without a model; give"
-            " one published by `swarm refresh`, or of a run of `swarm select`"
+            f"{redact(str(uri))!r} has no model_inputs, as its search had no model; give a file "
+            "published by `swarm refresh`, or of a run of `swarm select`"
         )
     return list(inputs)
 
@@ -68,7 +83,8 @@ def load_subsets(uri: str) -> list[list[str]]:
 
 def subsets_of(content: Mapping[str, Any]) -> list[list[str]]:
     """Return the subsets in a features file, the best first."""
-    subsets = [content["features"], *(each["features"] for each in content.get("subsets", ()))]
+    subsets = [content["features"]]
+    subsets += [member["features"] for member in content.get("subsets", ())]
     return [list(subset) for subset in dict.fromkeys(map(tuple, subsets))]
 
 
@@ -82,21 +98,23 @@ def read_published(uri: str) -> dict[str, Any]:
     """Read a complete features file; see :func:`load_features`."""
     import fsspec
 
-    shown = redact(str(uri))
+    address = redact(str(uri))
     try:
         with fsspec.open(str(uri), "rt", encoding="utf-8") as file:
             content = json.load(file)
     except FileNotFoundError:
         raise DataError(
-            f"there is no features file at {shown!r}; publish one with `swarm refresh`"
+            f"there is no features file at {address!r}; publish one with `swarm refresh`"
         ) from None
     except (OSError, ValueError, ImportError) as error:
         secrets = secrets_of(str(uri))
         reason = as_clause(scrub(str(error) or type(error).__name__, secrets))
         raise DataError(
-            f"cannot read features from {shown!r} ({reason}); give a features.json"
+            f"cannot read features from {address!r} ({reason}); give a features.json"
         ) from cause_without_secrets(error, secrets)
     names = content.get("features") if isinstance(content, dict) else None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise DataError(f"{shown!r} is not a features file; give one published by `swarm refresh`")
+        raise DataError(
+            f"{address!r} is not a features file; give one published by `swarm refresh`"
+        )
     return dict(content)

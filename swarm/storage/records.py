@@ -13,12 +13,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, read_only
+from swarm.arrays import AnyArray, Bool, Float, read_only
 
 # Masks of fewer units are never stored as positions.
-_FEW_UNITS = 4096
+_MIN_UNITS_FOR_POSITIONS = 4096
 # Bytes of a record in memory besides its arrays.
 _OVERHEAD = 1000
 
@@ -28,18 +27,30 @@ class Record:
     """Results of one mask on some folds, or on all.
 
     Its arrays are as wide as the mask has units, not as the table, which may have many more.
+
+    Attributes
+    ----------
+    fold_costs : float64 (n_folds,)
+        NaN if the fold was not trained; inf if its fit failed.
+    importances : float64 (n_folds, n_selected)
+        NaN rows if unknown.
+    used : bool (n_folds, n_selected)
+        Units that the fold model uses.
+    seconds : float
+        Total training time.
+    error : str or None
+        Type and first line of the message of a failed fit, then its traceback.
     """
 
-    fold_costs: Float  # (n_folds,), NaN if the fold was not trained; inf if its fit failed
-    importances: Float  # (n_folds, n_selected), NaN rows if unknown
-    used: Bool  # (n_folds, n_selected), units that the fold model uses
-    seconds: float = 0.0  # total training time
-    # of a failed fit: type and first line of the message, then its traceback
+    fold_costs: Float
+    importances: Float
+    used: Bool
+    seconds: float = 0.0
     error: str | None = None
 
     @classmethod
     def unknown(cls, n_folds: int, n_selected: int) -> Record:
-        """Return a record without results, which may be filled in."""
+        """Make a record without results, whose arrays can be written to."""
         return cls(
             np.full(n_folds, np.nan),
             np.full((n_folds, n_selected), np.nan),
@@ -48,7 +59,7 @@ class Record:
 
     @property
     def has_cost(self) -> Bool:
-        """Which folds were trained: bool (n_folds,)."""
+        """Folds that were trained: bool (n_folds,)."""
         return ~np.isnan(self.fold_costs)
 
     @property
@@ -75,14 +86,15 @@ class Record:
 
     @property
     def explained(self) -> Bool:
-        """Which folds have importances: bool (n_folds,)."""
+        """Folds that have importances: bool (n_folds,)."""
         return np.asarray(~np.isnan(self.importances).any(axis=1))
 
     def importance(self, mask: Bool) -> Float:
         """Mean over the folds with importances: float64 (n_units,), zeros if there are none."""
-        mean, rows = np.zeros(len(mask)), self.importances[self.explained]
+        mean = np.zeros(len(mask))
+        rows = self.importances[self.explained]
         if len(rows):
-            # Row by row: NumPy sums a single column in another order.
+            # NumPy's sum would add a single column in another order.
             mean[mask] = sum(rows) / len(rows)
         return mean
 
@@ -106,10 +118,13 @@ class Record:
 
 @cache
 def blank_record(n_folds: int, n_selected: int) -> Record:
-    """Return the read-only record of a mask without results."""
+    """Return the read-only record of a mask without results; the same object for each shape."""
     shape = (n_folds, n_selected)
-    arrays = np.broadcast_to(np.nan, n_folds), np.broadcast_to(np.nan, shape)
-    return Record(*arrays, np.broadcast_to(False, shape))
+    return Record(
+        fold_costs=np.broadcast_to(np.nan, n_folds),
+        importances=np.broadcast_to(np.nan, shape),
+        used=np.broadcast_to(False, shape),
+    )
 
 
 def reason_of(error: str | None) -> str:
@@ -118,30 +133,30 @@ def reason_of(error: str | None) -> str:
 
 
 def costs_of(fold_costs: Float) -> Float:
-    """Return the mean of each row of fold costs (n, n_folds): NaN if unknown, inf if failed."""
-    # Rounded to 12 digits, so that costs tie if they are equal in exact arithmetic.
+    """Mean of each row of fold costs (n, n_folds): NaN if unknown, inf if failed."""
     failed = np.isinf(fold_costs).any(axis=1)
     with np.errstate(invalid="ignore"):
-        mean = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
-    return np.where(failed, np.inf, [round_cost(each) for each in mean.tolist()])
+        means = np.ascontiguousarray(fold_costs).sum(axis=1) / fold_costs.shape[1]
+    return np.where(failed, np.inf, [round_cost(mean) for mean in means.tolist()])
 
 
 def round_cost(cost: float) -> float:
-    """Round to 12 significant digits, see :func:`costs_of`."""
+    """Round to 12 significant digits, so that costs tie if they are equal in exact arithmetic."""
     return float(f"{cost:.11e}")
 
 
 def mask_key(mask: Bool) -> bytes:
-    """Return the bytes that stand for a mask (n_units,) in a row."""
+    """Encode a mask (n_units,) as the bytes that stand for it in a row."""
     bits = np.packbits(mask).tobytes()
-    if len(mask) < _FEW_UNITS or 4 * np.count_nonzero(mask) >= len(bits):
+    if len(mask) < _MIN_UNITS_FOR_POSITIONS or 4 * np.count_nonzero(mask) >= len(bits):
         return bits
     return np.flatnonzero(mask).astype("<u4").tobytes()
 
 
 def encode(mask: Bool, record: Record) -> dict[str, Any]:
-    """Return the row of a mask (n_units,): values of known folds only."""
-    has_cost, explained = record.has_cost, record.explained
+    """Encode the row of a mask (n_units,), which has the values of known folds only."""
+    has_cost = record.has_cost
+    explained = record.explained
     return {
         "mask": mask_key(mask),
         "folds": np.packbits(has_cost).tobytes(),
@@ -150,32 +165,32 @@ def encode(mask: Bool, record: Record) -> dict[str, Any]:
         "importance_folds": np.packbits(explained).tobytes(),
         "importances": record.importances[explained].astype("<f8").tobytes(),
         "seconds": record.seconds,
-        # PostgreSQL text cannot contain this character.
+        # Texts of PostgreSQL cannot contain this character.
         "error": record.error and record.error.replace("\0", "?"),
     }
 
 
 def decode(row: Any, n_folds: int, n_units: int) -> tuple[Bool, Record]:
-    """Return the mask (n_units,) of a row and its record, whose arrays may be read-only."""
-    mask = _mask(row.mask, n_units)
+    """Decode the mask (n_units,) of a row and its record, whose arrays may be read-only."""
+    mask = _decode_mask(row.mask, n_units)
     has_cost = _unpack(row.folds, n_folds)
     explained = _unpack(row.importance_folds, n_folds)
-    size = int(mask.sum())
+    shape = (n_folds, int(mask.sum()))
     fold_costs = np.full(n_folds, np.nan)
     fold_costs[has_cost] = np.frombuffer(row.fold_costs, dtype="<f8")
-    flags = _unpack(row.used, int(has_cost.sum()) * size)
-    used: Bool = np.broadcast_to(True, (n_folds, size))
-    if not has_cost.all() or not flags.all():
-        used = np.zeros((n_folds, size), dtype=bool)
-        used[has_cost] = flags.reshape(-1, size)
-    importances: Float = np.broadcast_to(np.nan, (n_folds, size))
+    used_flags = _unpack(row.used, int(has_cost.sum()) * shape[1])
+    used: Bool = np.broadcast_to(True, shape)
+    if not has_cost.all() or not used_flags.all():
+        used = np.zeros(shape, dtype=bool)
+        used[has_cost] = used_flags.reshape(-1, shape[1])
+    importances: Float = np.broadcast_to(np.nan, shape)
     if explained.any():
         importances = importances.copy()
-        importances[explained] = np.frombuffer(row.importances, dtype="<f8").reshape(-1, size)
+        importances[explained] = np.frombuffer(row.importances, dtype="<f8").reshape(-1, shape[1])
     return mask, Record(fold_costs, importances, used, row.seconds, row.error)
 
 
-def _mask(data: bytes, n_units: int) -> Bool:
+def _decode_mask(data: bytes, n_units: int) -> Bool:
     if len(data) == (n_units + 7) // 8:
         return _unpack(data, n_units)
     mask = np.zeros(n_units, dtype=bool)
@@ -187,11 +202,11 @@ def _unpack(data: bytes, count: int) -> Bool:
     return np.unpackbits(np.frombuffer(data, dtype=np.uint8), count=count).astype(bool)
 
 
-class Recall:
+class RecordCache:
     """LRU cache of records, keyed by mask, of about `n_bytes`."""
 
     def __init__(self, n_bytes: int) -> None:
-        self._free = n_bytes
+        self._n_free_bytes = n_bytes
         self._records: dict[bytes, Record] = {}
 
     def get(self, key: bytes) -> Record | None:
@@ -201,28 +216,28 @@ class Recall:
             self._records[key] = record
         return record
 
-    def keep(self, key: bytes, record: Record) -> None:
+    def add(self, key: bytes, record: Record) -> None:
         """Add a record and make its arrays read-only."""
-        self.forget(key)
+        self.remove(key)
         read_only(record.fold_costs, record.importances, record.used)
         self._records[key] = record
-        self._free -= _size(record)
-        while self._free < 0 and (oldest := next(iter(self._records), None)) is not None:
-            self.forget(oldest)
+        self._n_free_bytes -= _n_bytes(record)
+        while self._n_free_bytes < 0 and self._records:
+            self.remove(next(iter(self._records)))
 
-    def forget(self, key: bytes) -> None:
+    def remove(self, key: bytes) -> None:
         """Remove a record, if present."""
         record = self._records.pop(key, None)
         if record is not None:
-            self._free += _size(record)
+            self._n_free_bytes += _n_bytes(record)
 
 
-def _size(record: Record) -> int:
+def _n_bytes(record: Record) -> int:
     arrays = (record.fold_costs, record.importances, record.used)
-    return _OVERHEAD + sum(_own_bytes(array) for array in arrays)
+    return _OVERHEAD + sum(_n_bytes_in_memory(array) for array in arrays)
 
 
-def _own_bytes(array: NDArray[np.generic]) -> int:
-    """Return the bytes of an array; the rows of a broadcast array share memory."""
-    repeated = array.ndim > 1 and array.strides[0] == 0
-    return array.nbytes // max(1, len(array)) if repeated else array.nbytes
+def _n_bytes_in_memory(array: AnyArray) -> int:
+    """Return the size of an array; the rows of a broadcast array share memory."""
+    is_broadcast = array.ndim > 1 and array.strides[0] == 0
+    return array.nbytes // max(1, len(array)) if is_broadcast else array.nbytes

@@ -28,7 +28,7 @@ from sklearn.naive_bayes import GaussianNB
 from swarm.errors import StoreError
 from swarm.problem.problem import Problem
 from swarm.storage.archive import Archive, ProblemEvaluations
-from swarm.storage.records import Recall, Record, blank_record, costs_of
+from swarm.storage.records import Record, RecordCache, blank_record, costs_of
 from tests import ROOT
 from tests.fakes import calm
 
@@ -196,22 +196,22 @@ def test_a_damaged_row_is_one_sentence() -> None:
 
 def test_memory_is_bounded_and_lets_go_of_what_was_unused_for_longest() -> None:
     # An overhead of 1000 bytes, and the arrays.
-    room = Recall(3 * (1000 + 8 * N_FOLDS + 9 * N_FOLDS * N_UNITS))
+    cache = RecordCache(3 * (1000 + 8 * N_FOLDS + 9 * N_FOLDS * N_UNITS))
     for number in range(3):
-        room.keep(bytes([number]), Record.unknown(N_FOLDS, N_UNITS))
-    assert all(room.get(bytes([number])) is not None for number in (1, 2, 0))
-    room.keep(bytes([3]), Record.unknown(N_FOLDS, N_UNITS))
-    kept = [number for number in range(4) if room.get(bytes([number])) is not None]
+        cache.add(bytes([number]), Record.unknown(N_FOLDS, N_UNITS))
+    assert all(cache.get(bytes([number])) is not None for number in (1, 2, 0))
+    cache.add(bytes([3]), Record.unknown(N_FOLDS, N_UNITS))
+    kept = [number for number in range(4) if cache.get(bytes([number])) is not None]
     assert kept == [0, 2, 3]
-    room.keep(bytes([9]), Record.unknown(30, 100))
-    assert room.get(bytes([9])) is None
+    cache.add(bytes([9]), Record.unknown(30, 100))
+    assert cache.get(bytes([9])) is None
     # Rows that are the same memory count once.
     mask, shape = np.ones(N_UNITS, dtype=bool), (N_FOLDS, N_UNITS)
     shared = Record(np.zeros(N_FOLDS), *(np.broadcast_to(row, shape) for row in (0.0, mask)))
     for more, is_kept in ((0, True), (-1, False)):
-        room = Recall(1000 + 8 * N_FOLDS + 9 * N_UNITS + more)
-        room.keep(b"", shared)
-        assert (room.get(b"") is not None) == is_kept
+        cache = RecordCache(1000 + 8 * N_FOLDS + 9 * N_UNITS + more)
+        cache.add(b"", shared)
+        assert (cache.get(b"") is not None) == is_kept
 
 
 def test_the_cost_of_folds_that_failed_is_infinite_and_no_warning() -> None:
