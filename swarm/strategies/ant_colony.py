@@ -27,10 +27,18 @@ from swarm.strategies.operators.memory import Memory, MemoryState, best_of, lear
 
 @dataclass(frozen=True)
 class AntColonyState(MemoryState):
-    """The trail, and the best mask of each ant."""
+    """The trail, and the best mask of each ant.
 
-    trail: Float  # (2, n_units), pheromone on excluding each unit, and on including it
-    warm: Bool | None  # (n, n_units), warm-start masks
+    Attributes
+    ----------
+    trail : float64 (2, n_units)
+        Pheromone on excluding each unit, and on including it.
+    warm : bool (n, n_units) or None
+        Warm-start masks.
+    """
+
+    trail: Float
+    warm: Bool | None
 
 
 @dataclass(frozen=True)
@@ -89,21 +97,24 @@ class AntColony(Strategy):
         memory = learn(state.memory, proposal, evaluations)
         if not np.isfinite(memory.costs).any():
             return replace(state, memory=memory)
-        so_far = of_epoch = memory.masks[best_of(memory)]
-        # Ants that all failed deposit nothing.
+        best_so_far = memory.masks[best_of(memory)]
+        best_of_epoch = best_so_far
         if np.isfinite(evaluations.costs).any():
             size = proposal.masks.sum(axis=1)
-            of_epoch = proposal.masks[np.lexsort((size, evaluations.costs))[0]]
-        weight = np.array([1.0, self.update_factor]) / (1.0 + self.update_factor)
-        best, bounds = np.stack([of_epoch, so_far]), (self.trail_min, self.trail_max)
-        trail = deposit(state.trail, best, weight, evaporation=self.evaporation, bounds=bounds)
+            best_of_epoch = proposal.masks[np.lexsort((size, evaluations.costs))[0]]
+        trail = deposit(
+            state.trail,
+            masks=np.stack([best_of_epoch, best_so_far]),
+            weight=np.array([1.0, self.update_factor]) / (1.0 + self.update_factor),
+            evaporation=self.evaporation,
+            bounds=(self.trail_min, self.trail_max),
+        )
         return replace(state, memory=memory, trail=trail)
 
 
 def walk(trail: Float, n_ants: int, rng: np.random.Generator) -> Bool:
     """Include each unit with probability ``trail[1] / (trail[0] + trail[1])``; not repaired."""
-    masks: Bool = rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
-    return masks
+    return rng.random((n_ants, trail.shape[1])) < trail[1] / trail.sum(axis=0)
 
 
 def deposit(
@@ -112,7 +123,7 @@ def deposit(
     """Evaporate the trail (2, n_units), and deposit pheromone on the decisions of the ants."""
     # tau = (1 - evaporation) tau + evaporation tau_max sum of weights, clipped to the bounds;
     # weights (n,) have a sum of 1.
-    share = (masks * weight[:, None]).sum(axis=0)
-    marks = np.stack([weight.sum() - share, share])
+    included = (masks * weight[:, None]).sum(axis=0)
+    pheromone = np.stack([weight.sum() - included, included])
     lowest, highest = bounds
-    return np.clip((1.0 - evaporation) * trail + evaporation * highest * marks, lowest, highest)
+    return np.clip((1.0 - evaporation) * trail + evaporation * highest * pheromone, lowest, highest)

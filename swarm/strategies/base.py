@@ -50,7 +50,7 @@ class Proposal:
 
     @classmethod
     def plain(cls, masks: Bool, role: str, *, owned: bool = False) -> Proposal:
-        """Propose masks to be evaluated exactly, without owners or one for each member in turn."""
+        """Propose masks to be evaluated exactly; if owned, one for each member in its order."""
         n = len(masks)
         owner = np.arange(n) if owned else np.full(n, -1)
         return cls(masks, np.full(n, np.inf), owner, (role,) * n)
@@ -79,7 +79,7 @@ class Members:
 
     @classmethod
     def plain(cls, masks: Bool, costs: Float, answer: int | None = None) -> Members:
-        """Return members without subswarms."""
+        """Make members without subswarms."""
         return cls(masks, costs, np.zeros(len(costs), dtype=np.int64), answer)
 
 

@@ -30,13 +30,25 @@ from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 @dataclass(frozen=True)
 class BeeColonyState(MemoryState):
-    """The colony, and the best solution of each bee so far."""
+    """The colony, and the best solution of each bee so far.
+
+    Attributes
+    ----------
+    merit : Merit
+    masks : bool (n_bees, n_units)
+        Solution of each bee.
+    costs : float64 (n_bees,)
+    k : int
+        Number of units that the next transformation adds and deletes.
+    restart : bool
+        Whether the next epoch restarts all bees.
+    """
 
     merit: Merit
-    masks: Bool  # (n_bees, n_units), solution of each bee
-    costs: Float  # (n_bees,)
-    k: int  # number of units that the next transformation adds and deletes
-    restart: bool  # whether the next epoch restarts all bees
+    masks: Bool
+    costs: Float
+    k: int
+    restart: bool
 
 
 @dataclass(frozen=True)
@@ -92,13 +104,15 @@ class BeeColony(Strategy):
         self, state: BeeColonyState, rng: np.random.Generator
     ) -> tuple[BeeColonyState, Proposal]:
         """Run the backward pass of the last epoch, then transform every solution."""
+        role = "init"
         if state.epoch == 0:
-            role, masks = "init", state.masks
+            masks = state.masks
         elif state.restart:
-            role, masks = "init", self._fresh(state.merit, state.space, rng)
+            masks = self._fresh(state.merit, state.space, rng)
         else:
+            role = "bee"
             followed = follow(state.costs, rng)
-            role, masks = "bee", self._transformed(state.masks[followed], state, rng)
+            masks = self._transformed(state.masks[followed], state, rng)
         moved = replace(state, epoch=state.epoch + 1, masks=masks)
         return moved, Proposal.plain(masks, role, owned=True)
 
@@ -123,7 +137,8 @@ class BeeColony(Strategy):
 
     def _transformed(self, masks: Bool, state: BeeColonyState, rng: np.random.Generator) -> Bool:
         """Add k units, then delete as many; one more or one fewer if sizes may vary."""
-        space, size = state.space, masks.sum(axis=1)
+        space = state.space
+        size = masks.sum(axis=1)
         if self.size is None:
             size = size + rng.integers(-1, 2, size=len(masks))
         size = np.clip(size, space.min_size, space.max_size)
@@ -136,29 +151,28 @@ class BeeColony(Strategy):
 
 def loyalty(costs: Float) -> Float:
     """Probability (n,) that each bee is loyal: 1 for the best, 0 for the worst (equation 5)."""
-    finite = np.isfinite(costs)
-    if not finite.any():
+    is_finite = np.isfinite(costs)
+    if not is_finite.any():
         return np.ones(len(costs))
-    lowest, highest = costs[finite].min(), costs[finite].max()
+    lowest = costs[is_finite].min()
+    highest = costs[is_finite].max()
     if lowest == highest:
-        return finite.astype(np.float64)
-    probability: Float = (highest - np.where(finite, costs, highest)) / (highest - lowest)
-    return probability
+        return is_finite.astype(np.float64)
+    return (highest - np.where(is_finite, costs, highest)) / (highest - lowest)
 
 
 def recruitment(costs: Float, loyal: Bool) -> Float:
     """Probability (n,) that an uncommitted bee follows each of the loyal ones (equation 6)."""
-    finite = np.isfinite(costs)
-    finite_costs = costs[finite]
+    is_finite = np.isfinite(costs)
+    finite_costs = costs[is_finite]
     if finite_costs.size and finite_costs.min() >= 0.0 and finite_costs.max() <= 1.0:
-        quality = 1.0 - np.where(finite, costs, 1.0)
+        quality = 1.0 - np.where(is_finite, costs, 1.0)
     else:
         quality = loyalty(costs)
     quality = np.where(loyal, quality, 0.0)
     if quality.sum() == 0.0:
         quality = loyal.astype(np.float64)
-    share: Float = quality / quality.sum()
-    return share
+    return quality / quality.sum()
 
 
 def follow(costs: Float, rng: np.random.Generator) -> Int:

@@ -43,11 +43,11 @@ from swarm.strategies.sequential import (
 from swarm.strategies.two_d import TwoD
 
 GROUP = "swarmselect.strategies"
-# The search of the default, which `swarm.search.pose` replaces by rankings on the widest tables.
-AUTO, _DEFAULT = "auto", "multiswarm"
+# `swarm.search.pose` replaces the default search by rankings on the widest tables.
+AUTO = "auto"
+_DEFAULT = "multiswarm"
 
 
-# Strategies of this package are registered here.
 STRATEGIES: dict[str, type[Strategy]] = {
     "ant_colony": AntColony,
     "bee_colony": BeeColony,
@@ -78,26 +78,24 @@ class _Registry(Mapping[str, type[Strategy]]):
     """The strategies of this package and of installed packages; the latter are loaded lazily."""
 
     def __getitem__(self, name: str) -> type[Strategy]:
-        added = _added(tuple(sys.path)).get(name, ())
-        if name in STRATEGIES and not added:
-            return STRATEGIES[name]
-        if not added:
-            raise KeyError(name)
-        return _loaded(name, added)
+        entries = _entries_on(tuple(sys.path)).get(name, ())
+        if entries:
+            return _load(name, entries)
+        return STRATEGIES[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(sorted({*STRATEGIES, *_added(tuple(sys.path))}))
+        return iter(sorted({*STRATEGIES, *_entries_on(tuple(sys.path))}))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
     def __contains__(self, name: object) -> bool:
-        return name in STRATEGIES or name in _added(tuple(sys.path))
+        return name in STRATEGIES or name in _entries_on(tuple(sys.path))
 
 
-# Cached, as reading the metadata of all installed packages takes tens of milliseconds.
+# Reading the metadata of all installed packages takes tens of milliseconds.
 @lru_cache(maxsize=1)
-def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+def _entries_on(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     """Entry points of the packages on `path`, by name; nothing is imported."""
     entries: dict[str, tuple[EntryPoint, ...]] = {}
     for entry in entry_points(group=GROUP):
@@ -105,38 +103,40 @@ def _added(path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
     return entries
 
 
-def _loaded(name: str, added: tuple[EntryPoint, ...]) -> type[Strategy]:
+def _load(name: str, entries: tuple[EntryPoint, ...]) -> type[Strategy]:
     """Import a strategy of another package; ConfigError if that is ambiguous or fails."""
-    packages = [_package(entry) for entry in added]
-    if name in STRATEGIES or len(added) > 1:
-        owners = " and ".join([*(["swarmselect"] if name in STRATEGIES else []), *packages])
+    packages = [_package(entry) for entry in entries]
+    if name in STRATEGIES:
+        packages = ["swarmselect", *packages]
+    if len(packages) > 1:
         raise ConfigError(
-            f"strategy {name!r} is registered by more than one package, {owners}; uninstall one "
-            "of them or rename its entry point"
+            f"strategy {name!r} is registered by more than one package, {' and '.join(packages)}; "
+            "uninstall one of them or rename its entry point"
         )
-    (entry,), (package,) = added, packages
+    package = packages[0]
+    entry = entries[0]
     try:
-        made_by = entry.load()
+        strategy = entry.load()
     except Exception as error:
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
             f"strategy {name!r} of the package {package} cannot be imported ({reason}); fix or "
             "uninstall the package"
         ) from error
-    if not (isinstance(made_by, type) and _is_strategy(made_by)):
+    if not (isinstance(strategy, type) and _is_strategy(strategy)):
         raise ConfigError(
             f"strategy {name!r} of the package {package} must be a dataclass derived from "
             f"swarm.Strategy, got {entry.value}; fix or uninstall the package"
         )
-    return made_by
+    return strategy
 
 
 def _package(entry: EntryPoint) -> str:
     return "unknown" if entry.dist is None else entry.dist.name
 
 
-def _is_strategy(made_by: type) -> bool:
-    return issubclass(made_by, Strategy) and dataclasses.is_dataclass(made_by)
+def _is_strategy(cls: type) -> bool:
+    return issubclass(cls, Strategy) and dataclasses.is_dataclass(cls)
 
 
 def registry() -> Mapping[str, type[Strategy]]:
@@ -150,7 +150,7 @@ def registry() -> Mapping[str, type[Strategy]]:
 def strategy_class(strategy: str | Strategy) -> type[Strategy]:
     """Class of a strategy, or of a name; ConfigError, with a suggestion, if it is unknown.
 
-    That of ``"auto"`` is the search that it takes unless columns outnumber rows many times.
+    ``"auto"`` has the class of the search that it takes unless columns outnumber rows many times.
     """
     if strategy == AUTO:
         strategy = _DEFAULT
@@ -175,12 +175,12 @@ def name_of(strategy: str | Strategy) -> str:
     """Return the registered name of a strategy, or the name of its class if it has none."""
     if isinstance(strategy, str):
         return strategy
-    made_by = type(strategy)
-    return next((name for name, cls in STRATEGIES.items() if cls is made_by), made_by.__name__)
+    names = (name for name, cls in STRATEGIES.items() if cls is type(strategy))
+    return next(names, type(strategy).__name__)
 
 
 def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -> Strategy:
-    """Return a strategy that is given by name or as an object.
+    """Create a strategy by name, or change parameters of an object.
 
     Parameters
     ----------
@@ -196,12 +196,12 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
         value is out of range.
     """
     strategy = _DEFAULT if strategy == AUTO else strategy
-    made_by = strategy_class(strategy)
+    cls = strategy_class(strategy)
     values = {
         key: value.item() if isinstance(value, np.generic) else value
         for key, value in (params or {}).items()
     }
-    fields = [field.name for field in dataclasses.fields(made_by)]  # type: ignore[arg-type]
+    fields = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
     for key in values:
         if key not in fields:
             raise ConfigError(
@@ -213,7 +213,7 @@ def make(strategy: str | Strategy, params: Mapping[str, object] | None = None) -
     try:
         if isinstance(strategy, Strategy):
             return dataclasses.replace(strategy, **values)  # type: ignore[type-var]
-        return made_by(**values)
+        return cls(**values)
     except (TypeError, ValueError) as error:
         raise ConfigError(f"strategy {name_of(strategy)!r} cannot be created: {error}") from error
 
@@ -229,21 +229,33 @@ class Parameter:
 
 @dataclass(frozen=True)
 class StrategyEntry:
-    """The description of a strategy."""
+    """The description of a strategy.
+
+    Attributes
+    ----------
+    name : str
+    line : str
+        One-line summary.
+    parameters : tuple of Parameter
+    facts : tuple of str
+        Properties, from the attributes of its class.
+    package : str or None
+        The package that registers it; None for this one.
+    """
 
     name: str
-    line: str  # one-line summary
+    line: str
     parameters: tuple[Parameter, ...]
-    facts: tuple[str, ...] = ()  # properties, from the attributes of its class
-    package: str | None = None  # the package that registers it; None for this one
+    facts: tuple[str, ...] = ()
+    package: str | None = None
 
 
 def catalogue() -> tuple[StrategyEntry, ...]:
-    """Describe every strategy; the line of one that cannot be imported is the error."""
-    return tuple(_described(name) for name in registry())
+    """Describe every strategy; if one cannot be imported, its line is the error."""
+    return tuple(_describe_or_error(name) for name in registry())
 
 
-def _described(name: str) -> StrategyEntry:
+def _describe_or_error(name: str) -> StrategyEntry:
     try:
         return describe(name)
     except ConfigError as error:
@@ -254,21 +266,22 @@ def describe(name: str) -> StrategyEntry:
     """Describe a strategy by its class; ConfigError if it is unknown or cannot be imported."""
     from docstring_parser import DocstringStyle, parse
 
-    made_by = strategy_class(name)
+    cls = strategy_class(name)
     texts: dict[str, str] = {}
     # Inherited parameters are documented in the class that defines them.
-    for part in reversed(made_by.__mro__):
-        documented = parse(part.__doc__ or "", DocstringStyle.NUMPYDOC)
-        for entry in documented.params:
+    for base in reversed(cls.__mro__):
+        docstring = parse(base.__doc__ or "", DocstringStyle.NUMPYDOC)
+        for entry in docstring.params:
+            text = " ".join((entry.description or "").replace("``", "").split())
             for parameter in entry.arg_name.split(", "):
-                texts[parameter] = " ".join((entry.description or "").replace("``", "").split())
-    line = parse(made_by.__doc__ or "", DocstringStyle.NUMPYDOC).short_description or ""
+                texts[parameter] = text
+    line = parse(cls.__doc__ or "", DocstringStyle.NUMPYDOC).short_description or ""
     parameters = tuple(
         Parameter(field.name, _default(field), texts.get(field.name, ""))
-        for field in dataclasses.fields(made_by)  # type: ignore[arg-type]
+        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
     )
-    package = None if name in STRATEGIES else _package(_added(tuple(sys.path))[name][0])
-    return StrategyEntry(name, line.rstrip("."), parameters, _facts(made_by), package)
+    package = None if name in STRATEGIES else _package(_entries_on(tuple(sys.path))[name][0])
+    return StrategyEntry(name, line.rstrip("."), parameters, _facts(cls), package)
 
 
 def _default(field: dataclasses.Field[Any]) -> object:
@@ -277,11 +290,11 @@ def _default(field: dataclasses.Field[Any]) -> object:
     return "required" if field.default is dataclasses.MISSING else field.default
 
 
-def _facts(made_by: type[Strategy]) -> tuple[str, ...]:
+def _facts(cls: type[Strategy]) -> tuple[str, ...]:
     facts = {
-        "deterministic": made_by.is_deterministic,
-        "terminates by itself": made_by.ends_by_itself,
-        "ignores warm starts": not made_by.takes_warm_start,
-        f"subset size set by {made_by.size_parameter}": made_by.size_parameter is not None,
+        "deterministic": cls.is_deterministic,
+        "terminates by itself": cls.ends_by_itself,
+        "ignores warm starts": not cls.takes_warm_start,
+        f"subset size set by {cls.size_parameter}": cls.size_parameter is not None,
     }
-    return tuple(text for text, holds in facts.items() if holds)
+    return tuple(text for text, is_true in facts.items() if is_true)

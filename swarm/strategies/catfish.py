@@ -48,7 +48,8 @@ class CatfishPso(BinarySwarmStrategy):
         count = max(1, round(self.share * self.n_particles))
         size = swarm.memory.masks.sum(axis=1)
         worst = np.lexsort((size, swarm.memory.costs))[-count:]
-        position, velocity = swarm.position.copy(), swarm.velocity.copy()
+        position = swarm.position.copy()
+        velocity = swarm.velocity.copy()
         extremes = np.broadcast_to(rng.random((count, 1)) < 0.5, (count, position.shape[1]))
         position[worst] = swarm.space.repair(extremes, rng)
         velocity[worst] = 0.0

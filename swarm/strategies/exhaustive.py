@@ -19,12 +19,23 @@ from swarm.strategies.operators.sequential import first_of_size, is_better
 
 @dataclass(frozen=True)
 class ExhaustiveState:
-    """Progress of the enumeration, and the best subset of every size."""
+    """Progress of the enumeration, and the best subset of every size.
+
+    Attributes
+    ----------
+    space : SearchSpace
+    n_proposed : int
+        Number of subsets so far.
+    masks : bool (n_sizes, n_units)
+        The best subset of each allowed size, ascending.
+    costs : float64 (n_sizes,)
+        inf before the first measurement.
+    """
 
     space: SearchSpace
-    proposed: int  # number of subsets so far
-    masks: Bool  # (n_sizes, n_units), the best subset of each allowed size, ascending
-    costs: Float  # (n_sizes,), inf before the first measurement
+    n_proposed: int
+    masks: Bool
+    costs: Float
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.costs)
@@ -76,11 +87,11 @@ class Exhaustive(Strategy):
         return sum(comb(n_free, size - n_fixed) for size in sizes)
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """Every subset once."""
+        """Every subset is evaluated once."""
         return self.count(space), self.count(space)
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """One for each batch."""
+        """One epoch for each batch."""
         return ceil(self.count(space) / self.batch_size)
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ExhaustiveState:
@@ -100,18 +111,19 @@ class Exhaustive(Strategy):
         self, state: ExhaustiveState, rng: np.random.Generator
     ) -> tuple[ExhaustiveState, Proposal]:
         """Propose the next batch; each subset has to reach the best of its size."""
-        # Past the end the last subset is repeated: a proposal is never empty.
-        first = min(state.proposed, self.count(state.space) - 1)
+        # A proposal is never empty: past the end it repeats the last subset.
+        first = min(state.n_proposed, self.count(state.space) - 1)
         masks = batch_of_subsets(state.space, first, self.batch_size)
         rows = masks.sum(axis=1) - state.space.min_size
         proposal = Proposal(masks, state.costs[rows], rows, ("exhaustive",) * len(masks))
-        return replace(state, proposed=first + len(masks)), proposal
+        return replace(state, n_proposed=first + len(masks)), proposal
 
     def observe(
         self, state: ExhaustiveState, proposal: Proposal, evaluations: Evaluations
     ) -> ExhaustiveState:
         """Keep the best subset of each size; the first wins a tie."""
-        masks, costs = state.masks.copy(), state.costs.copy()
+        masks = state.masks.copy()
+        costs = state.costs.copy()
         for mask, row, cost in zip(proposal.masks, proposal.owner, evaluations.costs, strict=True):
             if is_better(float(cost), float(costs[row])):
                 masks[row], costs[row] = mask, cost
@@ -119,7 +131,7 @@ class Exhaustive(Strategy):
 
     def finished(self, state: ExhaustiveState) -> bool:
         """Whether every subset was proposed."""
-        return state.proposed == self.count(state.space)
+        return state.n_proposed == self.count(state.space)
 
 
 def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
@@ -128,9 +140,9 @@ def batch_of_subsets(space: SearchSpace, start: int, count: int) -> Bool:
     free = np.flatnonzero(~space.fixed & ~space.forbidden).tolist()
     n_fixed = int(space.fixed.sum())
     sizes = range(space.min_size - n_fixed, space.max_size - n_fixed + 1)
-    every = chain.from_iterable(combinations(free, size) for size in sizes)
-    chosen = list(islice(every, start, start + count))
-    masks = np.tile(space.fixed, (len(chosen), 1))
-    for mask, units in zip(masks, chosen, strict=True):
+    all_subsets = chain.from_iterable(combinations(free, size) for size in sizes)
+    subsets = list(islice(all_subsets, start, start + count))
+    masks = np.tile(space.fixed, (len(subsets), 1))
+    for mask, units in zip(masks, subsets, strict=True):
         mask[list(units)] = True
     return masks

@@ -26,9 +26,15 @@ from swarm.strategies.operators.memory import Memory, MemoryState
 
 @dataclass(frozen=True)
 class Population(MemoryState):
-    """The last evaluated generation, best first; unevaluated at the start."""
+    """The last evaluated generation, best first; unevaluated at the start.
 
-    survivors: Int  # (n_survivors,), members that the next generation keeps, the elite first
+    Attributes
+    ----------
+    survivors : int (n_survivors,)
+        Members that the next generation keeps, the elite first.
+    """
+
+    survivors: Int
 
 
 @dataclass(frozen=True)
@@ -79,14 +85,14 @@ class Genetic(Strategy):
         moved = replace(state, epoch=state.epoch + 1)
         if state.epoch == 0:
             return moved, Proposal.plain(state.memory.masks, "init")
-        count = self._n_children
-        parents = select_parents(fitness(state.memory.costs), count, rng)
+        parents = select_parents(fitness(state.memory.costs), self._n_children, rng)
         children = crossover(state.memory.masks[parents], self.crossover_prob, rng)
         children = state.space.repair(mutate(children, self.mutation_prob, rng), rng)
         survivors = np.arange(self.n_elite)
-        if (n_lucky := self.population_size - count - self.n_elite) > 0:
-            others = np.arange(self.n_elite, self.population_size)
-            survivors = np.concatenate([survivors, rng.permutation(others)[:n_lucky]])
+        n_drawn = self.population_size - self._n_children - self.n_elite
+        if n_drawn > 0:
+            rest = np.arange(self.n_elite, self.population_size)
+            survivors = np.concatenate([survivors, rng.permutation(rest)[:n_drawn]])
         return replace(moved, survivors=survivors), Proposal.plain(children, "child")
 
     @property
@@ -99,9 +105,10 @@ class Genetic(Strategy):
         self, state: Population, proposal: Proposal, evaluations: Evaluations
     ) -> Population:
         """Form the next generation from the survivors and the children, best first."""
-        old, survivors = state.memory, state.survivors
-        masks = np.vstack([old.masks[survivors], proposal.masks])
-        costs = np.concatenate([old.costs[survivors], evaluations.costs])
-        importances = np.vstack([old.importances[survivors], evaluations.importances])
+        parents = state.memory
+        survivors = state.survivors
+        masks = np.vstack([parents.masks[survivors], proposal.masks])
+        costs = np.concatenate([parents.costs[survivors], evaluations.costs])
+        importances = np.vstack([parents.importances[survivors], evaluations.importances])
         order = np.lexsort((masks.sum(axis=1), costs))
         return replace(state, memory=Memory(masks[order], costs[order], importances[order]))

@@ -33,10 +33,17 @@ from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 @dataclass(frozen=True)
 class MemeticState(MemoryState):
-    """The population, best first once it is evaluated, and its children."""
+    """The population, best first once it is evaluated, and its children.
+
+    Attributes
+    ----------
+    merit : Merit
+    children : Memory or None
+        Masks (n_children, n_units) that are refined in the next epoch.
+    """
 
     merit: Merit
-    children: Memory | None  # masks (n_children, n_units) that are refined in the next epoch
+    children: Memory | None
 
 
 @dataclass(frozen=True)
@@ -61,9 +68,9 @@ class Memetic(Strategy):
     mutation_prob: float = 0.1
 
     def __post_init__(self) -> None:
-        for name, least in (("population_size", 2), ("n_children", 1)):
+        for name, lowest in (("population_size", 2), ("n_children", 1)):
             value = getattr(self, name)
-            require(name, value, at_least=least, at_most=MAX_POPULATION, whole=True)
+            require(name, value, at_least=lowest, at_most=MAX_POPULATION, whole=True)
         require("crossover_prob", self.crossover_prob, at_least=0, at_most=1)
         require("mutation_prob", self.mutation_prob, at_least=0, at_most=1)
 
@@ -116,9 +123,9 @@ def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Genera
     size = masks.sum(axis=1)
     gains = (move != 1) | (size == space.min_size)
     loses = (move != 0) | (size == space.max_size)
-    gained = add_one(masks, merit, space, rng, alpha=1, where=gains) & ~masks
-    lost = masks & ~delete_one(masks, merit, space, rng, alpha=1, where=loses)
-    moved = (masks | gained) & ~lost
+    added = add_one(masks, merit, space, rng, alpha=1, where=gains) & ~masks
+    deleted = masks & ~delete_one(masks, merit, space, rng, alpha=1, where=loses)
+    moved = (masks | added) & ~deleted
     # There may be no unit to add, or none that may be deleted.
     return np.where(space.obeys(moved)[:, None], moved, masks)
 
@@ -132,7 +139,7 @@ def survivors(population: Memory, children: Memory | None, count: int) -> Memory
         importances = np.vstack([importances, children.importances])
     order = np.lexsort((masks.sum(axis=1), costs))
     first = np.unique(np.packbits(masks[order], axis=1), axis=0, return_index=True)[1]
-    again = np.ones(len(order), dtype=bool)
-    again[first] = False
-    rows = order[np.argsort(again, kind="stable")[:count]]
+    is_duplicate = np.ones(len(order), dtype=bool)
+    is_duplicate[first] = False
+    rows = order[np.argsort(is_duplicate, kind="stable")[:count]]
     return Memory(masks[rows], costs[rows], importances[rows])

@@ -23,9 +23,8 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import AnyArray, Bool, Float, Int
 from swarm.checks import MAX_POPULATION, require
 from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
@@ -36,18 +35,26 @@ from swarm.strategies.operators.initialise import draw_sizes, warm_first
 from swarm.strategies.operators.memory import Memory, MemoryState, learn
 
 # Lower bound of pheromone and relevance, relative to the highest: every unit stays reachable.
-_LEAST = 1e-6
+_MIN_SHARE = 1e-6
 
 
 @dataclass(frozen=True)
 class MultiLabelAntsState(MemoryState):
-    """The colony, and the best subset of each ant so far."""
+    """The colony, and the best subset of each ant so far.
 
-    # (n_units, n_units): relevance of the column's unit, relative to the highest, times 1 for a
-    # pair without redundancy and less for a redundant one, to the power of beta
+    Attributes
+    ----------
+    heuristic : float64 (n_units, n_units)
+        Relevance of the column's unit, relative to the highest, times 1 for a pair without
+        redundancy and less for a redundant one, to the power of beta.
+    pheromone : float64 (n_units,)
+    warm : bool (n, n_units) or None
+        Warm-start masks.
+    """
+
     heuristic: Float
-    pheromone: Float  # (n_units,)
-    warm: Bool | None  # (n, n_units), warm-start masks
+    pheromone: Float
+    warm: Bool | None
 
 
 @dataclass(frozen=True)
@@ -125,19 +132,18 @@ class MultiLabelAnts(Strategy):
 
     def _walked(self, state: MultiLabelAntsState, rng: np.random.Generator) -> Bool:
         """Build a subset for each ant, one unit at a time."""
-        # Not before: loading the compiler takes longer than listing the strategies.
+        # Loading the compiler takes longer than listing the strategies.
         from swarm.strategies.operators.walk import walk
 
-        space, ants = state.space, np.arange(self.n_ants)
+        space = state.space
         size = draw_sizes(self.n_ants, space, rng, self.size)
         masks = np.tile(space.fixed, (self.n_ants, 1))
         # An ant starts at a random unit, a fixed one if there are any.
-        first = space.fixed if masks.any() else ~space.forbidden
-        start = _roulette(np.tile(first, (len(ants), 1)), rng)
-        masks[ants, start] = True
+        is_start = space.fixed if masks.any() else ~space.forbidden
+        start = _roulette(np.tile(is_start, (self.n_ants, 1)), rng)
+        masks[np.arange(self.n_ants), start] = True
         n_steps = max(0, int((size - masks.sum(axis=1)).max()))
         draws = rng.random((n_steps, 2, self.n_ants))
-        greedy, turns = draws[:, 0] < self.q0, draws[:, 1]
         walk(
             masks,
             start,
@@ -145,8 +151,8 @@ class MultiLabelAnts(Strategy):
             allowed=~space.forbidden,
             pheromone=state.pheromone,
             heuristic=state.heuristic,
-            greedy=greedy,
-            turns=turns,
+            greedy=draws[:, 0] < self.q0,
+            turns=draws[:, 1],
         )
         return masks
 
@@ -158,23 +164,20 @@ def reinforced(pheromone: Float, masks: Bool, weight: Float, rho: float) -> Floa
     if not weight.any():
         weight = np.ones_like(weight)
     visits = (masks * weight[:, None]).sum(axis=0)
-    laid = (1.0 - rho) * pheromone + visits / visits.sum()
-    floored: Float = np.maximum(laid, _LEAST * laid.max())
-    return floored
+    updated = (1.0 - rho) * pheromone + visits / visits.sum()
+    return np.maximum(updated, _MIN_SHARE * updated.max())
 
 
 def _relative(relevance: Float) -> Float:
     highest = relevance.max()
     if highest <= 0.0:
         return np.ones_like(relevance)
-    relative: Float = np.maximum(relevance / highest, _LEAST)
-    return relative
+    return np.maximum(relevance / highest, _MIN_SHARE)
 
 
-def _roulette(weight: NDArray[np.generic], rng: np.random.Generator) -> Int:
+def _roulette(weight: AnyArray, rng: np.random.Generator) -> Int:
     """Draw a column of each row in proportion to the weights (n, m): int (n,)."""
-    upto = np.cumsum(weight, axis=1, dtype=np.float64)
-    turn = rng.random(len(upto)) * upto[:, -1]
+    wheel = np.cumsum(weight, axis=1, dtype=np.float64)
+    spin = rng.random(len(wheel)) * wheel[:, -1]
     # Units of weight zero are never drawn: they do not raise the cumulative sum.
-    drawn: Int = (upto > turn[:, None]).argmax(axis=1)
-    return drawn
+    return (wheel > spin[:, None]).argmax(axis=1)

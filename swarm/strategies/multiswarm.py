@@ -34,14 +34,27 @@ from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWei
 
 @dataclass(frozen=True)
 class MultiSwarmState(MemoryState):
-    """The subswarms and their pbests."""
+    """The subswarms and their pbests.
 
-    position: Bool  # (n_particles, n_units)
-    velocity: Float  # (n_particles, n_units)
-    group: Int  # (n_particles,), subswarm of each particle
-    squared: Float | None  # (n_units, n_units), squared distances; None without a local search
-    pending: Bool  # (n_pending, n_units), pbests without their unused units, to be evaluated first
-    pending_owner: Int  # (n_pending,)
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+    group : int (n_particles,)
+        Subswarm of each particle.
+    squared : float64 (n_units, n_units) or None
+        Squared distances; None without a local search.
+    pending : bool (n_pending, n_units)
+        Pbests without their unused units, to be evaluated first.
+    pending_owner : int (n_pending,)
+    """
+
+    position: Bool
+    velocity: Float
+    group: Int
+    squared: Float | None
+    pending: Bool
+    pending_owner: Int
 
     @property
     def members(self) -> Members:
@@ -123,8 +136,9 @@ class MultiSwarm(Strategy):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the first positions are drawn from, and distances for the local search."""
-        return hints_to_place(self.init) + (("distance",) if self.local_search else ())
+        """Hints for the first positions, and distances for the local search."""
+        hints = hints_to_place(self.init)
+        return (*hints, "distance") if self.local_search else hints
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> MultiSwarmState:
         """Place the particles; warm-start masks, if any, come first."""
@@ -167,16 +181,21 @@ class MultiSwarm(Strategy):
         """Update the pbests, and shrink them to the units that were used."""
         masks, owner = proposal.masks, proposal.owner
         smaller = shrink(masks, evaluations.used, state.space) if self.shrink else masks
-        believed = smaller if evaluations.exact_shrink else masks
-        memory = remember(state.memory, owner, believed, evaluations.costs, evaluations.importances)
-        waiting = np.zeros(len(owner), dtype=bool)
+        kept = smaller if evaluations.exact_shrink else masks
+        memory = remember(state.memory, owner, kept, evaluations.costs, evaluations.importances)
+        is_pending = np.zeros(len(owner), dtype=bool)
         if not evaluations.exact_shrink:
-            # Only new pbests are shrunk.
-            has_pbest = np.isfinite(state.memory.costs[owner])
-            again = has_pbest & (state.memory.masks[owner] == masks).all(axis=1)
-            won = (memory.masks[owner] == masks).all(axis=1) & np.isfinite(evaluations.costs)
-            waiting = won & ~again & (smaller != masks).any(axis=1)
-        return replace(state, memory=memory, pending=smaller[waiting], pending_owner=owner[waiting])
+            # A shrunk mask may cost more, so that of each new pbest is evaluated.
+            had_pbest = np.isfinite(state.memory.costs[owner])
+            was_pbest = had_pbest & (state.memory.masks[owner] == masks).all(axis=1)
+            is_pbest = np.isfinite(evaluations.costs) & (memory.masks[owner] == masks).all(axis=1)
+            is_pending = is_pbest & ~was_pbest & (smaller != masks).any(axis=1)
+        return replace(
+            state,
+            memory=memory,
+            pending=smaller[is_pending],
+            pending_owner=owner[is_pending],
+        )
 
     def _regrouped(self, state: MultiSwarmState, rng: np.random.Generator) -> MultiSwarmState:
         regroups = self.regroup_every > 0 and state.epoch % self.regroup_every == 0
@@ -206,12 +225,9 @@ class MultiSwarm(Strategy):
                 addition_bound=self.addition_bound,
             )
             velocity[searching] = state.velocity[searching]
-        role = tuple(
-            ("leader" if first else "local") if local else self.step
-            for local, first in zip(searching, rank == 0, strict=True)
-        )
+        roles = np.where(searching, np.where(rank == 0, "leader", "local"), self.step)
         moved = replace(state, position=state.space.repair(position, rng), velocity=velocity)
-        return moved, role
+        return moved, tuple(roles.tolist())
 
 
 def split_evenly(n_particles: int, n_swarms: int) -> Int:
@@ -240,7 +256,6 @@ def leader_of_each(group: Int, rank: Int) -> Int:
 def local_searchers(rank: Int, n_extra: int, probability: float, rng: np.random.Generator) -> Bool:
     """Mark particles that search locally: leaders, and the next `n_extra` with `probability`."""
     # Source: the description of multi-swarm BPSO (docs/sources.md), section 3 (final algorithm).
-    # A number for each particle, so that the draw does not depend on the grouping.
-    lucky = rng.random(len(rank)) < probability
-    searching: Bool = (rank == 0) | ((rank <= n_extra) & lucky)
-    return searching
+    # Every particle has a number, so that the draw does not depend on the grouping.
+    is_drawn = rng.random(len(rank)) < probability
+    return (rank == 0) | ((rank <= n_extra) & is_drawn)

@@ -50,7 +50,8 @@ class MixedStartPso(ContinuousSwarmStrategy):
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> ContinuousSwarm:
         """Draw small and large initial masks; warm-start masks, if any, come first."""
-        n_units, n_small = space.n_units, round(self.small_share * self.n_particles)
+        n_units = space.n_units
+        n_small = round(self.small_share * self.n_particles)
         size = rng.integers(n_units // 2 + 1, n_units + 1, self.n_particles)
         size[:n_small] = max(1, np.ceil(self.small_size * n_units))
         masks = warm_first(of_sizes(size, space, rng), hints.warm, space, rng)

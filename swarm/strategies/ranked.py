@@ -27,19 +27,38 @@ _Phase = Literal["rank", "start", "add", "fill", "finished"]
 
 @dataclass(frozen=True)
 class Ranked:
-    """The units kept so far, and the ranking of those that may be added."""
+    """The units kept so far, and the ranking of those that may be added.
+
+    Attributes
+    ----------
+    space : SearchSpace
+    phase : str
+        The next proposal: all units, the fixed units, the kept units with the next one, or with as
+        many as a result needs.
+    bounds : tuple of int
+        Smallest and largest size of the result.
+    ranking : int (n,)
+        Units that are neither fixed nor forbidden, the most important first; empty before the first
+        epoch.
+    n_tried : int
+        Number of units of the ranking that were added.
+    mask : bool (n_units,)
+        The units that are kept.
+    cost : float
+        Cost of `mask`, inf before it is measured.
+    best_mask : bool (n_units,)
+        The cheapest set whose size is within the bounds.
+    best_cost : float
+    """
 
     space: SearchSpace
-    # the next proposal: all units, the fixed units, the kept units with the next one, or with as
-    # many as a result needs
     phase: _Phase
-    bounds: tuple[int, int]  # smallest and largest size of the result
-    # neither fixed nor forbidden units, the most important first; empty before the first epoch
+    bounds: tuple[int, int]
     ranking: Int
-    tried: int  # how many of the ranking were added
-    mask: Bool  # (n_units,), the units that are kept
-    cost: float  # of `mask`, inf before it is measured
-    best_mask: Bool  # (n_units,), the cheapest set whose size is within the bounds
+    n_tried: int
+    mask: Bool
+    cost: float
+    best_mask: Bool
     best_cost: float
 
     def __post_init__(self) -> None:
@@ -81,10 +100,10 @@ class RankedForwardSelection(Strategy):
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
         """All units, the fixed ones, each of the others once, and one set that is filled up."""
         n_fixed = int(space.fixed.sum())
-        free = int((~space.forbidden).sum()) - n_fixed
-        hi = answer_sizes(self.size, space)[1]
-        least = 1 + (n_fixed > 0)
-        return least + min(free, hi - n_fixed), least + free + 1
+        n_free = int((~space.forbidden).sum()) - n_fixed
+        _, highest = answer_sizes(self.size, space)
+        n_first = 1 + (n_fixed > 0)
+        return n_first + min(n_free, highest - n_fixed), n_first + n_free + 1
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Ranked:
         """Start from the fixed units; SpaceError if `size` contradicts the space."""
@@ -94,7 +113,7 @@ class RankedForwardSelection(Strategy):
             phase="rank",
             bounds=bounds,
             ranking=np.zeros(0, dtype=np.int64),
-            tried=0,
+            n_tried=0,
             mask=space.fixed.copy(),
             cost=np.inf,
             best_mask=first_of_size(np.array(bounds[:1]), space)[0],
@@ -114,21 +133,21 @@ class RankedForwardSelection(Strategy):
     def observe(self, state: Ranked, proposal: Proposal, evaluations: Evaluations) -> Ranked:
         """Rank the units, or keep the last one if the cost has fallen."""
         mask, cost = proposal.masks[0], float(evaluations.costs[0])
-        lo, hi = state.bounds
-        if lo <= mask.sum() <= hi and is_better(cost, state.best_cost):
+        lowest, highest = state.bounds
+        if lowest <= mask.sum() <= highest and is_better(cost, state.best_cost):
             state = replace(state, best_mask=mask, best_cost=cost)
         if state.phase == "rank":
             order = np.lexsort((np.arange(len(mask)), -evaluations.importances[0]))
-            free = order[~(state.space.fixed | state.space.forbidden)[order]]
+            ranking = order[~(state.space.fixed | state.space.forbidden)[order]]
             has_fixed = bool(state.space.fixed.any())
-            return _continued(replace(state, ranking=free), "start" if has_fixed else "add")
+            return _continued(replace(state, ranking=ranking), "start" if has_fixed else "add")
         if state.phase == "start":
             return _continued(replace(state, cost=cost), "add")
         if state.phase == "fill":
             return replace(state, phase="finished")
         if is_better(cost, state.cost):
             state = replace(state, mask=mask, cost=cost)
-        return _continued(replace(state, tried=state.tried + 1), "add")
+        return _continued(replace(state, n_tried=state.n_tried + 1), "add")
 
     def finished(self, state: Ranked) -> bool:
         """Whether every unit was tried, or the largest size is reached."""
@@ -137,10 +156,10 @@ class RankedForwardSelection(Strategy):
 
 def _continued(state: Ranked, phase: _Phase) -> Ranked:
     """Set the next phase: the one given, as long as there is something to add."""
-    lo, hi = state.bounds
+    lowest, highest = state.bounds
     size = int(state.mask.sum())
-    if phase == "add" and (state.tried == len(state.ranking) or size == hi):
-        phase = "fill" if size < lo else "finished"
+    if phase == "add" and (state.n_tried == len(state.ranking) or size == highest):
+        phase = "fill" if size < lowest else "finished"
     return replace(state, phase=phase)
 
 
@@ -148,8 +167,8 @@ def _next_set(state: Ranked) -> Bool:
     """The set of the next proposal, if it is not all units."""
     mask = state.mask.copy()
     if state.phase == "add":
-        mask[state.ranking[state.tried]] = True
+        mask[state.ranking[state.n_tried]] = True
     elif state.phase == "fill":
-        left = state.ranking[~mask[state.ranking]]
-        mask[left[: state.bounds[0] - int(mask.sum())]] = True
+        dropped = state.ranking[~mask[state.ranking]]
+        mask[dropped[: state.bounds[0] - int(mask.sum())]] = True
     return mask

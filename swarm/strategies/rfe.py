@@ -11,22 +11,40 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Members, Proposal, Strategy
-from swarm.strategies.operators.local_search import lowest
+from swarm.strategies.operators.local_search import mark_lowest
 from swarm.strategies.operators.sequential import answer_sizes, first_of_size
 
 
 @dataclass(frozen=True)
 class Elimination:
-    """The sets evaluated so far, one for each size of the schedule."""
+    """The sets evaluated so far, one for each size of the schedule.
+
+    Attributes
+    ----------
+    space : SearchSpace
+    epoch : int
+        Number of sets proposed so far.
+    sizes : int (n_sizes,)
+        The size of the set in each epoch, descending.
+    masks : bool (n_sizes, n_units)
+    costs : float64 (n_sizes,)
+        inf before the epoch of that size.
+    mask : bool (n_units,)
+        The last set; before the first epoch, the first set.
+    importance : float64 (n_units,)
+        Importances of the last set.
+    bounds : tuple of int
+        Smallest and largest size of the result.
+    """
 
     space: SearchSpace
-    epoch: int  # sets proposed so far
-    sizes: Int  # (n_sizes,), the size of the set in each epoch, descending
-    masks: Bool  # (n_sizes, n_units)
-    costs: Float  # (n_sizes,), inf before the epoch of that size
-    mask: Bool  # (n_units,), the last set; before the first epoch, the first set
-    importance: Float  # (n_units,), of the last set
-    bounds: tuple[int, int]  # smallest and largest size of the result
+    epoch: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+    mask: Bool
+    importance: Float
+    bounds: tuple[int, int]
 
     def __post_init__(self) -> None:
         read_only(self.sizes, self.masks, self.costs, self.mask, self.importance)
@@ -34,10 +52,10 @@ class Elimination:
     @property
     def members(self) -> Members:
         """The sets whose size is within the bounds; with a fixed size, the result is that set."""
-        lo, hi = self.bounds
-        rows = (self.sizes >= lo) & (self.sizes <= hi)
+        lowest, highest = self.bounds
+        rows = (self.sizes >= lowest) & (self.sizes <= highest)
         costs = self.costs[rows]
-        answer = 0 if lo == hi and np.isfinite(costs).any() else None
+        answer = 0 if lowest == highest and np.isfinite(costs).any() else None
         return Members.plain(self.masks[rows], costs, answer)
 
 
@@ -79,12 +97,12 @@ class RecursiveElimination(Strategy):
             require("size", self.size, at_least=1, whole=True)
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """One for each size of the schedule."""
+        """One evaluation for each size of the schedule."""
         epochs = self.epochs_in(space)
         return epochs, epochs
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """One for each size of the schedule."""
+        """One epoch for each size of the schedule."""
         return len(self._plan(space)[0])
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> Elimination:
@@ -107,7 +125,7 @@ class RecursiveElimination(Strategy):
         if state.epoch > 0:
             count = mask.sum(keepdims=True) - state.sizes[state.epoch]
             removable = (mask & ~state.space.fixed)[None, :]
-            mask = mask & ~lowest(state.importance[None, :], removable, count, rng)[0]
+            mask = mask & ~mark_lowest(state.importance[None, :], removable, count, rng)[0]
         moved = replace(state, epoch=state.epoch + 1, mask=mask)
         return moved, Proposal.plain(mask[None, :].copy(), "eliminate")
 
@@ -115,8 +133,10 @@ class RecursiveElimination(Strategy):
         self, state: Elimination, proposal: Proposal, evaluations: Evaluations
     ) -> Elimination:
         """Store the cost of the set and the importances of its units."""
-        masks, costs = state.masks.copy(), state.costs.copy()
-        masks[state.epoch - 1], costs[state.epoch - 1] = state.mask, evaluations.costs[0]
+        masks = state.masks.copy()
+        costs = state.costs.copy()
+        masks[state.epoch - 1] = state.mask
+        costs[state.epoch - 1] = evaluations.costs[0]
         importance = evaluations.importances[0].copy()
         return replace(state, masks=masks, costs=costs, importance=importance)
 
@@ -129,7 +149,7 @@ class RecursiveElimination(Strategy):
         bounds = answer_sizes(self.size, space)
         sizes = [int((~space.forbidden).sum())]
         while sizes[-1] > bounds[0]:
-            left = sizes[-1]
-            gone = int(self.step) if self.step >= 1 else max(1, int(self.step * left))
-            sizes.append(max(bounds[0], left - gone))
+            size = sizes[-1]
+            n_dropped = int(self.step) if self.step >= 1 else max(1, int(self.step * size))
+            sizes.append(max(bounds[0], size - n_dropped))
         return np.array(sizes), bounds

@@ -31,7 +31,7 @@ from swarm.problem.hints import Hints
 from swarm.problem.space import SearchSpace
 from swarm.strategies.base import Proposal, Strategy
 from swarm.strategies.operators.initialise import bernoulli, warm_first
-from swarm.strategies.operators.local_search import lowest
+from swarm.strategies.operators.local_search import mark_lowest
 from swarm.strategies.operators.memory import Memory, MemoryState, best_of, learn
 
 _LEARNING = ("upso", "gpso", "lpso", "clpso")
@@ -39,16 +39,29 @@ _LEARNING = ("upso", "gpso", "lpso", "clpso")
 
 @dataclass(frozen=True)
 class TwoDState(MemoryState):
-    """The swarm and its pbests."""
+    """The swarm and its pbests.
 
-    position: Bool  # (n_particles, n_units)
-    # (n_particles, 2, n_units), likelihoods of sizes and of units: [:, 0, j] of subsets of j + 1
-    # units, [:, 1, j] of unit j
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, 2, n_units)
+        Likelihoods of sizes and of units: ``[:, 0, j]`` of subsets of j + 1 units, ``[:, 1, j]`` of
+        unit j.
+    cost : float64 (n_particles,)
+        Costs of the current positions.
+    previous : float64 (n_particles,)
+        Costs of the previous positions.
+    stalled : int (n_particles,)
+        Epochs since each pbest cost has improved.
+    exemplar : int (n_particles, n_units)
+        CLPSO: the particle from whose pbest each unit is learned.
+    """
+
+    position: Bool
     velocity: Float
-    cost: Float  # (n_particles,), of the current positions
-    previous: Float  # (n_particles,), of the previous positions
-    stalled: Int  # (n_particles,), epochs since each pbest cost has improved
-    # (n_particles, n_units), CLPSO: the particle from whose pbest each unit is learned
+    cost: Float
+    previous: Float
+    stalled: Int
     exemplar: Int
 
 
@@ -152,7 +165,7 @@ class TwoD(Strategy):
         """Redraw the likelihoods of stalled particles (section 3.6)."""
         stale = (state.stalled >= self.refresh_gap) & (self.refresh_gap > 0)
         if state.epoch == 1:
-            # Before the first epoch there were no costs to choose exemplars by.
+            # The exemplars of the first epoch were chosen without costs.
             state = replace(state, exemplar=self._exemplars(state.memory, state.space, rng))
         if not stale.any():
             return state
@@ -182,15 +195,15 @@ class TwoD(Strategy):
 
     def _social(self, state: TwoDState) -> Float:
         """Social learning sets, weighted: u for the gbest, 1 - u for the best neighbour."""
-        memory, position = state.memory, state.position
-        factor = {"gpso": 1.0, "lpso": 0.0}.get(
-            self.learning, self._between(self.unification, self.unification_end, state.epoch)
-        )
+        memory = state.memory
+        position = state.position
+        unification = self._between(self.unification, self.unification_end, state.epoch)
+        factor = {"gpso": 1.0, "lpso": 0.0}.get(self.learning, unification)
         gbest = np.broadcast_to(memory.masks[best_of(memory)], position.shape)
         nbest = memory.masks[ring_best(memory)]
-        of_all = exemplar_learning(gbest, position).astype(np.float64)
-        of_few = exemplar_learning(nbest, position).astype(np.float64)
-        return factor * of_all + (1.0 - factor) * of_few
+        from_gbest = exemplar_learning(gbest, position).astype(np.float64)
+        from_nbest = exemplar_learning(nbest, position).astype(np.float64)
+        return factor * from_gbest + (1.0 - factor) * from_nbest
 
     def _between(self, first: float, last: float, epoch: int) -> float:
         """Interpolate linearly from `first` to `last` over the horizon, constant beyond it."""
@@ -200,8 +213,7 @@ class TwoD(Strategy):
 def size_learning(masks: Bool) -> Bool:
     """Learning set of the size: one bit, or none for an empty mask (section 3.1)."""
     size = masks.sum(axis=1)
-    learned: Bool = np.arange(1, masks.shape[1] + 1) == size[:, None]
-    return learned
+    return np.arange(1, masks.shape[1] + 1) == size[:, None]
 
 
 def exemplar_learning(exemplar: Bool, position: Bool) -> Bool:
@@ -218,28 +230,29 @@ def self_learning(position: Bool) -> Bool:
 
 def self_influence(cost: Float, previous: Float) -> Float:
     """Weight (n,) in [-1, 1] of a particle's position, positive if improved (equations 8 and 9)."""
-    # delta = 1 - cost / max(cost), with the sign of the improvement; the first position counts as
-    # one. Negative costs are measured from the lowest of the swarm; failures have the highest cost.
-    finite = np.isfinite(cost)
-    worst = cost[finite].max(initial=-np.inf)
-    base = min(0.0, cost[finite].min(initial=0.0))
-    span = worst - base
+    # delta = 1 - cost / max(cost), with the sign of the improvement; a first position counts as an
+    # improvement. Negative costs are measured from the lowest of the swarm; failures have the
+    # highest cost.
+    is_finite = np.isfinite(cost)
+    highest = cost[is_finite].max(initial=-np.inf)
+    base = min(0.0, cost[is_finite].min(initial=0.0))
+    span = highest - base
     if not span > 0:
         return np.zeros(len(cost))
-    share: Float = 1.0 - (np.where(finite, cost, worst) - base) / span
-    return np.where(cost < previous, share, -share)
+    delta = 1.0 - (np.where(is_finite, cost, highest) - base) / span
+    return np.where(cost < previous, delta, -delta)
 
 
 def roulette_size(likelihood: Float, spin: Float, space: SearchSpace) -> Int:
     """Draw the size of each subset in proportion to its likelihood (n, n_units), 0 if negative."""
-    # Section 3.5, algorithm 2 and equation 15. If the likelihood of every allowed size is zero, all
-    # allowed sizes are equally likely.
+    # Source: section 3.5, algorithm 2 and equation 15. All allowed sizes are equally likely if the
+    # likelihood of each is zero.
     sizes = np.arange(1, likelihood.shape[1] + 1)
-    allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
-    slots = np.where(allowed, np.maximum(likelihood, 0.0), 0.0)
-    slots = np.where(slots.sum(axis=1, keepdims=True) > 0, slots, allowed)
+    is_allowed = (sizes >= space.min_size) & (sizes <= space.max_size)
+    slots = np.where(is_allowed, np.maximum(likelihood, 0.0), 0.0)
+    slots = np.where(slots.sum(axis=1, keepdims=True) > 0, slots, is_allowed)
     wheel = np.cumsum(slots, axis=1)
-    size: Int = 1 + (wheel <= (spin * wheel[:, -1])[:, None]).sum(axis=1)
+    size = 1 + (wheel <= (spin * wheel[:, -1])[:, None]).sum(axis=1)
     return np.clip(size, space.min_size, space.max_size)
 
 
@@ -249,17 +262,17 @@ def take_likeliest(
     """Select the `size` (n,) likeliest units, fixed ones first, ties at random: (n, n_units)."""
     # Algorithm 2 and equation 16.
     key = np.where(space.fixed, -np.inf, -likelihood)
-    return lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)
+    return mark_lowest(key, np.broadcast_to(~space.forbidden, key.shape), size, rng)
 
 
 def ring_best(memory: Memory) -> Int:
     """Index of the best pbest among each particle and its two neighbours on a ring: int (n,)."""
     # Source: Kennedy and Mendes (2002), Population structure and particle swarm performance.
-    place = np.arange(len(memory.costs))
-    around = np.stack([place, np.roll(place, 1), np.roll(place, -1)], axis=1)
+    particle = np.arange(len(memory.costs))
+    neighbours = np.stack([particle, np.roll(particle, 1), np.roll(particle, -1)], axis=1)
     size = memory.masks.sum(axis=1)
-    best = np.lexsort((size[around], memory.costs[around]), axis=1)[:, 0]
-    return around[place, best]
+    best = np.lexsort((size[neighbours], memory.costs[neighbours]), axis=1)[:, 0]
+    return neighbours[particle, best]
 
 
 def learning_probability(n_particles: int) -> Float:
@@ -267,8 +280,7 @@ def learning_probability(n_particles: int) -> Float:
     # Pc_i = 0.05 + 0.45 (exp(10 i / (n - 1)) - 1) / (exp(10) - 1), i from 0. Source: Liang, Qin,
     # Suganthan and Baskar (2006), Comprehensive learning particle swarm optimizer.
     rank = np.arange(n_particles) / max(1, n_particles - 1)
-    probability: Float = 0.05 + 0.45 * np.expm1(10.0 * rank) / np.expm1(10.0)
-    return probability
+    return 0.05 + 0.45 * np.expm1(10.0 * rank) / np.expm1(10.0)
 
 
 def tournament_exemplars(memory: Memory, n_units: int, rng: np.random.Generator) -> Int:

@@ -24,12 +24,22 @@ from swarm.strategies.operators.steps import STEPS, Particles, Step, VelocityWei
 
 @dataclass(frozen=True)
 class BinarySwarm(MemoryState):
-    """A swarm and its pbests."""
+    """A swarm and its pbests.
 
-    position: Bool  # (n_particles, n_units)
-    velocity: Float  # (n_particles, n_units)
-    inertia: float  # of the next step
-    stalled: int = 0  # catfish: epochs since the gbest improved, or since the last restart
+    Attributes
+    ----------
+    position : bool (n_particles, n_units)
+    velocity : float64 (n_particles, n_units)
+    inertia : float
+        Inertia of the next step.
+    stalled : int
+        Catfish: epochs since the gbest improved, or since the last restart.
+    """
+
+    position: Bool
+    velocity: Float
+    inertia: float
+    stalled: int = 0
 
 
 @dataclass(frozen=True)
@@ -67,11 +77,12 @@ class BinarySwarmStrategy(Strategy):
         require("init", self.init, one_of=("bernoulli", "clusters", "ranked"))
 
     uses_importances: ClassVar[bool] = False
-    name: ClassVar[str]  # in the catalogue, for errors
+    # Errors name the strategy as the catalogue does.
+    name: ClassVar[str]
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What the first positions are drawn from."""
+        """Hints for the first positions."""
         return hints_to_place(self.init)
 
     @property
@@ -81,13 +92,12 @@ class BinarySwarmStrategy(Strategy):
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> BinarySwarm:
         """Place the particles; warm-start masks, if any, come first."""
         position = place(self.n_particles, self.init, space, hints, rng, strategy=self.name)
-        velocity = np.zeros(position.shape)
         return BinarySwarm(
             space=space,
             epoch=0,
             memory=Memory.blank(position),
             position=position,
-            velocity=velocity,
+            velocity=np.zeros(position.shape),
             inertia=self.inertia,
         )
 
@@ -95,7 +105,8 @@ class BinarySwarmStrategy(Strategy):
         """Move every particle, from the second epoch on."""
         role = "init"
         if state.epoch > 0:
-            state, role = self.moved(state, rng), self._step
+            role = self._step
+            state = self.moved(state, rng)
         proposal = propose_to_improve(state.memory, state.position, role)
         return replace(state, epoch=state.epoch + 1), proposal
 

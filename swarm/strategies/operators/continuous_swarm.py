@@ -29,17 +29,29 @@ def coordinates(masks: Bool, threshold: float, rng: np.random.Generator) -> Floa
 
 @dataclass(frozen=True)
 class ContinuousSwarm(MemoryState):
-    """A swarm and its pbests; each array is (n_particles, n_units)."""
+    """A swarm and its pbests; each array is (n_particles, n_units).
 
-    masks: Bool  # units that the positions select, repaired
+    Attributes
+    ----------
+    masks : bool
+        Units that the positions select, repaired.
+    position, velocity : float64
+    best_position : float64
+        Positions of the pbests.
+    """
+
+    masks: Bool
     position: Float
     velocity: Float
-    best_position: Float  # positions of the pbests
+    best_position: Float
 
 
 @dataclass(frozen=True)
 class ContinuousSwarmStrategy(Strategy):
     """Base class of continuous swarms: shared parameters and the position update.
+
+    Subclasses set `role`, the role of their masks after the first epoch, and `smaller_wins`,
+    whether fewer units win a tie between costs.
 
     Parameters
     ----------
@@ -64,28 +76,32 @@ class ContinuousSwarmStrategy(Strategy):
         require("threshold", self.threshold, at_least=0, below=1)
 
     uses_importances: ClassVar[bool] = False
-    role: ClassVar[str]  # of the masks after the first epoch, see Proposal
-    smaller_wins: ClassVar[bool]  # whether fewer units win a tie between costs
+    role: ClassVar[str]
+    smaller_wins: ClassVar[bool]
 
     def settle(self, space: SearchSpace, masks: Bool, position: Float) -> ContinuousSwarm:
         """Return the first state of a swarm at `position`, which selects `masks`."""
-        memory, velocity = Memory.blank(masks), np.zeros(position.shape)
         return ContinuousSwarm(
             space=space,
             epoch=0,
-            memory=memory,
+            memory=Memory.blank(masks),
             masks=masks,
             position=position,
-            velocity=velocity,
+            velocity=np.zeros(position.shape),
             best_position=position,
         )
 
     def fly(self, swarm: ContinuousSwarm, rng: np.random.Generator) -> ContinuousSwarm:
         """Move every particle by its velocity within [0, 1] (Hafiz et al. 2018, eq. 2 and 3)."""
-        best, weights = swarm.best_position, VelocityWeights(self.inertia, self.c1, self.c2)
-        gbest = np.broadcast_to(best[best_of(swarm.memory)], best.shape)
+        pbest = swarm.best_position
+        gbest = np.broadcast_to(pbest[best_of(swarm.memory)], pbest.shape)
         velocity = update_velocity(
-            swarm.velocity, swarm.position, pbest=best, leader=gbest, weights=weights, rng=rng
+            swarm.velocity,
+            swarm.position,
+            pbest=pbest,
+            leader=gbest,
+            weights=VelocityWeights(self.inertia, self.c1, self.c2),
+            rng=rng,
         )
         position = np.clip(swarm.position + velocity, 0.0, 1.0)
         masks = swarm.space.repair(position > self.threshold, rng)
@@ -97,7 +113,8 @@ class ContinuousSwarmStrategy(Strategy):
         """Move every particle towards its pbest and the gbest."""
         role = "init"
         if state.epoch > 0:
-            state, role = self.fly(state, rng), self.role
+            role = self.role
+            state = self.fly(state, rng)
         proposal = propose_to_improve(state.memory, state.masks, role)
         return replace(state, epoch=state.epoch + 1), proposal
 
@@ -105,17 +122,19 @@ class ContinuousSwarmStrategy(Strategy):
         self, state: ContinuousSwarm, proposal: Proposal, evaluations: Evaluations
     ) -> ContinuousSwarm:
         """Update the pbests by cost, then by size if `smaller_wins`."""
-        memory, masks, costs = state.memory, state.masks, evaluations.costs
-        won = costs < memory.costs
+        memory = state.memory
+        masks = state.masks
+        costs = evaluations.costs
+        is_better = costs < memory.costs
         if self.smaller_wins:
-            won = improves(costs, masks.sum(axis=1), memory.costs, memory.masks.sum(axis=1))
-        row = won[:, None]
+            is_better = improves(costs, masks.sum(axis=1), memory.costs, memory.masks.sum(axis=1))
+        rows = is_better[:, None]
         return replace(
             state,
-            best_position=np.where(row, state.position, state.best_position),
+            best_position=np.where(rows, state.position, state.best_position),
             memory=Memory(
-                np.where(row, masks, memory.masks),
-                np.where(won, costs, memory.costs),
-                np.where(row, evaluations.importances, memory.importances),
+                np.where(rows, masks, memory.masks),
+                np.where(is_better, costs, memory.costs),
+                np.where(rows, evaluations.importances, memory.importances),
             ),
         )

@@ -18,15 +18,23 @@ from swarm.statistics.lowest import lowest
 
 # Information is rounded to this fraction of a nat: sums of such numbers are exact, so that a merit
 # does not depend on the order of summation.
-_PART = 2.0**-30
+_RESOLUTION = 2.0**-30
 
 
 @dataclass(frozen=True)
 class Merit:
-    """Mutual information of the units of a space."""
+    """Mutual information of the units of a space.
 
-    relevance: Float  # (n_units,), summed over the labels
-    redundancy: Float  # (n_units, n_units), with a diagonal of zeros
+    Attributes
+    ----------
+    relevance : float64 (n_units,)
+        Summed over the labels.
+    redundancy : float64 (n_units, n_units)
+        The diagonal is zero.
+    """
+
+    relevance: Float
+    redundancy: Float
 
     def __post_init__(self) -> None:
         read_only(self.relevance, self.redundancy)
@@ -50,12 +58,14 @@ def add_one(
     rng: np.random.Generator,
     *,
     alpha: int,
-    where: Bool | None = None,  # (n,), the masks that gain a unit; None: all
+    where: Bool | None = None,
 ) -> Bool:
-    """Add to each mask a random one of its `alpha` missing units of highest Q (algorithm 1)."""
-    return masks | _gained(
-        masks, merit.values(masks), space=space, rng=rng, alpha=alpha, where=where
-    )
+    """Add to each mask a random one of its `alpha` missing units of highest Q (algorithm 1).
+
+    `where` (n,) marks the masks that gain a unit; by default all.
+    """
+    values = merit.values(masks)
+    return masks | _draw_addition(masks, values, space=space, rng=rng, alpha=alpha, where=where)
 
 
 def delete_one(
@@ -65,12 +75,14 @@ def delete_one(
     rng: np.random.Generator,
     *,
     alpha: int,
-    where: Bool | None = None,  # (n,), the masks that lose a unit; None: all
+    where: Bool | None = None,
 ) -> Bool:
-    """Delete from each mask a random one of its `alpha` units of lowest Q (algorithm 2)."""
-    # Whatever the size bounds.
-    merits = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
-    return masks & ~_drawn(lowest(merits, alpha), rng, where)
+    """Delete from each mask a random one of its `alpha` units of lowest Q (algorithm 2).
+
+    `where` (n,) marks the masks that lose a unit, by default all; size bounds are ignored.
+    """
+    values = np.where(masks & ~space.fixed, merit.values(masks), np.inf)
+    return masks & ~_draw_unit(lowest(values, alpha), rng, where)
 
 
 def grow(
@@ -81,18 +93,18 @@ def grow(
     size = np.clip(size, space.min_size, space.max_size)
     masks = np.tile(space.fixed, (len(size), 1))
     if not space.fixed.any():
-        masks = _drawn(np.tile(~space.forbidden, (len(size), 1)), rng, None)
+        masks = _draw_unit(np.tile(~space.forbidden, (len(size), 1)), rng, None)
     values = merit.values(masks)
     while (small := masks.sum(axis=1) < size).any():
-        gained = _gained(masks, values, space=space, rng=rng, alpha=alpha, where=small)
-        masks = masks | gained
+        added = _draw_addition(masks, values, space=space, rng=rng, alpha=alpha, where=small)
+        masks = masks | added
         # Sums of merits are exact, so this equals recomputing them.
-        rows, units = np.nonzero(gained)
+        rows, units = np.nonzero(added)
         values[rows] -= merit.redundancy[units]
     return masks
 
 
-def _gained(
+def _draw_addition(
     masks: Bool,
     values: Float,
     space: SearchSpace,
@@ -101,16 +113,17 @@ def _gained(
     where: Bool | None,
 ) -> Bool:
     """Mark the unit that each mask gains; `values` (n, n_units) are the merits."""
-    return _drawn(lowest(np.where(masks | space.forbidden, np.inf, -values), alpha), rng, where)
+    candidates = lowest(np.where(masks | space.forbidden, np.inf, -values), alpha)
+    return _draw_unit(candidates, rng, where)
 
 
-def _drawn(candidates: Bool, rng: np.random.Generator, where: Bool | None) -> Bool:
+def _draw_unit(candidates: Bool, rng: np.random.Generator, where: Bool | None) -> Bool:
     """Mark one candidate of each row, drawn uniformly; none in a row without candidates."""
     count = candidates.sum(axis=1)
-    turn = np.floor(rng.random(len(count)) * count) + 1
-    chosen: Bool = candidates & (np.cumsum(candidates, axis=1) == turn[:, None])
-    return chosen if where is None else chosen & where[:, None]
+    rank = np.floor(rng.random(len(count)) * count) + 1
+    drawn = candidates & (np.cumsum(candidates, axis=1) == rank[:, None])
+    return drawn if where is None else drawn & where[:, None]
 
 
 def _rounded(information: Float) -> Float:
-    return np.rint(information / _PART) * _PART
+    return np.rint(information / _RESOLUTION) * _RESOLUTION

@@ -18,8 +18,7 @@ def draw_sizes(
 ) -> Int:
     """Draw `n` allowed sizes uniformly, or return `size`, cut to the bounds, `n` times."""
     if size is None:
-        drawn: Int = rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
-        return drawn
+        return rng.integers(space.min_size, space.max_size, size=n, endpoint=True)
     return np.full(n, min(max(size, space.min_size), space.max_size))
 
 
@@ -55,23 +54,26 @@ def hints_to_place(init: str) -> tuple[str, ...]:
 
 def place(
     n: int,
-    init: str,  # as documented in BinarySwarmStrategy
+    init: str,
     space: SearchSpace,
     hints: Hints,
     rng: np.random.Generator,
     *,
-    strategy: str,  # for the error message if a hint is missing
+    strategy: str,
 ) -> Bool:
-    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units)."""
+    """Draw the first positions of a swarm, warm-start masks first: bool (n, n_units).
+
+    `init` is that of :class:`.BinarySwarmStrategy`. The error for a missing hint names `strategy`.
+    """
     if init == "bernoulli":
-        drawn = bernoulli(n, space, rng)
+        masks = bernoulli(n, space, rng)
     else:
-        drawn = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
+        masks = one_per_cluster(n, space, hints.need("clusters", strategy), rng)
     if init == "ranked":
         relevance = hints.need("relevance", strategy).sum(axis=1)
-        # Alternating, as neighbours are in the same subswarm.
-        drawn[::2] = ranked_prefixes(len(drawn[::2]), space, relevance, rng)
-    return warm_first(drawn, hints.warm, space, rng)
+        # Consecutive particles are in the same subswarm, so every other one is ranked.
+        masks[::2] = ranked_prefixes(len(masks[::2]), space, relevance, rng)
+    return warm_first(masks, hints.warm, space, rng)
 
 
 def warm_first(

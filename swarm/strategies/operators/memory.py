@@ -14,19 +14,26 @@ from swarm.strategies.base import Members, Proposal
 
 @dataclass(frozen=True)
 class Memory:
-    """The best position each particle has found."""
+    """The pbests: the best position that each particle has found.
 
-    masks: Bool  # (n_particles, n_units)
-    # (n_particles,), measured for exactly these masks; inf before the first evaluation
+    Attributes
+    ----------
+    masks : bool (n_particles, n_units)
+    costs : float64 (n_particles,)
+        Measured for exactly these masks; inf before the first evaluation.
+    importances : float64 (n_particles, n_units)
+    """
+
+    masks: Bool
     costs: Float
-    importances: Float  # (n_particles, n_units)
+    importances: Float
 
     def __post_init__(self) -> None:
         read_only(self.masks, self.costs, self.importances)
 
     @classmethod
     def blank(cls, masks: Bool) -> Memory:
-        """Return a memory of unevaluated positions."""
+        """Make a memory of unevaluated positions."""
         return cls(masks.copy(), np.full(len(masks), np.inf), np.zeros(masks.shape))
 
 
@@ -60,8 +67,7 @@ def best_of(memory: Memory) -> int:
 
 def improves(cost: Float, size: Int, than: Float, than_size: Int) -> Bool:
     """Whether the cost is lower, or equal and finite with fewer units: bool (n,)."""
-    better: Bool = (cost < than) | (np.isfinite(cost) & (cost == than) & (size < than_size))
-    return better
+    return (cost < than) | (np.isfinite(cost) & (cost == than) & (size < than_size))
 
 
 def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances: Float) -> Memory:
@@ -70,15 +76,15 @@ def remember(memory: Memory, owner: Int, masks: Bool, costs: Float, importances:
     best_costs = memory.costs.copy()
     best_importances = memory.importances.copy()
     size = masks.sum(axis=1)
-    for turn in _turns(owner):
-        particle = owner[turn]
-        better = improves(
-            costs[turn], size[turn], best_costs[particle], best_masks[particle].sum(axis=1)
-        )
-        won, particle = turn[better], particle[better]
-        best_masks[particle] = masks[won]
-        best_costs[particle] = costs[won]
-        best_importances[particle] = importances[won]
+    for rows in _rows_of_distinct_owners(owner):
+        particle = owner[rows]
+        best_size = best_masks[particle].sum(axis=1)
+        is_better = improves(costs[rows], size[rows], best_costs[particle], best_size)
+        rows = rows[is_better]
+        particle = particle[is_better]
+        best_masks[particle] = masks[rows]
+        best_costs[particle] = costs[rows]
+        best_importances[particle] = importances[rows]
     return Memory(best_masks, best_costs, best_importances)
 
 
@@ -93,18 +99,18 @@ def shrink(masks: Bool, used: Bool, space: SearchSpace) -> Bool:
     """Drop the units that no fold model used, but keep the first of them up to `min_size`."""
     # Source: the description of multi-swarm BPSO (docs/sources.md), section 1: "the updated
     # position (subset) will only include the features that were actually used by the model".
-    smaller: Bool = masks & (used | space.fixed)
-    missing = np.minimum(masks.sum(axis=1), space.min_size) - smaller.sum(axis=1)
-    few = np.flatnonzero(missing > 0)
-    spare = masks[few] & ~smaller[few]
-    smaller[few] |= spare & (np.cumsum(spare, axis=1) <= missing[few, None])
+    smaller = masks & (used | space.fixed)
+    n_missing = np.minimum(masks.sum(axis=1), space.min_size) - smaller.sum(axis=1)
+    too_small = np.flatnonzero(n_missing > 0)
+    dropped = masks[too_small] & ~smaller[too_small]
+    smaller[too_small] |= dropped & (np.cumsum(dropped, axis=1) <= n_missing[too_small, None])
     return smaller
 
 
-def _turns(owner: Int) -> list[Int]:
-    """Split the row numbers so that no particle occurs twice in one part, in row order."""
+def _rows_of_distinct_owners(owner: Int) -> list[Int]:
+    """Split the row numbers, in row order, so that no particle occurs twice in a list."""
     order = np.argsort(owner, kind="stable")
     sorted_owner = owner[order]
-    turn = np.empty(len(owner), dtype=np.int64)
-    turn[order] = np.arange(len(owner)) - np.searchsorted(sorted_owner, sorted_owner)
-    return [np.flatnonzero(turn == number) for number in range(int(turn.max(initial=-1)) + 1)]
+    occurrence = np.empty(len(owner), dtype=np.int64)
+    occurrence[order] = np.arange(len(owner)) - np.searchsorted(sorted_owner, sorted_owner)
+    return [np.flatnonzero(occurrence == i) for i in range(int(occurrence.max(initial=-1)) + 1)]

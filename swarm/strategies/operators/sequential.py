@@ -17,7 +17,7 @@ from swarm.rounding import rounding_error
 from swarm.statistics.lowest import first_of
 from swarm.strategies.base import Members, Proposal, Strategy
 
-# A number, a range, or a rule over all allowed sizes.
+# A size is a number, a range, or a rule over all allowed sizes.
 Size = int | str | tuple[int, int] | list[int]
 
 _RULES = ("auto", "best", "parsimonious")
@@ -47,44 +47,49 @@ def check_size(size: Size) -> None:
 def answer_sizes(
     size: Size | None, space: SearchSpace, *, tol: float | None = None
 ) -> tuple[int, int]:
-    """Smallest and largest size of the result, None any; SpaceError if the space forbids `size`."""
-    # With `tol`, "auto" means any allowed size, else half of the units.
+    """Smallest and largest size of the result; SpaceError if the space forbids `size`.
+
+    None means any size. "auto" means any size with `tol`, and half of the units without.
+    """
+    n_allowed = int((~space.forbidden).sum())
+    n_fixed = int(space.fixed.sum())
     if size == "auto" and tol is None:
-        half = int((~space.forbidden).sum()) // 2
-        size = min(max(half, space.min_size), space.max_size)
+        size = min(max(n_allowed // 2, space.min_size), space.max_size)
     if size is None or isinstance(size, str):
         return space.min_size, space.max_size
-    lo, hi = (size, size) if isinstance(size, int) else size
-    allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
-    if hi > allowed:
-        raise SpaceError(f"size {hi} exceeds the {allowed} allowed units; choose a smaller size")
-    if hi < fixed:
+    lowest, highest = (size, size) if isinstance(size, int) else size
+    if highest > n_allowed:
         raise SpaceError(
-            f"size {hi} is below the {fixed} fixed units; choose a larger size or fix fewer units"
+            f"size {highest} exceeds the {n_allowed} allowed units; choose a smaller size"
         )
-    if hi < space.min_size or lo > space.max_size:
-        sizes = f"{lo}" if lo == hi else f"{lo} to {hi}"
+    if highest < n_fixed:
+        raise SpaceError(
+            f"size {highest} is below the {n_fixed} fixed units; choose a larger size or fix fewer "
+            "units"
+        )
+    if highest < space.min_size or lowest > space.max_size:
+        sizes = f"{lowest}" if lowest == highest else f"{lowest} to {highest}"
         raise SpaceError(
             f"size {sizes} is outside min_size {space.min_size} to max_size {space.max_size}; "
             "change one of them"
         )
-    return max(lo, space.min_size), min(hi, space.max_size)
+    return max(lowest, space.min_size), min(highest, space.max_size)
 
 
 def additions(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
     """Every set with one unit more, but not `barred`, the first unit first: (n, n_units)."""
     units = np.flatnonzero(~mask & ~space.forbidden)
-    return _turned(mask, units[units != barred])
+    return _with_flips(mask, units[units != barred])
 
 
 def removals(mask: Bool, space: SearchSpace, barred: int = -1) -> Bool:
     """Every set with one unit fewer, except without `barred`: (n, n_units)."""
-    # In lexicographic order, so that the set of the earlier units wins a tie, as for additions.
+    # The order is lexicographic, so that the set of the earlier units wins a tie, as for additions.
     units = np.flatnonzero(mask & ~space.fixed)[::-1]
-    return _turned(mask, units[units != barred])
+    return _with_flips(mask, units[units != barred])
 
 
-def _turned(mask: Bool, units: Int) -> Bool:
+def _with_flips(mask: Bool, units: Int) -> Bool:
     """Copies of the mask, each with one of the units flipped: (len(units), n_units)."""
     masks = np.tile(mask, (len(units), 1))
     masks[np.arange(len(units)), units] ^= True
@@ -125,20 +130,43 @@ def within_one_error(costs: Float, errors: Float) -> int:
 
 @dataclass(frozen=True)
 class SequentialState:
-    """The current set of a path, and the best set of every size on it."""
+    """The current set of a path, and the best set of every size on it.
+
+    Attributes
+    ----------
+    space : SearchSpace
+    strategy : SequentialStrategy
+    bounds : tuple of int
+        Smallest and largest size of the result.
+    phase : str
+        The next proposal: the first set, all sets one step away, or those one step back.
+    mask : bool (n_units,)
+        The current set; empty before the first epoch of a forward search without fixed units.
+    cost : float
+        Cost of the current set.
+    last_unit : int
+        Unit of the last step.
+    sizes : int (n_sizes,)
+        Every size on the path, ascending.
+    masks : bool (n_sizes, n_units)
+        The best set of each size.
+    costs : float64 (n_sizes,)
+        inf before the first measurement.
+    errors : float64 (n_sizes,)
+        Standard errors of the costs.
+    """
 
     space: SearchSpace
     strategy: SequentialStrategy
-    bounds: tuple[int, int]  # smallest and largest size of the result
-    # what is proposed next: the first set, all sets one step away, or those one step back
+    bounds: tuple[int, int]
     phase: _Phase
-    mask: Bool  # (n_units,), empty before the first epoch of a forward search without fixed units
-    cost: float  # of `mask`
-    turned: int  # unit of the last step
-    sizes: Int  # (n_sizes,), every size on the path, ascending
-    masks: Bool  # (n_sizes, n_units), the best set of each size
-    costs: Float  # (n_sizes,), inf before the first measurement
-    errors: Float  # (n_sizes,), standard errors of the costs
+    mask: Bool
+    cost: float
+    last_unit: int
+    sizes: Int
+    masks: Bool
+    costs: Float
+    errors: Float
 
     def __post_init__(self) -> None:
         read_only(self.mask, self.sizes, self.masks, self.costs, self.errors)
@@ -147,10 +175,11 @@ class SequentialState:
     def members(self) -> Members:
         """The best set of each size that the result may have, and the index of the result."""
         rows = slice(*np.searchsorted(self.sizes, (self.bounds[0], self.bounds[1] + 1)))
-        costs, answer = self.costs[rows], None
-        rows_of_size = np.flatnonzero(self.sizes[rows] == self.mask.sum())
-        if self.strategy.tol is not None and len(rows_of_size):
-            answer = int(rows_of_size[0]) if np.isfinite(costs[rows_of_size[0]]) else None
+        costs = self.costs[rows]
+        answer = None
+        current = np.flatnonzero(self.sizes[rows] == self.mask.sum())
+        if self.strategy.tol is not None and len(current):
+            answer = int(current[0]) if np.isfinite(costs[current[0]]) else None
         elif np.isfinite(costs).any():
             is_parsimonious = self.strategy.size == "parsimonious"
             errors = self.errors[rows] if is_parsimonious else np.zeros(len(costs))
@@ -160,13 +189,15 @@ class SequentialState:
     @property
     def conditional(self) -> Bool:
         """The candidates of a conditional step: bool (n, n_units), n may be 0."""
-        forward, back = self.strategy.forward, self.strategy.back
+        is_forward = self.strategy.forward
+        back = self.strategy.back
         size = int(self.mask.sum()) + back
-        # The whole first level was evaluated by the first step.
-        first = self.space.fixed.sum() + 1 if forward else (~self.space.forbidden).sum() - 1
-        if self.strategy.must_beat is None or size * back >= first * back:
+        # The first step has evaluated all sets of its size.
+        first_size = self.space.fixed.sum() + 1 if is_forward else (~self.space.forbidden).sum() - 1
+        if self.strategy.must_beat is None or size * back >= first_size * back:
             return np.zeros((0, len(self.mask)), dtype=bool)
-        return (removals if forward else additions)(self.mask, self.space, self.turned)
+        candidates = removals if is_forward else additions
+        return candidates(self.mask, self.space, self.last_unit)
 
     @property
     def limit(self) -> float:
@@ -183,14 +214,19 @@ class SequentialState:
         row = int(mask.sum()) - int(self.sizes[0])
         if not is_better(cost, self.costs[row]):
             return self
-        masks, costs, errors = self.masks.copy(), self.costs.copy(), self.errors.copy()
-        masks[row], costs[row], errors[row] = mask, cost, standard_error(fold_costs)
+        masks = self.masks.copy()
+        costs = self.costs.copy()
+        errors = self.errors.copy()
+        masks[row] = mask
+        costs[row] = cost
+        errors[row] = standard_error(fold_costs)
         return replace(self, masks=masks, costs=costs, errors=errors)
 
     def without_way_back(self) -> SequentialState:
         """Continue with the next step, if there is one."""
         last_size = self.sizes[-1 if self.strategy.forward else 0]
-        return replace(self, phase="finished" if self.mask.sum() == last_size else "step")
+        is_last = self.mask.sum() == last_size
+        return replace(self, phase="finished" if is_last else "step")
 
 
 @dataclass(frozen=True)
@@ -198,9 +234,9 @@ class SequentialStrategy(Strategy):
     """Base class of sequential strategies.
 
     Every epoch proposes all sets that are one unit away, and moves to the best of them,
-    unconditionally; the first wins a tie. After a step of a floating search follow conditional
-    ones in the opposite direction, but only to a set that is strictly better than the best known
-    one of its size; they are repeated as long as they succeed.
+    unconditionally; the first wins a tie. A floating search follows each step by conditional steps
+    in the opposite direction, but only to a set that is strictly better than the best known one of
+    its size; they are repeated as long as they succeed.
 
     Sources: Ferri et al. (1994); Pudil, Novovicova and Kittler (1994); documentation of mlxtend's
     SequentialFeatureSelector (2015, 2023). mlxtend takes a conditional step if it improves on the
@@ -266,38 +302,42 @@ class SequentialStrategy(Strategy):
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int | None]:
         """All candidates at every size: fewer with `tol`, more with conditional steps."""
-        steps = self._steps(space)
-        count = sum(steps)
-        least = steps[0] if self.tol is not None else count
-        return least, count if self.must_beat is None else None
+        by_epoch = self._evaluations_by_epoch(space)
+        total = sum(by_epoch)
+        lowest = by_epoch[0] if self.tol is not None else total
+        return lowest, total if self.must_beat is None else None
 
     def epochs_in(self, space: SearchSpace) -> int | None:
-        """One for each size; None with `tol` or conditional steps."""
+        """One epoch for each size; None with `tol` or conditional steps."""
         if self.tol is not None or self.must_beat is not None:
             return None
-        return len(self._steps(space))
+        return len(self._evaluations_by_epoch(space))
 
-    def _steps(self, space: SearchSpace) -> list[int]:
+    def _evaluations_by_epoch(self, space: SearchSpace) -> list[int]:
         """Evaluations of each epoch of a complete path without conditional steps."""
         lowest, highest = answer_sizes(self.size, space, tol=self.tol)
-        allowed, fixed = int((~space.forbidden).sum()), int(space.fixed.sum())
+        n_allowed = int((~space.forbidden).sum())
+        n_fixed = int(space.fixed.sum())
         if self.forward:
-            return [1] * (fixed > 0) + [allowed - size for size in range(fixed, highest)]
-        return [1] + [size - fixed for size in range(allowed, lowest, -1)]
+            return [1] * (n_fixed > 0) + [n_allowed - size for size in range(n_fixed, highest)]
+        return [1] + [size - n_fixed for size in range(n_allowed, lowest, -1)]
 
     def start(self, space: SearchSpace, hints: Hints, rng: np.random.Generator) -> SequentialState:
         """Start from the fixed or all allowed units; SpaceError if `size` contradicts the space."""
-        lo, hi = answer_sizes(self.size, space, tol=self.tol)
-        n_fixed, allowed = int(space.fixed.sum()), int((~space.forbidden).sum())
-        sizes = np.arange(max(1, n_fixed), hi + 1) if self.forward else np.arange(lo, allowed + 1)
+        lowest, highest = answer_sizes(self.size, space, tol=self.tol)
+        n_fixed = int(space.fixed.sum())
+        if self.forward:
+            sizes = np.arange(max(1, n_fixed), highest + 1)
+        else:
+            sizes = np.arange(lowest, int((~space.forbidden).sum()) + 1)
         return SequentialState(
             space=space,
             strategy=self,
-            bounds=(lo, hi),
+            bounds=(lowest, highest),
             phase="step" if self.forward and n_fixed == 0 else "start",
             mask=space.fixed.copy() if self.forward else ~space.forbidden,
             cost=float("inf"),
-            turned=-1,
+            last_unit=-1,
             sizes=sizes,
             masks=first_of_size(sizes, space),
             costs=np.full(len(sizes), np.inf),
@@ -310,9 +350,10 @@ class SequentialStrategy(Strategy):
         """Propose the candidates of the next step; only conditional ones have an incumbent."""
         if state.phase == "start":
             return state, Proposal.plain(state.mask[None, :].copy(), "start")
+        if state.phase == "step" and self.forward:
+            return state, Proposal.plain(additions(state.mask, state.space), "add")
         if state.phase == "step":
-            masks = (additions if self.forward else removals)(state.mask, state.space)
-            return state, Proposal.plain(masks, "add" if self.forward else "drop")
+            return state, Proposal.plain(removals(state.mask, state.space), "drop")
         masks = state.conditional
         plain = Proposal.plain(masks, "conditional drop" if self.forward else "conditional add")
         return state, replace(plain, incumbents=np.full(len(masks), state.limit))
@@ -322,14 +363,17 @@ class SequentialStrategy(Strategy):
     ) -> SequentialState:
         """Move to the best candidate, or stay if a conditional step does not improve."""
         row = first_best(evaluations.costs)
-        mask, cost = proposal.masks[row], float(evaluations.costs[row])
+        mask = proposal.masks[row]
+        cost = float(evaluations.costs[row])
         if state.phase == "conditional" and not is_better(cost, state.limit):
             return state.without_way_back()
         if state.phase == "step" and self._gains_too_little(state, cost):
             return replace(state, phase="finished")
-        turned = int(np.argmax(mask != state.mask)) if state.phase == "step" else state.turned
+        last_unit = state.last_unit
+        if state.phase == "step":
+            last_unit = int(np.argmax(mask != state.mask))
         moved = state.with_best(mask, cost, evaluations.fold_costs[row])
-        moved = replace(moved, mask=mask.copy(), cost=cost, turned=turned)
+        moved = replace(moved, mask=mask.copy(), cost=cost, last_unit=last_unit)
         if state.phase != "start" and len(moved.conditional) > 0:
             return replace(moved, phase="conditional")
         return moved.without_way_back()

@@ -27,11 +27,11 @@ class SingleMaskStrategy(Strategy):
     owns_mask: ClassVar[bool] = False
 
     def evaluations_in(self, space: SearchSpace) -> tuple[int, int]:
-        """Exactly one."""
+        """One evaluation."""
         return 1, 1
 
     def epochs_in(self, space: SearchSpace) -> int:
-        """Exactly one."""
+        """One epoch."""
         return 1
 
     def propose(self, state: MemoryState, rng: np.random.Generator) -> tuple[MemoryState, Proposal]:

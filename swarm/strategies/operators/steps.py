@@ -27,12 +27,22 @@ Step = Literal["bpso", "recombine"]
 
 @dataclass(frozen=True)
 class Particles:
-    """The particles that a step moves; each array is (n_particles, n_units)."""
+    """The particles that a step moves; each array is (n_particles, n_units).
+
+    Attributes
+    ----------
+    position, pbest : bool
+    leader : bool
+        Best pbest of the swarm of each particle.
+    velocity : float64
+        Ignored by recombine.
+    space : SearchSpace
+    """
 
     position: Bool
     pbest: Bool
-    leader: Bool  # per particle, the best pbest of its swarm
-    velocity: Float  # unused by recombine
+    leader: Bool
+    velocity: Float
     space: SearchSpace
 
 
@@ -47,7 +57,7 @@ class VelocityWeights:
 
     @classmethod
     def of(cls, strategy: Any) -> VelocityWeights:
-        """Read them from the parameters of a strategy."""
+        """Read the parameters of a strategy, or the defaults of its class."""
         return cls(strategy.inertia, strategy.c1, strategy.c2, strategy.velocity_bound)
 
     @property
@@ -73,7 +83,8 @@ def update_velocity(
     x = position.astype(np.float64)
     r1 = rng.random(velocity.shape)
     r2 = rng.random(velocity.shape)
-    to_pbest, to_leader = weights.c1 * r1 * (pbest - x), weights.c2 * r2 * (leader - x)
+    to_pbest = weights.c1 * r1 * (pbest - x)
+    to_leader = weights.c2 * r2 * (leader - x)
     moved = weights.inertia * velocity + to_pbest + to_leader
     return np.clip(moved, -weights.velocity_bound, weights.velocity_bound)
 
@@ -82,7 +93,7 @@ def _bpso(
     particles: Particles, weights: VelocityWeights, rng: np.random.Generator
 ) -> tuple[Bool, Float]:
     """Set each bit with probability ``1 / (1 + exp(-v))``."""
-    # Imported here, as commands that only check a configuration import the strategies.
+    # Commands that only check a configuration import the strategies, but not SciPy.
     from scipy.special import expit
 
     p = particles
@@ -96,9 +107,10 @@ def _recombine(
     particles: Particles, weights: VelocityWeights, rng: np.random.Generator
 ) -> tuple[Bool, Float]:
     """Cross pbest and leader uniformly, then drop one unit and add one on average."""
-    # So the average size stays that of the parents; the sigmoid pulls it towards half of the units.
+    # This preserves the average size; the sigmoid pulls it towards half of the units.
     # Source: Syswerda (1989), Uniform crossover in genetic algorithms; the flips are ours.
-    pbest, space = particles.pbest, particles.space
+    pbest = particles.pbest
+    space = particles.space
     child = np.where(rng.random(pbest.shape) < 0.5, pbest, particles.leader)
     removable = child & ~space.fixed
     addable = ~child & ~space.forbidden
@@ -108,7 +120,7 @@ def _recombine(
     return child ^ flips, particles.velocity.copy()
 
 
-# Each returns new positions and new velocities.
+# Steps return new positions and new velocities.
 STEPS: Mapping[
     str,
     Callable[[Particles, VelocityWeights, np.random.Generator], tuple[Bool, Float]],
@@ -121,8 +133,8 @@ def check_step(strategy: Any, step: str) -> None:
     weights = VelocityWeights.of(strategy)
     if step == "recombine":
         # The defaults of a dataclass are attributes of its class.
-        usual = vars(VelocityWeights.of(type(strategy)))
-        changed = [name for name, value in vars(weights).items() if value != usual[name]]
+        defaults = vars(VelocityWeights.of(type(strategy)))
+        changed = [name for name, value in vars(weights).items() if value != defaults[name]]
         if changed:
             raise ValueError(
                 f"step {step!r} has no velocities, so {', '.join(changed)} would have no effect; "
@@ -133,6 +145,6 @@ def check_step(strategy: Any, step: str) -> None:
             f"velocity_bound {weights.velocity_bound:g} has no effect: velocities start at 0, and"
             f" with inertia {weights.inertia:g}, c1 {weights.c1:g} and c2 {weights.c2:g} none"
             f" exceeds {weights.reach:g}; raise these, or leave velocity_bound out",
-            # Called in __post_init__: the warning names the line that made the strategy.
+            # __post_init__ calls this, and the warning names the line that made the strategy.
             stacklevel=4,
         )

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 from swarm.problem.space import SearchSpace
 from swarm.strategies.multiswarm import split_evenly
 from swarm.strategies.operators.initialise import ranked_prefixes
-from swarm.strategies.operators.local_search import lowest, search_locally, total_squared
+from swarm.strategies.operators.local_search import mark_lowest, search_locally, total_squared
 from swarm.strategies.operators.memory import Memory, improves, remember
 from swarm.strategies.operators.steps import VelocityWeights, update_velocity
 from swarm.testing.planted import plain_space, spaces
@@ -137,7 +137,7 @@ def test_lowest_marks_exactly_as_many_as_asked_however_many_tie(
     key = rng.integers(levels, size=shape).astype(float)
     among = _masks(rng, shape)
     count = rng.integers(0, shape[1] + 2, size=shape[0])
-    marked = lowest(key, among, count, rng)
+    marked = mark_lowest(key, among, count, rng)
     assert np.array_equal(marked.sum(axis=1), np.minimum(count, among.sum(axis=1)))
     assert not (marked & ~among).any()
     for row in range(shape[0]):
@@ -149,7 +149,7 @@ def test_lowest_marks_exactly_as_many_as_asked_however_many_tie(
 def test_lowest_breaks_ties_by_chance_not_by_position() -> None:
     n = 4000
     among = np.ones((n, 4), dtype=bool)
-    marked = lowest(np.zeros((n, 4)), among, np.ones(n, dtype=int), np.random.default_rng(0))
+    marked = mark_lowest(np.zeros((n, 4)), among, np.ones(n, dtype=int), np.random.default_rng(0))
     assert np.allclose(marked.mean(axis=0), 0.25, atol=0.03)
 
 
