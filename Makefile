@@ -2,25 +2,56 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+UV := $(shell command -v uv 2>/dev/null)
 CONFIG ?= default
 
-.PHONY: help run test test-slow test-clusters test-lowest test-pythons check mutants fuzz faults browser docs docs-test install-test bench bench-scale evidence arena lock audit clean
+# These tests need the library and nothing around it.
+LIBRARY := $(addprefix tests/swarm/,test_rows.py problem/test_scoring.py problem/test_space.py \
+	search/test_candidates.py search/test_search.py selector/test_selector.py strategies/test_sequential.py)
+
+.PHONY: help run format check pages check-pages test test-slow test-clusters test-lowest test-pythons mutants fuzz faults browser docs docs-test install-test bench bench-scale evidence arena lock audit clean
 .DEFAULT_GOAL := help
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/'
 
-# Older pips ask the index for what the lock pins together with its extras.
+# uv installs the lock in seconds, pip in minutes. Pips before 25 ask the index for what the lock pins
+# together with its extras.
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
+ifneq ($(UV),)
+	$(UV) venv --quiet --seed --allow-existing --python $(PYTHON) $(VENV)
+	$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements.lock
+	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
+else
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pip>=25'
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endif
 	touch $@
 
 run: $(VENV)/installed  ## Select features of the embedded example (CONFIG=my.yaml for another)
 	$(BIN)/swarm select $(CONFIG)
+
+format: $(VENV)/installed  ## Format the code, and fix what ruff can fix
+	$(BIN)/ruff check --fix-only --quiet .
+	$(BIN)/ruff format .
+
+check: $(VENV)/installed $(LIBRARY)  ## Lint, types, layers, sizes
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m tests.size --check
+
+pages: $(VENV)/installed  ## Write the generated pages, after a change of keys, commands, strategies or findings
+	$(BIN)/python docs/generate.py
+	$(BIN)/python benchmarks/write_page.py
+
+check-pages: $(VENV)/installed  ## Whether the generated pages are up to date
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python benchmarks/write_page.py --check
 
 # Two processes, one of them with a Prefect server; a file's tests stay together.
 test: $(VENV)/installed  ## Run the test suite (COVERAGE=1 to measure what it covers)
@@ -36,9 +67,6 @@ test-clusters: $(VENV)/installed  ## Comparisons on Dask and Ray clusters
 	$(BIN)/uv pip install --quiet --python build/clusters --constraints requirements.lock -e ".[clusters]"
 	build/clusters/bin/python -m pytest -m "slow or not slow" -k "cluster or task_runners" tests/flows/test_compare.py
 
-# Tests that need the library and nothing around it.
-LIBRARY := $(addprefix tests/swarm/,test_rows.py problem/test_scoring.py problem/test_space.py \
-	search/test_candidates.py search/test_search.py selector/test_selector.py strategies/test_sequential.py)
 PYTHONS := 3.12 3.13
 
 test-lowest: $(VENV)/installed  ## The library with the lowest versions that pyproject.toml allows
@@ -55,15 +83,6 @@ test-pythons: $(VENV)/installed  ## The library on other versions of Python, whe
 		$(BIN)/uv pip install --quiet --python build/python-$$version ".[report,testing]" "pytest-timeout>=2.3"; \
 		build/python-$$version/bin/python -m pytest --noconftest -p no:cacheprovider $(LIBRARY); \
 	done
-
-check: $(VENV)/installed $(LIBRARY)  ## Lint, types, layers, generated pages
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
-	$(BIN)/lint-imports
-	$(BIN)/python docs/generate.py --check
-	$(BIN)/python -m tests.size --check
-	$(BIN)/python benchmarks/write_page.py --check
 
 mutants: $(VENV)/installed  ## Whether tests notice changes of the code, in a sample (an hour; continues if interrupted)
 	$(BIN)/python -m tests.mutants

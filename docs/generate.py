@@ -1,6 +1,6 @@
 """Write the reference pages: configuration, command line, strategies, findings.
 
-``make docs`` runs this before it builds the site; ``make check`` fails when a page is out of date.
+``make pages`` and ``make docs`` run this; ``make check-pages`` fails when a page is out of date.
 """
 
 from __future__ import annotations
@@ -400,7 +400,7 @@ def main() -> None:
             if not checks:
                 file.write_text(text, encoding="utf-8")
             sys.stdout.write(
-                f"docs/{name} is old: make docs\n" if checks else f"wrote docs/{name}\n"
+                f"docs/{name} is old: make pages\n" if checks else f"wrote docs/{name}\n"
             )
     sys.exit(checks and changed)
 
