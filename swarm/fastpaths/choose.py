@@ -16,8 +16,8 @@ from swarm.problem.models import is_short_float, last_step, steps_before
 from swarm.problem.problem import Problem
 from swarm.threads import one_thread
 
-# The module of the fast path of each model. Its function `path_of` returns the path, or None and
-# the reason; it is imported when needed, as compiled code takes a while to load.
+# The function `path_of` of these modules returns the fast path of a model, or None and the reason.
+# A module is imported when it is needed, as compiled code takes a while to load.
 _PATHS = {
     "sklearn.KNeighborsClassifier": "nearest",
     "sklearn.KNeighborsRegressor": "nearest",
@@ -27,38 +27,44 @@ _PATHS = {
     "sklearn.LinearRegression": "linear",
     "swarm.MLkNN": "multilabel",
 }
-# Chunks per thread, and the smallest number of masks of a chunk.
-_PIECES = 2
-_FEWEST = 8
+_CHUNKS_PER_THREAD = 2
+_MIN_MASKS_PER_CHUNK = 8
 
 
 @dataclass(frozen=True)
 class PathResult:
-    """Costs, and importances if fitted models would have them."""
+    """Costs, and importances if fitted models would have them.
 
-    costs: Float  # (n, n_folds), NaN if rounding could change a prediction: a model is then fitted
-    # (n, n_folds, n_units), like those of model_importances by unit; NaN as the costs
+    Attributes
+    ----------
+    costs : float64 (n, n_folds)
+        NaN if rounding could change a prediction: a model is then fitted.
+    importances : float64 (n, n_folds, n_units) or None
+        Importances of units, as :func:`.model_importances` gives them by column; NaN as the costs.
+    """
+
+    costs: Float
     importances: Float | None = None
 
 
 class ExactPath(Protocol):
     """Interface of fast paths: fold costs of many masks, equal to those of fitted models."""
 
-    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
-        """Evaluate masks (n, n_units), each independent of the others, at least on some folds."""
+    def evaluate(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+        """Evaluate masks (n, n_units) independently of each other, at least on these folds."""
 
 
 def exact_path(problem: Problem) -> tuple[ExactPath | None, str]:
     """Return the fast path of a problem or None, and a sentence that explains the choice."""
-    last = last_step(problem.estimator)
-    kind = f"{type(last).__module__.split('.')[0]}.{type(last).__name__}"
-    if kind not in _PATHS:
-        return None, f"no fast path for {type(last).__name__}: models are fitted"
-    reason = _unfit(problem, _PATHS[kind])
+    model = last_step(problem.estimator)
+    model_name = type(model).__name__
+    name = _PATHS.get(f"{type(model).__module__.split('.')[0]}.{model_name}")
+    if name is None:
+        return None, f"no fast path for {model_name}: models are fitted"
+    reason = _reason_against(problem, name)
     if reason:
         return None, f"models are fitted: {reason}"
-    made = import_module(f"swarm.fastpaths.{_PATHS[kind]}")
-    path, reason = made.path_of(problem, last)
+    path, reason = import_module(f"swarm.fastpaths.{name}").path_of(problem, model)
     if path is None:
         return None, f"models are fitted: {reason}"
     return path, f"no models are fitted: {reason}"
@@ -70,20 +76,20 @@ def evaluate_masks(
     """Evaluate masks (n, n_units) on folds in threads, whose number does not change the result."""
     from concurrent.futures import ThreadPoolExecutor
 
-    count = 1 if n_threads == 1 else min(_PIECES * n_threads, len(masks) // _FEWEST)
+    n_chunks = min(_CHUNKS_PER_THREAD * n_threads, len(masks) // _MIN_MASKS_PER_CHUNK)
     with one_thread():
-        if count <= 1:
-            return path.answers(masks, folds)
+        if n_threads == 1 or n_chunks <= 1:
+            return path.evaluate(masks, folds)
         with ThreadPoolExecutor(n_threads) as pool:
-            pieces = np.array_split(masks, count)
-            parts = list(pool.map(partial(path.answers, folds=folds), pieces))
-    importances = [part.importances for part in parts if part.importances is not None]
-    costs = np.concatenate([part.costs for part in parts])
+            chunks = np.array_split(masks, n_chunks)
+            results = list(pool.map(partial(path.evaluate, folds=folds), chunks))
+    costs = np.concatenate([result.costs for result in results])
+    importances = [result.importances for result in results if result.importances is not None]
     return PathResult(costs, np.concatenate(importances) if importances else None)
 
 
-def _unfit(problem: Problem, path: str) -> str:
-    """Return a reason against a fast path that does not depend on the estimator, or ""."""
+def _reason_against(problem: Problem, path: str) -> str:
+    """Return a reason against a fast path that does not depend on the model, or ""."""
     from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
     for step in steps_before(problem.estimator):
@@ -92,8 +98,8 @@ def _unfit(problem: Problem, path: str) -> str:
     if problem.weight is not None and path != "linear":
         return "rows have weights"
     if problem.other_fit_params or problem.score_params:
-        named = min([*problem.other_fit_params, *problem.score_params])
-        return f"models or scores have the parameter {named!r}"
+        parameter = min([*problem.other_fit_params, *problem.score_params])
+        return f"models or scores have the parameter {parameter!r}"
     if issparse(problem.X):
         return "rows are sparse"
     if problem.settings.in_results():
@@ -106,8 +112,8 @@ def _unfit(problem: Problem, path: str) -> str:
     if not takes_labels(problem.scoring) and not has_probabilities:
         return f"the scorer {problem.scoring.name!r} needs more than predictions"
     for column, dtype in problem.features.dtypes.items():
-        numeric = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
-        if not numeric or is_short_float(dtype):
+        is_number = types.is_numeric_dtype(dtype) and not types.is_bool_dtype(dtype)
+        if not is_number or is_short_float(dtype):
             return f"column {column!r} is of type {dtype}"
     if not np.isfinite(problem.features.to_numpy(dtype=np.float64, na_value=np.nan)).all():
         return "there are missing values"

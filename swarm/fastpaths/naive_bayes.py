@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from typing import Any
 
 import numpy as np
+from sklearn.naive_bayes import GaussianNB
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import AnyArray, Bool, Float, Int
 from swarm.fastpaths.bayes_sums import (
     SmoothedVariances,
     class_shares,
     exact_joints,
     exact_sums,
-    smoothed,
+    smooth,
 )
 from swarm.fastpaths.choose import PathResult
 from swarm.fastpaths.costs import FoldCosts
@@ -20,7 +20,7 @@ from swarm.fastpaths.tables import (
     FoldTable,
     columns_are_contiguous,
     columns_of,
-    fitted_on,
+    fit_on,
     fold_tables,
 )
 from swarm.metrics import takes_labels
@@ -30,156 +30,187 @@ from swarm.problem.problem import Problem
 # the order of the model. Sums in another order differ by about 1e-15 of it, or by more if a mean is
 # far from zero.
 _LIKELIHOOD_MARGIN = 1e-7
-# Elements of a chunk, 64 MiB, and of each of the two caches, 128 MiB.
-_CHUNK = 1 << 23
-# Elements of a chunk of probabilities, which stay in the cache of a core.
-_SMALL_CHUNK = 1 << 17
-_KEPT = 1 << 24
+# A chunk is limited to 64 MiB, and each of the two caches to 128 MiB.
+_MAX_CHUNK_NUMBERS = 1 << 23
+_MAX_CACHED_NUMBERS = 1 << 24
+# Chunks of probabilities stay in the cache of a core.
+_MAX_PROBABILITY_CHUNK_NUMBERS = 1 << 17
 
 
 class Moments:
-    """Means and variances of some folds, and their test rows, padded to the same number."""
+    """Means and variances of some folds, and their test rows, padded to the same number.
+
+    Two caches save time: one of squared distances, if `caches_squares`, and one of smoothed
+    variances with up to `n_numbers` numbers.
+    """
 
     def __init__(
-        self, tables: list[FoldTable], classes: Any, truth: list[Any], keep: bool, n_numbers: int
+        self,
+        tables: list[FoldTable],
+        classes: AnyArray,
+        truth: list[AnyArray],
+        caches_squares: bool,
+        n_numbers: int,
     ) -> None:
         # Steps and memory layout are those of scikit-learn, so that sums have the same order.
         shape = (len(tables), len(classes), len(tables[0].train))
-        self.mean, self.variance = np.zeros(shape), np.ones(shape)
+        self.mean = np.zeros(shape)
+        self.variance = np.ones(shape)
         self.log_prior = np.full(shape[:2], -np.inf)
         self.sizes = np.array([table.test.shape[1] for table in tables])
         self.test = np.zeros((len(tables), shape[2], self.sizes.max()))
         self.truth = np.full((len(tables), self.sizes.max()), -1)
         for fold, table in enumerate(tables):
-            rows, codes = table.train.T, np.searchsorted(classes, table.train_target)
+            rows = table.train.T
+            codes = np.searchsorted(classes, table.train_target)
             counts = np.bincount(codes, minlength=len(classes)).astype(np.float64)
             for code in np.flatnonzero(counts):
-                members = rows[codes == code]
-                self.mean[fold, code] = np.mean(members, axis=0)
-                self.variance[fold, code] = np.var(members, axis=0)
+                rows_of_class = rows[codes == code]
+                self.mean[fold, code] = np.mean(rows_of_class, axis=0)
+                self.variance[fold, code] = np.var(rows_of_class, axis=0)
                 self.log_prior[fold, code] = np.log((counts / counts.sum())[code])
             self.test[fold, :, : self.sizes[fold]] = table.test
             self.truth[fold, : self.sizes[fold]] = truth[fold]
-        self.spread = np.array([np.var(table.train.T, axis=0) for table in tables])
-        self._squares = self._made_squares() if keep else None
-        made = partial(smoothed, self.mean, self.variance)
-        self._smoothed = lru_cache(n_numbers // (2 * self.mean.size))(made)
+        self.total_variance = np.array([np.var(table.train.T, axis=0) for table in tables])
+        self._squares = self._compute_squares() if caches_squares else None
+        compute = partial(smooth, self.mean, self.variance)
+        self._smooth = lru_cache(n_numbers // (2 * self.mean.size))(compute)
 
     def squares(self) -> Float:
         """Squared distances from the means: float64 (n_folds, n_classes, n_columns, n_test)."""
-        return self._made_squares() if self._squares is None else self._squares
+        return self._compute_squares() if self._squares is None else self._squares
 
-    def _made_squares(self) -> Float:
+    def _compute_squares(self) -> Float:
         distance = self.test[:, None] - self.mean[..., None]
         return np.square(distance, out=distance)
 
     def smoothed(self, smoothing: Float) -> SmoothedVariances:
         """Add `smoothing` (n_folds,) to the variances of each fold."""
-        return self._smoothed(smoothing.tobytes())
+        return self._smooth(smoothing.tobytes())
 
 
 class NaiveBayesPath:
     """Costs of :class:`sklearn.naive_bayes.GaussianNB` by one matrix product per fold and class."""
 
-    def __init__(self, problem: Problem, model: Any) -> None:
+    def __init__(self, problem: Problem, model: GaussianNB) -> None:
         self._problem = problem
         self._smoothing = float(model.var_smoothing)
         # If the order of a sum could change a prediction, it is summed again in the order of the
-        # model, or a model is fitted if that order is unknown: False, or None until compared.
+        # model. False if that order is unknown, and a model is fitted; None until compared.
         self.exact = None if moments_are_exact(problem) else False
         classes = np.unique(problem.target)
         self._costs = FoldCosts(problem, classes)
         tables = fold_tables(problem)
-        # All folds together, unless they exceed the cache or would be mostly padding.
+        # A block has all folds, unless they exceed the cache or would be mostly padding.
         sizes = [table.test.shape[1] for table in tables]
-        numbers = max(sizes) * len(sizes) * problem.space.n_columns * len(classes)
-        keep = numbers <= _KEPT
-        together = len(tables) if keep and max(sizes) * len(sizes) <= 2 * sum(sizes) else 1
-        room = _KEPT // (len(tables) // together)
-        self._first = range(0, len(tables), together)
-        parts = [slice(first, first + together) for first in self._first]
-        self.blocks = [
-            Moments(tables[part], classes, self._costs.truth[part], keep, room) for part in parts
-        ]
+        n_padded = max(sizes) * len(sizes)
+        fits_cache = n_padded * problem.space.n_columns * len(classes) <= _MAX_CACHED_NUMBERS
+        folds_per_block = len(tables) if fits_cache and n_padded <= 2 * sum(sizes) else 1
+        self._first_folds = range(0, len(tables), folds_per_block)
+        self.blocks = []
+        for first in self._first_folds:
+            folds = slice(first, first + folds_per_block)
+            moments = Moments(
+                tables[folds],
+                classes,
+                self._costs.truth[folds],
+                caches_squares=fits_cache,
+                n_numbers=_MAX_CACHED_NUMBERS // len(self._first_folds),
+            )
+            self.blocks.append(moments)
 
-    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+    def evaluate(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks on the blocks of some folds, see :class:`.choose.ExactPath`."""
         columns = columns_of(self._problem, masks)
         costs = np.full((len(masks), self._problem.n_folds), np.nan)
-        for number in sorted({fold // self._first.step for fold in folds}):
-            first = self._first[number]
-            part = slice(first, first + len(self.blocks[number].sizes))
-            costs[:, part] = self._costs_of(columns, number)
+        for number in sorted({fold // self._first_folds.step for fold in folds}):
+            first = self._first_folds[number]
+            folds_of_block = slice(first, first + len(self.blocks[number].sizes))
+            costs[:, folds_of_block] = self._costs_of(columns, number)
         return PathResult(costs)
 
     def _costs_of(self, columns: Bool, number: int) -> Float:
         """Return the cost of each set of columns (n, n_columns) on each fold of a block."""
         block = self.blocks[number]
-        squares, smoothing = block.squares(), self.smoothing(columns, block)
+        squares = block.squares()
+        smoothing = self.smoothing(columns, block)
         n_folds, n_classes, n_columns, n_test = squares.shape
-        by_labels = takes_labels(self._problem.scoring)
-        limit = _CHUNK if by_labels else _SMALL_CHUNK
-        step = max(1, limit // (n_folds * n_classes * (n_columns + n_test)))
+        if takes_labels(self._problem.scoring):
+            compute = self._costs_by_labels
+            max_numbers = _MAX_CHUNK_NUMBERS
+        else:
+            compute = self._costs_by_probabilities
+            max_numbers = _MAX_PROBABILITY_CHUNK_NUMBERS
+        step = max(1, max_numbers // (n_folds * n_classes * (n_columns + n_test)))
         costs = np.full(smoothing.shape, np.nan)
         for start in range(0, len(columns), step):
-            part = slice(start, start + step)
-            find = self._costs_by_labels if by_labels else self._costs_by_shares
-            costs[part] = find(smoothing[part], columns[part], number, squares)
+            chunk = slice(start, start + step)
+            costs[chunk] = compute(smoothing[chunk], columns[chunk], number, squares)
         return costs
 
     def smoothing(self, columns: Bool, block: Moments) -> Float:
-        """Return what is added to the variances of columns (n, n_columns): float64 (n, n_folds)."""
-        widest = np.empty((len(columns), len(block.spread)))
-        for fold, variance in enumerate(block.spread):
+        """Addends of the variances of columns (n, n_columns): float64 (n, n_folds)."""
+        largest = np.empty((len(columns), len(block.total_variance)))
+        for fold, variance in enumerate(block.total_variance):
             order = np.argsort(-variance, kind="stable")
-            widest[:, fold] = variance[order[columns[:, order].argmax(axis=1)]]
-        return self._smoothing * widest
+            largest[:, fold] = variance[order[columns[:, order].argmax(axis=1)]]
+        return self._smoothing * largest
 
     def _costs_by_labels(
         self, smoothing: Float, columns: Bool, number: int, squares: Float
     ) -> Float:
-        block, first = self.blocks[number], self._first[number]
-        made = [block.smoothed(one) for one in smoothing]
-        labels, doubtful = _labels(made, columns, block, squares)
+        block = self.blocks[number]
+        first = self._first_folds[number]
+        variances = [block.smoothed(addend) for addend in smoothing]
+        labels, doubtful = _labels(variances, columns, block, squares)
         if doubtful.any() and self.exact is not False:
             for row in np.flatnonzero(doubtful.any(axis=0)).tolist():
                 chosen = np.flatnonzero(columns[row])
-                open_ = doubtful[:, row] & (block.sizes >= 2)
-                if len(chosen) >= 2 and open_.any():
-                    joint = exact_sums(block.log_prior, squares, made[row], chosen)
-                    settled = open_ & np.isfinite(joint.max(axis=1)).all(axis=1)
-                    if self.exact is None and settled.any():
-                        fold = int(settled.argmax())
+                # NumPy sums other shapes in another order, see `exact_sums`.
+                is_known = doubtful[:, row] & (block.sizes >= 2)
+                if len(chosen) >= 2 and is_known.any():
+                    joint = exact_sums(block.log_prior, squares, variances[row], chosen)
+                    resolved = is_known & np.isfinite(joint.max(axis=1)).all(axis=1)
+                    if self.exact is None and resolved.any():
+                        fold = int(resolved.argmax())
                         log_likelihoods = joint[fold, :, : block.sizes[fold]]
                         self.exact = self._agrees(log_likelihoods, chosen, first + fold)
-                    settled &= bool(self.exact)
-                    labels[settled, row] = joint[settled].argmax(axis=1)
-                    doubtful[settled, row] = False
+                    resolved &= bool(self.exact)
+                    labels[resolved, row] = joint[resolved].argmax(axis=1)
+                    doubtful[resolved, row] = False
         if self._costs.is_accuracy:
-            # As `FoldCosts.of_codes`, of all folds at once.
-            right = (labels == block.truth[:, None]).sum(axis=2)
-            costs: Float = self._costs.upper - right.T / block.sizes
+            # This is `FoldCosts.of_codes` of all folds at once.
+            n_right = (labels == block.truth[:, None]).sum(axis=2)
+            costs = self._costs.upper - n_right.T / block.sizes
         else:
-            folds = enumerate(block.sizes.tolist(), start=first)
-            parts = zip(labels, folds, strict=True)
-            by_fold = [self._costs.of_codes(part[:, :size], fold) for part, (fold, size) in parts]
+            by_fold = [
+                self._costs.of_codes(labels[i][:, :size], first + i)
+                for i, size in enumerate(block.sizes.tolist())
+            ]
             costs = np.stack(by_fold, axis=1)
         costs[doubtful.T] = np.nan
         return costs
 
-    def _costs_by_shares(
+    def _costs_by_probabilities(
         self, smoothing: Float, columns: Bool, number: int, squares: Float
     ) -> Float:
         """Return the costs of probabilities, whose last bits make ties or not: (n, n_folds)."""
-        block, first = self.blocks[number], self._first[number]
-        made = [block.smoothed(one) for one in smoothing]
+        block = self.blocks[number]
+        first = self._first_folds[number]
+        variances = [block.smoothed(addend) for addend in smoothing]
         costs = np.full((len(columns), len(block.sizes)), np.nan)
         joint = np.empty((*squares.shape[:2], len(columns), squares.shape[3]))
-        width = np.stack([one.width for one in made])
-        pairs = zip(made, columns, strict=True)
-        halves = -0.5 * np.array([one.logs[:, :, row].copy().sum(axis=2) for one, row in pairs])
+        log_sums = [
+            smoothed.logs[:, :, row].copy().sum(axis=2)
+            for smoothed, row in zip(variances, columns, strict=True)
+        ]
         exact_joints(
-            squares, width, halves=halves, log_prior=block.log_prior, columns=columns, joint=joint
+            squares,
+            np.stack([smoothed.variance for smoothed in variances]),
+            halves=-0.5 * np.array(log_sums),
+            log_prior=block.log_prior,
+            columns=columns,
+            joint=joint,
         )
         for fold, size in enumerate(block.sizes.tolist()):
             log_likelihoods = joint[fold, :, :, :size]
@@ -189,20 +220,20 @@ class NaiveBayesPath:
             shares = class_shares(log_likelihoods[:, is_certain])
             if self.exact is None:
                 chosen = np.flatnonzero(columns[is_certain.argmax()])
-                model, tested = fitted_on(self._problem, chosen, first + fold)
-                self.exact = np.array_equal(shares[:, 0], model.predict_proba(tested).T)
+                model, test_rows = fit_on(self._problem, chosen, first + fold)
+                self.exact = np.array_equal(shares[:, 0], model.predict_proba(test_rows).T)
             if self.exact:
                 costs[is_certain, fold] = self._costs.of_probabilities(shares, first + fold)
         return costs
 
     def _agrees(self, joint: Float, columns: Int, fold: int) -> bool:
         """Whether the log-likelihoods of a fitted model are bit-identical."""
-        model, tested = fitted_on(self._problem, columns, fold)
+        model, test_rows = fit_on(self._problem, columns, fold)
         in_model = np.isin(np.unique(self._problem.target), model.classes_)
-        return np.array_equal(joint[in_model], model.predict_joint_log_proba(tested).T)
+        return np.array_equal(joint[in_model], model.predict_joint_log_proba(test_rows).T)
 
 
-def path_of(problem: Problem, model: Any) -> tuple[NaiveBayesPath | None, str]:
+def path_of(problem: Problem, model: GaussianNB) -> tuple[NaiveBayesPath | None, str]:
     """Compute the moments of every fold, or return the reason why models are fitted."""
     if model.priors is not None:
         return None, "GaussianNB has given priors"
@@ -216,50 +247,54 @@ def moments_are_exact(problem: Problem) -> bool:
     """Whether subsets stay contiguous, so that moments are bit-identical to those of models."""
     if getattr(problem.estimator, "steps", None):
         return False
-    kinds = problem.features.dtypes
-    if not kinds.isin([np.dtype(np.float64), np.dtype(np.int64)]).all():
+    dtypes = problem.features.dtypes
+    if not dtypes.isin([np.dtype(np.float64), np.dtype(np.int64)]).all():
         return False
-    whole = problem.features.loc[:, (kinds == np.int64).to_numpy()].to_numpy()
+    integers = problem.features.loc[:, (dtypes == np.int64).to_numpy()].to_numpy()
     # Sums of integers are exact, and thus the same in any order, below this limit.
-    is_exact = np.abs(whole.astype(np.float64)).sum(axis=0) < 2.0**52
+    is_exact = np.abs(integers.astype(np.float64)).sum(axis=0) < 2.0**52
     return bool(is_exact.all()) and columns_are_contiguous(problem)
 
 
-def _joint(made: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float) -> Float:
+def _joint(
+    variances: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float
+) -> Float:
     """Return the log-likelihoods of all masks: float64 (n_folds, n_classes, n, n_test)."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        width = np.stack([one.width for one in made], axis=2)
-        far = [one.far is not None for one in made]
-        if any(far):
-            width = np.where(width > 0, width, 1.0)
-        joint: Float = np.matmul(columns * (-0.5 / width), squares)
-        terms = [
-            one.logs if one.far is None else np.where(np.isfinite(one.logs), one.logs, 0.0)
-            for one in made
-        ]
-        logs = np.stack([one @ row for one, row in zip(terms, columns * 1.0, strict=True)], 2)
-        joint += (block.log_prior[..., None] - 0.5 * logs)[..., None]
+        variance = np.stack([smoothed.variance for smoothed in variances], axis=2)
+        if any(smoothed.far is not None for smoothed in variances):
+            variance = np.where(variance > 0, variance, 1.0)
+        joint: Float = np.matmul(columns * (-0.5 / variance), squares)
+        sums = []
+        for smoothed, row in zip(variances, columns * 1.0, strict=True):
+            logs = smoothed.logs
+            if smoothed.far is not None:
+                logs = np.where(np.isfinite(logs), logs, 0.0)
+            sums.append(logs @ row)
+        joint += (block.log_prior[..., None] - 0.5 * np.stack(sums, 2))[..., None]
     return joint
 
 
 def _labels(
-    made: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float
+    variances: list[SmoothedVariances], columns: Bool, block: Moments, squares: Float
 ) -> tuple[Int, Bool]:
     """Return classes (n_folds, n, n_test), and which masks have a doubtful one (n_folds, n)."""
-    joint = _joint(made, columns, block, squares)
+    joint = _joint(variances, columns, block, squares)
     best = joint[:, 0].copy()
-    labels, second = np.zeros(best.shape, dtype=np.int64), np.full(best.shape, -np.inf)
+    second = np.full(best.shape, -np.inf)
+    labels = np.zeros(best.shape, dtype=np.int64)
     for label in range(1, joint.shape[1]):
-        of_label = joint[:, label]
-        np.maximum(second, np.minimum(best, of_label), out=second)
-        labels[of_label > best] = label
-        np.maximum(best, of_label, out=best)
+        likelihood = joint[:, label]
+        np.maximum(second, np.minimum(best, likelihood), out=second)
+        labels[likelihood > best] = label
+        np.maximum(best, likelihood, out=best)
     with np.errstate(invalid="ignore"):
-        unsure = best - second <= _LIKELIHOOD_MARGIN * (1.0 + np.abs(best))
-    unsure |= ~np.isfinite(best)
-    unsure &= block.truth[:, None] >= 0
-    doubtful = unsure.any(axis=2)
-    for row, one in enumerate(made):
-        if one.far is not None:
-            doubtful[:, row] |= (one.far & columns[row]).any(axis=1)
+        is_close = best - second <= _LIKELIHOOD_MARGIN * (1.0 + np.abs(best))
+    is_close |= ~np.isfinite(best)
+    # Padding has no class.
+    is_close &= block.truth[:, None] >= 0
+    doubtful = is_close.any(axis=2)
+    for row, smoothed in enumerate(variances):
+        if smoothed.far is not None:
+            doubtful[:, row] |= (smoothed.far & columns[row]).any(axis=1)
     return labels, doubtful

@@ -1,10 +1,11 @@
 """Fast path of k nearest neighbours: squared distances are sums, see :mod:`.neighbours`."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numba import njit
+from sklearn.neighbors import BallTree, KDTree, KNeighborsClassifier, KNeighborsRegressor
 
 from swarm.arrays import Bool, Float, Int
 from swarm.fastpaths.choose import PathResult
@@ -23,42 +24,42 @@ from swarm.fastpaths.neighbours import (
     whole_columns,
 )
 from swarm.fastpaths.scores import mean_of
-from swarm.fastpaths.tables import (
-    Chosen,
-    chosen_columns,
-    fitted_on,
-    fold_tables,
-    scales_are_exact,
-)
+from swarm.fastpaths.tables import Chosen, chosen_columns, fit_on, fold_tables, scales_are_exact
 from swarm.metrics import magnifies_rounding, takes_labels
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 from swarm.problem.table import take_rows
 
+NeighborsModel: TypeAlias = KNeighborsClassifier | KNeighborsRegressor
+
 # Highest relative error of a squared distance that is used as a weight.
-_DISTANCE_MARGIN = 1e-9
-# The largest number of columns for which ``algorithm="auto"`` builds a tree.
-_MOST_TREE_COLUMNS = 15
-# Elements of a chunk of distances, 8 MiB.
-_CHUNK_DISTANCES = 1 << 20
+_MAX_DISTANCE_ERROR = 1e-9
+# scikit-learn's ``algorithm="auto"`` builds a tree up to this number of columns.
+_MAX_TREE_COLUMNS = 15
+# A chunk of distances is limited to 8 MiB.
+_MAX_CHUNK_DISTANCES = 1 << 20
 
 
 class NearestPath:
-    """Costs of scikit-learn's k-nearest-neighbour models without fitting them."""
+    """Costs of scikit-learn's k-nearest-neighbour models without fitting them.
 
-    def __init__(self, problem: Problem, model: Any) -> None:
-        # Ties are broken as in scikit-learn: its trees are queried, and with brute force, where
-        # distances of integers are exact, float64 values go through a heap of size k and integer
-        # tables through argpartition.
+    Ties are broken as in scikit-learn. Its trees are queried; with brute force, if distances of
+    integers are exact, float64 values go through a heap of size k and integer tables through
+    argpartition.
+    """
+
+    def __init__(self, problem: Problem, model: NeighborsModel) -> None:
         self.trust = {"tree": Trust(), "heap": Trust(), "parted": Trust()}
-        self._problem, self._model = problem, model
+        self._problem = problem
+        self._model = model
         self._tables = fold_tables(problem)
-        self._k, self._weighted = int(model.n_neighbors), model.weights == "distance"
-        # If they are not, fitted models break all ties.
+        self._k = int(model.n_neighbors)
+        self._is_weighted = model.weights == "distance"
+        # Fitted models break all ties if scales are not exact.
         self._exact_scales = scales_are_exact(problem)
         self._whole = [whole_columns(table.test, table.train) for table in self._tables]
         classes = None
-        # Classes of the training rows of each fold.
+        # Positions of the classes of the training rows, by fold.
         self._codes: list[Int] = []
         if "Classifier" in type(model).__name__:
             classes = np.unique(problem.target)
@@ -68,17 +69,18 @@ class NearestPath:
         self._costs = FoldCosts(problem, classes)
 
     def _rows_of(self, fold: int) -> QueryRows:
-        test, train = self._tables[fold].test, self._tables[fold].train
-        # Rows of a class are interchangeable where each has one vote.
-        alike = self._n_classes and not self._weighted
+        test = self._tables[fold].test
+        train = self._tables[fold].train
+        # Rows of a class are interchangeable if each has one vote.
+        is_vote = self._n_classes and not self._is_weighted
         return QueryRows(
             test,
             train,
             largest_squares(test, train, self._exact_scales),
-            groups=self._codes[fold] if alike else np.arange(train.shape[1]),
+            groups=self._codes[fold] if is_vote else np.arange(train.shape[1]),
         )
 
-    def answers(self, masks: Bool, folds: Sequence[int]) -> PathResult:
+    def evaluate(self, masks: Bool, folds: Sequence[int]) -> PathResult:
         """Evaluate masks, see :class:`.choose.ExactPath`."""
         chosen = chosen_columns(self._problem, masks)
         costs = np.full((len(masks), len(self._tables)), np.nan)
@@ -88,7 +90,7 @@ class NearestPath:
                 numbers, is_certain = self._numbers(chosen, fold, neighbours, n_certain)
                 is_certain &= ~errors_are_rounding(numbers, self._costs.truth[fold])
                 costs[is_certain, fold] = self._costs.of_numbers(numbers[is_certain], fold)
-            elif self._weighted:
+            elif self._is_weighted:
                 labels, is_certain = self._weighted_labels(chosen, fold, neighbours, n_certain)
                 costs[is_certain, fold] = self._costs.of_codes(labels[is_certain], fold)
             else:
@@ -109,20 +111,22 @@ class NearestPath:
         votes = count_votes(neighbours, n_certain, codes, self._n_classes)
         doubtful = n_certain < self._k
         if takes_labels(self._problem.scoring) and doubtful.any():
-            # The first class wins, whatever the others vote.
-            most = votes[:, doubtful] + (self._k - n_certain[doubtful])
-            winner, labels = votes[:, doubtful].argmax(axis=0), np.arange(self._n_classes)[:, None]
-            least = np.take_along_axis(votes[:, doubtful], winner[None], axis=0)
-            rivals = (labels != winner) & (most + (labels < winner) > least)
-            doubtful[doubtful] = rivals.any(axis=0)
+            # No doubt remains if the uncertain votes cannot make another class win.
+            labels = np.arange(self._n_classes)[:, None]
+            winner = votes[:, doubtful].argmax(axis=0)
+            votes_of_winner = np.take_along_axis(votes[:, doubtful], winner[None], axis=0)
+            max_votes = votes[:, doubtful] + (self._k - n_certain[doubtful])
+            can_win = (labels != winner) & (max_votes + (labels < winner) > votes_of_winner)
+            doubtful[doubtful] = can_win.any(axis=0)
         for m in np.flatnonzero(doubtful.any(axis=1)).tolist():
             rows = np.flatnonzero(doubtful[m])
-            if (settled := self._settled(fold, chosen.of(m), rows)) is not None:
+            nearest = self._break_ties(fold, chosen.of(m), rows)
+            if nearest is not None:
+                neighbours_of_rows, _ = nearest
                 for label in range(self._n_classes):
-                    votes[label, m, rows] = (codes[settled[0]] == label).sum(axis=1)
+                    votes[label, m, rows] = (codes[neighbours_of_rows] == label).sum(axis=1)
                 doubtful[m] = False
-        is_certain: Bool = np.logical_not(doubtful.any(axis=1))
-        return votes, is_certain
+        return votes, np.logical_not(doubtful.any(axis=1))
 
     def _weighted_labels(
         self, chosen: Chosen, fold: int, neighbours: Int, n_certain: Int
@@ -133,35 +137,42 @@ class NearestPath:
         labels[n_certain < self._k] = -1
         for m in np.flatnonzero((labels < 0).any(axis=1)).tolist():
             doubtful = np.flatnonzero(labels[m] < 0)
-            if (settled := self._settled(fold, chosen.of(m), doubtful)) is not None:
-                near, weights = codes[settled[0]], np.asarray(settled[1])
-                # Summed as in scikit-learn, so that ties up to rounding are broken equally.
+            nearest = self._break_ties(fold, chosen.of(m), doubtful)
+            if nearest is not None:
+                codes_of_rows = codes[nearest[0]]
+                weights = np.asarray(nearest[1])
+                # Weights are summed as in scikit-learn, so that ties up to rounding are broken
+                # equally.
                 sums = [
-                    np.where(near == label, weights, 0.0).sum(axis=1)
+                    np.where(codes_of_rows == label, weights, 0.0).sum(axis=1)
                     for label in range(self._n_classes)
                 ]
                 labels[m, doubtful] = np.argmax(sums, axis=0)
-        is_certain: Bool = np.all(labels >= 0, axis=1)
-        return labels, is_certain
+        return labels, np.all(labels >= 0, axis=1)
 
     def _numbers(
         self, chosen: Chosen, fold: int, neighbours: Int, n_certain: Int
     ) -> tuple[Float, Bool]:
         """Return predicted numbers (n, n_test), and which masks have no doubtful one: bool (n,)."""
         is_certain: Bool = np.all(n_certain == self._k, axis=1)
-        if self._weighted:
+        if self._is_weighted:
             distances = distances_of(self._rows[fold], chosen, neighbours)
             is_certain &= self._weights_are_certain(chosen, distances, fold)
             weights = 1.0 / np.where(distances > 0, distances, 1.0)
         target = self._tables[fold].train_target.astype(np.float64)
         # Rows of doubtful masks stay zero.
         numbers = np.zeros(n_certain.shape)
-        every = np.arange(n_certain.shape[1])
+        all_rows = np.arange(n_certain.shape[1])
         for m in range(len(numbers)):
             if is_certain[m]:
-                numbers[m] = mean_of(target[neighbours[m]], weights[m] if self._weighted else None)
-            elif (settled := self._settled(fold, chosen.of(m), every)) is not None:
-                numbers[m], is_certain[m] = mean_of(target[settled[0]], settled[1]), True
+                weight = weights[m] if self._is_weighted else None
+                numbers[m] = mean_of(target[neighbours[m]], weight)
+                continue
+            nearest = self._break_ties(fold, chosen.of(m), all_rows)
+            if nearest is not None:
+                neighbours_of_rows, weight = nearest
+                numbers[m] = mean_of(target[neighbours_of_rows], weight)
+                is_certain[m] = True
         return numbers, is_certain
 
     def _weights_are_certain(self, chosen: Chosen, distances: Float, fold: int) -> Bool:
@@ -171,56 +182,57 @@ class NearestPath:
             columns = chosen.of(m)
             if not self._queries_tree(fold, columns):
                 tolerance = rounding_of(self._rows[fold].largest, columns)
-                is_certain[m] = tolerance < _DISTANCE_MARGIN * float(distances[m].min()) ** 2
+                is_certain[m] = tolerance < _MAX_DISTANCE_ERROR * float(distances[m].min()) ** 2
         return is_certain
 
     def _queries_tree(self, fold: int, columns: Int) -> bool:
         """Whether the estimator builds a tree; otherwise it uses brute force."""
         if self._model.algorithm == "auto":
             n_rows = self._tables[fold].train.shape[1]
-            return len(columns) <= _MOST_TREE_COLUMNS and self._k < n_rows // 2
+            return len(columns) <= _MAX_TREE_COLUMNS and self._k < n_rows // 2
         return bool(self._model.algorithm != "brute")
 
-    def _settled(self, fold: int, columns: Int, rows: Int) -> tuple[Int, Float | None] | None:
-        """Find neighbours and weights (n_rows, k) each as a model does; None if only it can."""
-        search = self._search(fold, columns) if self._exact_scales else None
-        if search is None or self.trust[search].broken:
+    def _break_ties(self, fold: int, columns: Int, rows: Int) -> tuple[Int, Float | None] | None:
+        """Find neighbours and weights (n_rows, k) as a model does; None if only a model can."""
+        algorithm = self._algorithm(fold, columns) if self._exact_scales else None
+        if algorithm is None or self.trust[algorithm].broken:
             return None
-        table, weights = self._tables[fold], None
-        if search == "tree":
+        table = self._tables[fold]
+        weights = None
+        if algorithm == "tree":
             tree = tree_of(self._model, np.ascontiguousarray(table.train[columns].T))
             query = np.ascontiguousarray(table.test[np.ix_(columns, rows)].T)
             distances, neighbours = tree.query(query, self._k)
-            weights = _inverse(distances) if self._weighted else None
+            weights = _inverse(distances) if self._is_weighted else None
         else:
-            neighbours = self._from_distances(fold, columns, rows, search == "heap")
+            neighbours = self._from_distances(fold, columns, rows, algorithm == "heap")
 
         def agrees() -> bool:
-            fitted, tested = fitted_on(self._problem, columns, fold)
-            query = take_rows(tested, rows)
-            for step in steps_before(fitted):
+            model, test_rows = fit_on(self._problem, columns, fold)
+            query = take_rows(test_rows, rows)
+            for step in steps_before(model):
                 query = step.transform(query)
-            last = fitted[-1] if hasattr(fitted, "steps") else fitted
+            last = model[-1] if hasattr(model, "steps") else model
             expected = last.kneighbors(query, return_distance=False)
             return np.array_equal(np.sort(expected, axis=1), np.sort(neighbours, axis=1))
 
-        return (neighbours, weights) if self.trust[search].holds(len(rows), agrees) else None
+        return (neighbours, weights) if self.trust[algorithm].holds(len(rows), agrees) else None
 
-    def _search(self, fold: int, columns: Int) -> str | None:
+    def _algorithm(self, fold: int, columns: Int) -> str | None:
         """Return the algorithm by which the model breaks ties, None if a fit is needed."""
         if self._queries_tree(fold, columns):
             return "tree"
         # The sum of the weights depends on their order in the model.
         largest = self._rows[fold].largest
-        if self._weighted or not sums_are_exact(self._whole[fold], largest, columns):
+        if self._is_weighted or not sums_are_exact(self._whole[fold], largest, columns):
             return None
-        kinds = set(self._problem.features.dtypes.iloc[columns])
-        if not all(isinstance(kind, np.dtype) and kind != np.uint64 for kind in kinds):
+        dtypes = set(self._problem.features.dtypes.iloc[columns])
+        if not all(isinstance(dtype, np.dtype) and dtype != np.uint64 for dtype in dtypes):
             return None
-        kind = np.result_type(*kinds)
-        if kind == np.float64:
+        dtype = np.result_type(*dtypes)
+        if dtype == np.float64:
             return "heap"
-        if kind.kind not in "iu":
+        if dtype.kind not in "iu":
             return None
         return "heap" if steps_before(self._problem.estimator) else "parted"
 
@@ -230,22 +242,22 @@ class NearestPath:
         queries = np.ones((len(rows), len(columns) + 1))
         queries[:, :-1] = self._tables[fold].test[np.ix_(columns, rows)].T
         neighbours = np.empty((len(rows), self._k), dtype=np.int64)
-        step = max(1, _CHUNK_DISTANCES // factors.shape[1])
+        step = max(1, _MAX_CHUNK_DISTANCES // factors.shape[1])
         for start in range(0, len(rows), step):
             distances = queries[start : start + step] @ factors
-            part = neighbours[start : start + step]
+            chunk = neighbours[start : start + step]
             if by_heap:
-                heap_neighbours(distances, part)
+                heap_neighbours(distances, chunk)
             else:
-                part[:] = np.argpartition(distances, self._k - 1, axis=1)[:, : self._k]
+                chunk[:] = np.argpartition(distances, self._k - 1, axis=1)[:, : self._k]
         return neighbours
 
 
-def path_of(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
+def path_of(problem: Problem, model: NeighborsModel) -> tuple[NearestPath | None, str]:
     """Prepare the folds, or return the reason why models are fitted."""
     name = type(model).__name__
-    euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
-    if not euclidean or model.metric_params is not None:
+    is_euclidean = model.metric == "euclidean" or (model.metric == "minkowski" and model.p == 2)
+    if not is_euclidean or model.metric_params is not None:
         return None, f"{name} does not use the Euclidean distance"
     if model.weights not in ("uniform", "distance"):
         return None, f"{name} has custom weights"
@@ -261,12 +273,10 @@ def path_of(problem: Problem, model: Any) -> tuple[NearestPath | None, str]:
     return path, "squared distances of nearest neighbours are sums over features"
 
 
-def tree_of(model: Any, train: Float) -> Any:
-    """Build the tree of an estimator with :func:`queries_tree`, which alone decides its ties."""
-    from sklearn.neighbors import BallTree, KDTree
-
-    kind = BallTree if model.algorithm == "ball_tree" else KDTree
-    return kind(train, model.leaf_size, metric="euclidean")
+def tree_of(model: NeighborsModel, train: Float) -> BallTree | KDTree:
+    """Build the tree of a model, which breaks ties by its order."""
+    cls = BallTree if model.algorithm == "ball_tree" else KDTree
+    return cls(train, model.leaf_size, metric="euclidean")
 
 
 def _inverse(distances: Float) -> Float:
@@ -281,8 +291,8 @@ def _inverse(distances: Float) -> Float:
 @njit(nogil=True, cache=True)
 def heap_neighbours(distances: Float, neighbours: Int) -> None:  # pragma: no cover
     """Push distances (n_rows, n_train) through a max-heap into neighbours (n_rows, k), unsorted."""
-    # A value that is not below the root is skipped; else it replaces the root and is sifted down.
-    # Of two equal children, the left one moves up.
+    # A value below the root replaces it and is sifted down; others are skipped. The left one of two
+    # equal children moves up.
     k = neighbours.shape[1]
     heap = np.empty(k)
     for row in range(len(distances)):
@@ -293,13 +303,15 @@ def heap_neighbours(distances: Float, neighbours: Int) -> None:  # pragma: no co
             value = distances[row, i]
             if value >= heap[0]:
                 continue
-            place = 0
-            while 2 * place + 1 < k:
-                child = 2 * place + 1
+            node = 0
+            while 2 * node + 1 < k:
+                child = 2 * node + 1
                 if child + 1 < k and heap[child + 1] > heap[child]:
                     child += 1
                 if heap[child] <= value:
                     break
-                heap[place], numbers[place] = heap[child], numbers[child]
-                place = child
-            heap[place], numbers[place] = value, i
+                heap[node] = heap[child]
+                numbers[node] = numbers[child]
+                node = child
+            heap[node] = value
+            numbers[node] = i

@@ -1,4 +1,4 @@
-"""Nearest neighbours of many masks and their votes, compiled, and where ties can be broken.
+"""Nearest neighbours of many masks and their votes, compiled, and when ties can be broken.
 
 Squared Euclidean distances are sums over features, so that a mask takes one product of its columns
 and no model. They are computed as ``|x|^2 - 2xy + |y|^2``, as in parts of scikit-learn. This loses
@@ -23,91 +23,123 @@ from swarm.threads import one_thread
 _BLOCK = 96
 # Block size of the search for small values.
 _VALUES_PER_BLOCK = 16
-# Blocks that the bound of this search may include in vain, and how often its range is halved at
-# most: ties and outliers keep it from being tight.
-_FEW = 2
-_MOST_HALVINGS = 16
+# Ties and outliers keep the bound of this search from being tight: it may include this number of
+# blocks in vain, and its range is halved up to this number of times.
+_MAX_EXTRA_BLOCKS = 2
+_MAX_HALVINGS = 16
 # Places up to this number are ranked by comparing all pairs, without branches.
-_FEW_PLACES = 64
+_MAX_RANKED_PLACES = 64
 # Arrays of :func:`_smallest`.
 _Scratch = tuple[Float, Int, Int, Float, Int]
-# Distances of all rows, those of the nearest, and the numbers of the nearest.
-_Found = tuple[Float, Float, Int, _Scratch]
+# Distances of all rows, distances and numbers of the nearest ones, and scratch arrays.
+_Search = tuple[Float, Float, Int, _Scratch]
 Words = NDArray[np.uint64]
-# A tolerance below every difference of distances.
-_NO_DOUBT = -1.0
+# Every difference of distances is above this tolerance.
+_NO_TOLERANCE = -1.0
 # Integers up to this limit are exact in float64.
-_LARGEST_EXACT = 2.0**53
-# Rows that fitted models have to confirm before a rule is trusted.
-_ENOUGH = 64
+_MAX_EXACT_INTEGER = 2.0**53
+# A rule is trusted once fitted models have confirmed this number of rows.
+_MIN_CONFIRMED = 64
 
 
 class FoldRows(NamedTuple):
-    """Rows of folds that share their values, for compiled code."""
+    """Rows of folds that share their values, for compiled code.
 
-    table: Float  # (n_columns, n_rows), every row of the data; zeros if the folds do not use it
-    largest: Float  # (n_columns,), see largest_squares
-    words: Words  # (n_rows, n_words), bits of eight labels in each, one byte apart
-    groups: Int  # (n_rows,), equal for rows with the same labels
-    is_query: Bool  # (n_folds, n_rows)
-    is_train: Bool  # (n_folds, n_rows)
-    # Row i is no training row of the folds ``left_out[pointers[i] : pointers[i + 1]]``.
-    pointers: Int  # (n_rows + 1,)
+    Attributes
+    ----------
+    table : float64 (n_columns, n_rows)
+        Every row of the data; zeros if the folds do not use it.
+    largest : float64 (n_columns,)
+        See :func:`largest_squares`.
+    words : uint64 (n_rows, n_words)
+        Bits of eight labels in each word, one byte apart.
+    groups : int (n_rows,)
+        Equal for rows with the same labels.
+    is_query, is_train : bool (n_folds, n_rows)
+    pointers : int (n_rows + 1,)
+        Row i is no training row of the folds ``left_out[pointers[i] : pointers[i + 1]]``.
+    left_out : int
+    """
+
+    table: Float
+    largest: Float
+    words: Words
+    groups: Int
+    is_query: Bool
+    is_train: Bool
+    pointers: Int
     left_out: Int
 
 
 class QueryRows(NamedTuple):
-    """Rows whose neighbours are needed, and those among which they are."""
+    """Rows whose neighbours are needed, and the training rows among which they are.
 
-    queries: Float  # (n_columns, n_rows)
-    train: Float  # (n_columns, n_train)
-    largest: Float  # (n_columns,), see largest_squares
-    groups: Int  # (n_train,), equal for rows that give the same result as neighbours
+    Attributes
+    ----------
+    queries : float64 (n_columns, n_rows)
+    train : float64 (n_columns, n_train)
+    largest : float64 (n_columns,)
+        See :func:`largest_squares`.
+    groups : int (n_train,)
+        Equal for rows that give the same result as neighbours.
+    """
+
+    queries: Float
+    train: Float
+    largest: Float
+    groups: Int
 
 
 def largest_squares(test: Float, train: Float, exact_scales: bool) -> Float:
-    """Return the largest square of each column in test rows plus that in training rows."""
-    # If scales are not exact, its bound grows: a sum over n rows has a relative error of at most
-    # n u.
-    largest: Float = (test**2).max(axis=1) + (train**2).max(axis=1)
-    return largest if exact_scales else largest * (1.0 + train.shape[1] / 4.0)
+    """Sum the largest square of each column in test rows and that in training rows."""
+    largest = (test**2).max(axis=1) + (train**2).max(axis=1)
+    if exact_scales:
+        return largest
+    # A sum over n rows has a relative error of at most n u, by which the bound grows.
+    return largest * (1.0 + train.shape[1] / 4.0)
 
 
 def whole_columns(*tables: Float) -> Bool:
     """Whether columns of tables (n_columns, n_rows) contain only integers: bool (n_columns,)."""
-    whole: Bool = np.all([(table == np.rint(table)).all(axis=1) for table in tables], axis=0)
-    return whole
+    return np.all([(table == np.rint(table)).all(axis=1) for table in tables], axis=0)
 
 
 def sums_are_exact(whole: Bool, largest: Float, columns: Int) -> bool:
     """Whether squared distances over `columns` are exact in any order of summation."""
     # No term of |x|^2 - 2xy + |y|^2 or of (x - y)^2 exceeds twice the sum of the norms.
-    return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _LARGEST_EXACT
+    return bool(whole[columns].all()) and 2.0 * float(largest[columns].sum()) <= _MAX_EXACT_INTEGER
 
 
 @dataclass
 class Trust:
-    """Trust in a tie-breaking rule, shared by threads: its attributes change one way only."""
+    """Trust in a tie-breaking rule, shared by threads: its attributes change one way only.
 
-    confirmed: int = 0  # number of rows with the same result as a fitted model
-    broken: bool = False  # whether a result ever differed; the rule is then disabled
+    Attributes
+    ----------
+    confirmed : int
+        Number of rows with the same result as a fitted model.
+    broken : bool
+        Whether a result ever differed; the rule is then disabled.
+    """
+
+    confirmed: int = 0
+    broken: bool = False
 
     @property
     def earned(self) -> bool:
         """Whether comparisons with fitted models are no longer needed."""
-        return not self.broken and self.confirmed >= _ENOUGH
+        return not self.broken and self.confirmed >= _MIN_CONFIRMED
 
     def holds(self, n_rows: int, agrees: Callable[[], bool]) -> bool:
         """Whether to trust the results of `n_rows` rows; compares with a model until earned."""
         if not self.broken and not self.earned:
-            # The limit of OpenMP is one of the thread that sets it.
+            # Every thread has its own limit of OpenMP.
             with one_thread():
                 try:
-                    agreed = agrees()
+                    is_confirmed = agrees()
                 except (TypeError, ValueError):
-                    # A model that fails confirms nothing.
-                    agreed = False
-            if agreed:
+                    is_confirmed = False
+            if is_confirmed:
                 self.confirmed += n_rows
             else:
                 self.broken = True
@@ -117,8 +149,8 @@ class Trust:
 @njit(nogil=True, cache=True)
 def rounding_of(largest: Float, columns: Int) -> float:  # pragma: no cover
     """Return the difference of two squared distances above which rounding keeps their order."""
-    # With unit roundoff u, n columns and norms of at most N in total, either sum has an error of
-    # at most 2 (n + 3) u N; two distances, here and in scikit-learn, have four times that.
+    # A sum over n columns with norms of at most N in total has an error of at most 2 (n + 3) u N
+    # for the unit roundoff u. Two distances, here and in scikit-learn, have four times that.
     norms = 0.0
     for j in columns:
         norms += largest[j]
@@ -133,7 +165,8 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
     norms = rows[n]
     norms[:] = 0.0
     for place in range(n):
-        column, row = train[columns[place]], rows[place]
+        column = train[columns[place]]
+        row = rows[place]
         for i in range(len(column)):
             row[i] = -2.0 * column[i]
             norms[i] += column[i] * column[i]
@@ -143,8 +176,9 @@ def reference(train: Float, columns: Int) -> Float:  # pragma: no cover
 @njit(nogil=True, cache=True)
 def _factors_of(queries: Float, columns: Int, start: int) -> Float:  # pragma: no cover
     """Return rows from `start` on, up to a block, each with a final 1; see :func:`reference`."""
-    n, stop = len(columns), min(start + _BLOCK, queries.shape[1])
-    # The product transposes it at no cost.
+    n = len(columns)
+    stop = min(start + _BLOCK, queries.shape[1])
+    # A product transposes a matrix at no cost.
     factors = np.empty((n + 1, stop - start))
     for place in range(n):
         factors[place] = queries[columns[place], start:stop]
@@ -158,11 +192,15 @@ def nearest_rows(rows: QueryRows, chosen: Chosen, k: int) -> tuple[Int, Int]:  #
 
     Returns their numbers (n, n_rows, k), and how many of them are certain (n, n_rows).
     """
-    n_masks, n_rows, n_train = len(chosen.pointers) - 1, rows.queries.shape[1], rows.train.shape[1]
+    n_masks = len(chosen.pointers) - 1
+    n_rows = rows.queries.shape[1]
+    n_train = rows.train.shape[1]
     neighbours = np.zeros((n_masks, n_rows, k), np.int64)
     n_certain = np.full((n_masks, n_rows), k, np.int64)
-    nearest, distances = np.empty(k + 1, np.int64), np.empty(k + 1)
-    products, is_train = np.empty((_BLOCK, n_train)), np.ones(n_train, np.bool_)
+    nearest = np.empty(k + 1, np.int64)
+    distances = np.empty(k + 1)
+    products = np.empty((_BLOCK, n_train))
+    is_train = np.ones(n_train, np.bool_)
     scratch = _scratch_for(n_train)
     for m in range(n_masks):
         columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
@@ -175,14 +213,15 @@ def nearest_rows(rows: QueryRows, chosen: Chosen, k: int) -> tuple[Int, Int]:  #
             values = products[row % _BLOCK]
             _smallest(values, distances, nearest, scratch)
             if nearest[k] < 0:
-                # Distances that overflow.
+                # The distances overflow.
                 n_certain[m, row] = 0
                 continue
-            numbers, last = neighbours[m, row], distances[k - 1]
+            numbers = neighbours[m, row]
             numbers[:] = nearest[:k]
+            last = distances[k - 1]
             if not distances[k] - last > tolerance:
-                low, high = last - tolerance, last + tolerance
-                if not _are_alike(values, low, high, is_train, rows.groups):
+                low = last - tolerance
+                if not _are_alike(values, low, last + tolerance, is_train, rows.groups):
                     n_certain[m, row] = (values[numbers] < low).sum()
     return neighbours, n_certain
 
@@ -193,21 +232,24 @@ def count_labels(
 ) -> tuple[Words, Bool]:  # pragma: no cover
     """Count labels of the `k` nearest training rows of each row: (n_rows, n_folds, n_words).
 
-    Also returns the folds (n_folds,) of which all neighbours are certain: all if `ties_by_row`,
-    where distances are exact and the first of equal rows is nearer.
+    Also returns the folds (n_folds,) whose neighbours are all certain. All of them are if
+    `ties_by_row`: distances are then exact, and the first of equal rows is nearer.
     """
-    (n_folds, n_rows), n_words = rows.is_train.shape, rows.words.shape[1]
+    n_folds, n_rows = rows.is_train.shape
+    n_words = rows.words.shape[1]
     counts = np.zeros((n_rows, n_folds, n_words), np.uint64)
     is_certain = np.ones(n_folds, np.bool_)
-    lacking = np.empty(n_folds, np.int64)
-    # So many that k + 1 of them are training rows, but for three standard deviations of a random
-    # draw; where they are not, all rows are examined.
+    n_missing = np.empty(n_folds, np.int64)
+    # The list is long enough to have k + 1 training rows in a random draw, within three standard
+    # deviations. If it is too short, all rows are examined.
     share = rows.is_train.sum() / rows.is_train.size
     size = min(n_rows, math.ceil((k + 1 + 3.0 * math.sqrt((k + 1) * (1.0 - share))) / share))
-    nearest, distances = np.empty(size, np.int64), np.empty(size)
-    products, scratch = np.empty((_BLOCK, n_rows)), _scratch_for(n_rows)
+    nearest = np.empty(size, np.int64)
+    distances = np.empty(size)
+    products = np.empty((_BLOCK, n_rows))
+    scratch = _scratch_for(n_rows)
     factors = reference(rows.table, columns)
-    tolerance = _NO_DOUBT if ties_by_row else rounding_of(rows.largest, columns)
+    tolerance = _NO_TOLERANCE if ties_by_row else rounding_of(rows.largest, columns)
     for row in range(n_rows):
         if row % _BLOCK == 0:
             block = _factors_of(rows.table, columns, row)
@@ -216,15 +258,15 @@ def count_labels(
         # No row is its own neighbour.
         values[row] = np.inf
         _smallest(values, distances, nearest, scratch)
-        lacking[:] = k
+        n_missing[:] = k
         if _are_apart(distances[k - 1 :], tolerance):
-            # The last one may be nearly as far as one that is not among them.
-            _sum_labels(rows, k, nearest[:-1], counts[row], lacking)
+            # A row outside the list may be nearly as near as the last one.
+            _sum_labels(rows, k, nearest[:-1], counts[row], n_missing)
         for fold in range(n_folds):
-            if lacking[fold] == 0 or not rows.is_query[fold, row]:
+            if n_missing[fold] == 0 or not rows.is_query[fold, row]:
                 continue
-            found = (values, distances, nearest, scratch)
-            numbers, certain = _settled(rows, fold, k, found, tolerance)
+            search = (values, distances, nearest, scratch)
+            numbers, certain = _neighbours_in_fold(rows, fold, k, search, tolerance)
             is_certain[fold] &= certain
             counts[row, fold] = 0
             for number in numbers:
@@ -243,12 +285,12 @@ def _are_apart(distances: Float, tolerance: float) -> bool:  # pragma: no cover
 
 @njit(nogil=True, cache=True)
 def _sum_labels(
-    rows: FoldRows, k: int, nearest: Int, sums: Words, lacking: Int
+    rows: FoldRows, k: int, nearest: Int, sums: Words, n_missing: Int
 ) -> None:  # pragma: no cover
     """Sum labels (n_folds, n_words) of `k` training rows, and count those not in `nearest`."""
     n_folds, n_words = sums.shape
-    lacking[:] = 0
-    # Folds share the sum of the first k rows; those that leave some of them out take the next.
+    n_missing[:] = 0
+    # Folds share the sum of the first k rows, and replace rows that they leave out by the next.
     for word in range(n_words):
         total = np.uint64(0)
         for number in nearest[:k]:
@@ -257,56 +299,66 @@ def _sum_labels(
     for number in nearest[:k]:
         for place in range(rows.pointers[number], rows.pointers[number + 1]):
             fold = rows.left_out[place]
-            lacking[fold] += 1
+            n_missing[fold] += 1
             for word in range(n_words):
                 sums[fold, word] -= rows.words[number, word]
     for fold in range(n_folds):
         place = k
-        while lacking[fold] > 0 and place < len(nearest):
+        while n_missing[fold] > 0 and place < len(nearest):
             number = nearest[place]
             if rows.is_train[fold, number]:
-                lacking[fold] -= 1
+                n_missing[fold] -= 1
                 for word in range(n_words):
                     sums[fold, word] += rows.words[number, word]
             place += 1
 
 
 @njit(nogil=True, cache=True)
-def _settled(
-    rows: FoldRows, fold: int, k: int, found: _Found, tolerance: float
+def _neighbours_in_fold(
+    rows: FoldRows, fold: int, k: int, search: _Search, tolerance: float
 ) -> tuple[Int, bool]:  # pragma: no cover
-    """Find the neighbours (k,) of a row in a fold, where ties may matter or the list is short."""
-    # Also returns whether they are certain.
-    values, distances, nearest, scratch = found
-    is_train, numbers = rows.is_train[fold], np.zeros(k, np.int64)
-    count, last, following = _first(distances, nearest, is_train, numbers)
+    """Find the neighbours (k,) of a row in a fold when ties may matter, or the list is short.
+
+    Also returns whether they are certain.
+    """
+    values, distances, nearest, scratch = search
+    is_train = rows.is_train[fold]
+    numbers = np.zeros(k, np.int64)
+    count, last, following = _first_training_rows(distances, nearest, is_train, numbers)
     if count <= k:
         masked = np.where(is_train, values, np.inf)
-        least, order = np.empty(k + 1), np.empty(k + 1, np.int64)
-        _smallest(masked, least, order, scratch)
-        count, last, following = _first(least, order, is_train, numbers)
+        lowest = np.empty(k + 1)
+        order = np.empty(k + 1, np.int64)
+        _smallest(masked, lowest, order, scratch)
+        count, last, following = _first_training_rows(lowest, order, is_train, numbers)
     if count <= k:
-        # Distances that overflow.
+        # The distances overflow.
         return numbers, False
     if following - last > tolerance:
         return numbers, True
-    low, high = last - tolerance, last + tolerance
+    low = last - tolerance
+    high = last + tolerance
     return numbers, _are_alike(values, low, high, is_train, rows.groups)
 
 
 @njit(nogil=True, cache=True)
-def _first(
+def _first_training_rows(
     distances: Float, order: Int, is_train: Bool, numbers: Int
 ) -> tuple[int, float, float]:  # pragma: no cover
-    """Fill `numbers` (k,) with the first training rows of `order`."""
-    # Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
-    count, last, k = 0, 0.0, len(numbers)
+    """Fill `numbers` (k,) with the first training rows of `order`.
+
+    Returns the number of training rows, up to k + 1, and the distances of the k-th and the next.
+    """
+    k = len(numbers)
+    count = 0
+    last = 0.0
     for place in range(len(order)):
         row = order[place]
         if row >= 0 and is_train[row]:
             if count == k:
                 return k + 1, last, distances[place]
-            numbers[count], last = row, distances[place]
+            numbers[count] = row
+            last = distances[place]
             count += 1
     return count, last, np.inf
 
@@ -329,34 +381,35 @@ def _are_alike(
 
 @njit(nogil=True, cache=True)
 def _scratch_for(n: int) -> _Scratch:  # pragma: no cover
-    """Allocate what `_smallest` needs for `n` values: an allocation takes as long as a row."""
+    """Allocate the arrays of `_smallest` for `n` values: an allocation takes as long as a row."""
     n_blocks = (n + _VALUES_PER_BLOCK - 1) // _VALUES_PER_BLOCK
     return (
         np.empty(n_blocks),
         np.empty(n_blocks + 1, np.int64),
         np.empty(n + 1, np.int64),
-        np.empty(_FEW_PLACES),
-        np.empty(_FEW_PLACES, np.int64),
+        np.empty(_MAX_RANKED_PLACES),
+        np.empty(_MAX_RANKED_PLACES, np.int64),
     )
 
 
 @njit(nogil=True, cache=True)
 def _smallest(
-    values: Float, least: Float, order: Int, scratch: _Scratch
+    values: Float, lowest: Float, order: Int, scratch: _Scratch
 ) -> None:  # pragma: no cover
     """Find the smallest values and their places, in order; inf and -1 if there are fewer."""
     # The inner loops are branch-free, since branches on the values would be unpredictable.
-    lows, blocks, places, found, ranks = scratch
-    n, n_blocks, k = len(values), len(lows), len(least) - 1
+    minima, blocks, places, ranked, ranks = scratch
+    n = len(values)
+    n_blocks = len(minima)
+    k = len(lowest) - 1
     for b in range(n_blocks):
-        lows[b] = _minimum(values[b * _VALUES_PER_BLOCK : (b + 1) * _VALUES_PER_BLOCK])
-    # As many blocks as there are values to find have one up to this bound; most others are skipped.
-    # It is loose if these are most of the blocks.
-    bound = _bound_of(lows if n_blocks >= 2 * len(least) else values, len(least))
+        minima[b] = _minimum(values[b * _VALUES_PER_BLOCK : (b + 1) * _VALUES_PER_BLOCK])
+    # This bound of block minima skips most blocks. It would skip few if these were mostly needed.
+    bound = _bound_of(minima if n_blocks >= 2 * len(lowest) else values, len(lowest))
     n_searched = 0
     for b in range(n_blocks):
         blocks[n_searched] = b
-        n_searched += lows[b] <= bound
+        n_searched += minima[b] <= bound
     count = 0
     for b in blocks[:n_searched]:
         start = b * _VALUES_PER_BLOCK
@@ -369,57 +422,60 @@ def _smallest(
             for i in range(start, n):
                 places[count] = i
                 count += values[i] <= bound
-    least[:] = np.inf
+    lowest[:] = np.inf
     order[:] = -1
     if count <= len(ranks):
-        _rank(values, places[:count], ranks, found)
+        _rank(values, places[:count], ranks, ranked)
         for c in range(count):
             if ranks[c] <= k:
-                least[ranks[c]], order[ranks[c]] = found[c], places[c]
+                lowest[ranks[c]] = ranked[c]
+                order[ranks[c]] = places[c]
     else:
         for i in places[:count]:
-            if values[i] < least[k]:
-                _insert(least, order, k, values[i], i)
+            if values[i] < lowest[k]:
+                _insert(lowest, order, k, values[i], i)
 
 
 @njit(nogil=True, cache=True)
-def _rank(values: Float, places: Int, ranks: Int, found: Float) -> None:  # pragma: no cover
+def _rank(values: Float, places: Int, ranks: Int, ranked: Float) -> None:  # pragma: no cover
     """Fill in the values at `places`, and their ranks; of equal values, the first is lower."""
     for c in range(len(places)):
-        value = found[c] = values[places[c]]
+        value = values[places[c]]
+        ranked[c] = value
         n_above = 0
         for earlier in range(c):
-            is_below = value < found[earlier]
+            is_below = value < ranked[earlier]
             ranks[earlier] += is_below
             n_above += is_below
         ranks[c] = c - n_above
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def _bound_of(lows: Float, n: int) -> float:  # pragma: no cover
+def _bound_of(values: Float, n: int) -> float:  # pragma: no cover
     """Return a bound that at least `n` values reach, and few more."""
-    # By bisection, whose counts are vectorized; an exact selection takes longer than the rest.
-    low, high = np.inf, -np.inf
-    # Loops over places, as those over values are not vectorized.
-    for i in range(len(lows)):
-        low = min(low, lows[i])
-        high = max(high, lows[i] if lows[i] < np.inf else -np.inf)
-    if _number_up_to(lows, high) < n:
+    # The counts of a bisection are vectorized; an exact selection takes longer than the rest.
+    low = np.inf
+    high = -np.inf
+    # Loops over places are vectorized, loops over values are not.
+    for i in range(len(values)):
+        low = min(low, values[i])
+        high = max(high, values[i] if values[i] < np.inf else -np.inf)
+    if _count_up_to(values, high) < n:
         return np.finfo(np.float64).max
-    for _ in range(_MOST_HALVINGS):
+    for _ in range(_MAX_HALVINGS):
         middle = 0.5 * (low + high)
-        count = _number_up_to(lows, middle)
+        count = _count_up_to(values, middle)
         if count < n:
             low = middle
         else:
             high = middle
-            if count <= n + _FEW:
+            if count <= n + _MAX_EXTRA_BLOCKS:
                 break
     return high
 
 
 @njit(nogil=True, cache=True, fastmath={"nnan", "nsz"})
-def _number_up_to(values: Float, bound: float) -> int:  # pragma: no cover
+def _count_up_to(values: Float, bound: float) -> int:  # pragma: no cover
     count = 0
     for i in range(len(values)):
         count += values[i] <= bound
@@ -427,14 +483,14 @@ def _number_up_to(values: Float, bound: float) -> int:  # pragma: no cover
 
 
 @njit(nogil=True, cache=True)
-def _insert(least: Float, order: Int, k: int, value: float, i: int) -> None:  # pragma: no cover
+def _insert(lowest: Float, order: Int, k: int, value: float, i: int) -> None:  # pragma: no cover
     """Insert a value into the sorted values, after those equal to it."""
     place = k
-    while place > 0 and value < least[place - 1]:
-        least[place] = least[place - 1]
+    while place > 0 and value < lowest[place - 1]:
+        lowest[place] = lowest[place - 1]
         order[place] = order[place - 1]
         place -= 1
-    least[place] = value
+    lowest[place] = value
     order[place] = i
 
 
@@ -456,8 +512,8 @@ def _squares_of(
     for place in range(len(neighbours)):
         total = 0.0
         for j in columns:
-            step = rows.queries[j, row] - rows.train[j, neighbours[place]]
-            total += step * step
+            difference = rows.queries[j, row] - rows.train[j, neighbours[place]]
+            total += difference * difference
         squares[place] = total
 
 
@@ -493,19 +549,20 @@ def _heaviest_class(
     """Return the class of neighbours (k,) with the largest weight, or -1 if rounding decides."""
     weights[:] = 0.0
     error = 0.0
-    n_touching, agree = 0, True
+    n_touching = 0
+    is_unanimous = True
     for place in range(len(codes)):
         square = squares[place]
         if square <= tolerance:
             n_touching += 1
-            agree = agree and codes[place] == codes[0]
+            is_unanimous = is_unanimous and codes[place] == codes[0]
         else:
             weight = 1.0 / np.sqrt(square)
             weights[codes[place]] += weight
             error += weight * (tolerance / square + 1e-14)
     if n_touching > 0:
-        # Rounding decides whether their distance is 0 or tiny; they win in both cases.
-        if agree and weights.sum() < 0.5 / np.sqrt(tolerance):
+        # Rounding decides whether a distance is 0 or tiny; such neighbours win in both cases.
+        if is_unanimous and weights.sum() < 0.5 / np.sqrt(tolerance):
             return codes[0]
         return -1
     first = int(np.argmax(weights))
@@ -522,14 +579,16 @@ def weigh_votes(
 ) -> Int:  # pragma: no cover
     """Return the class with the largest weight (n, n_rows), or -1 if rounding decides."""
     n, n_rows, k = neighbours.shape
-    labels, weights, squares = np.empty((n, n_rows), np.int64), np.empty(n_classes), np.empty(k)
+    labels = np.empty((n, n_rows), np.int64)
+    weights = np.empty(n_classes)
+    squares = np.empty(k)
     for m in range(n):
         columns = chosen.columns[chosen.pointers[m] : chosen.pointers[m + 1]]
         tolerance = rounding_of(rows.largest, columns)
         for row in range(n_rows):
-            near = codes[neighbours[m, row]]
-            labels[m, row] = near[0]
-            if (near != near[0]).any():
+            votes = codes[neighbours[m, row]]
+            labels[m, row] = votes[0]
+            if (votes != votes[0]).any():
                 _squares_of(rows, columns, row, neighbours[m, row], squares)
-                labels[m, row] = _heaviest_class(squares, near, tolerance, weights)
+                labels[m, row] = _heaviest_class(squares, votes, tolerance, weights)
     return labels

@@ -5,19 +5,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from sklearn.preprocessing import StandardScaler
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import AnyArray, Bool, Float, Int
 from swarm.problem.models import steps_before
 from swarm.problem.problem import Problem
 from swarm.problem.table import take_rows
 
 
 class Chosen(NamedTuple):
-    """Columns of many masks, concatenated."""
+    """Columns of many masks, concatenated.
 
-    pointers: Int  # (n + 1,); mask m has ``columns[pointers[m]:pointers[m + 1]]``, ascending
+    Mask m of n has ``columns[pointers[m]:pointers[m + 1]]``, ascending; `pointers` has n + 1 items.
+    """
+
+    pointers: Int
     columns: Int
 
     def of(self, mask: int) -> Int:
@@ -27,11 +29,14 @@ class Chosen(NamedTuple):
 
 @dataclass(frozen=True)
 class FoldTable:
-    """Data of one fold, transposed: a row for each column."""
+    """Data of one fold, transposed: a row for each column.
 
-    train: Float  # (n_columns, n_train)
-    test: Float  # (n_columns, n_test)
-    train_target: NDArray[np.generic]  # (n_train,) or (n_train, n_labels)
+    The shapes are (n_columns, n_train), (n_columns, n_test), and (n_train,) or (n_train, n_labels).
+    """
+
+    train: Float
+    test: Float
+    train_target: AnyArray
 
 
 def fold_tables(problem: Problem) -> list[FoldTable]:
@@ -40,24 +45,27 @@ def fold_tables(problem: Problem) -> list[FoldTable]:
 
     scalers = steps_before(problem.estimator)
     features = problem.features
-    made = []
+    tables = []
     for train, test in problem.folds:
-        seen, unseen = features.iloc[train], features.iloc[test]
+        train_rows = features.iloc[train]
+        test_rows = features.iloc[test]
         for step in scalers:
-            # On rows of the DataFrame, as in the models: another memory layout would change the
+            # Models fit scalers to rows of the DataFrame. Another memory layout would change the
             # order of sums, and the last bit of a scale can break a tie.
-            scaler = clone(step).fit(seen)
-            seen, unseen = scaler.transform(seen), scaler.transform(unseen)
-        made.append(FoldTable(_by_column(seen), _by_column(unseen), problem.target[train]))
-    return made
+            scaler = clone(step).fit(train_rows)
+            train_rows = scaler.transform(train_rows)
+            test_rows = scaler.transform(test_rows)
+        target = problem.target[train]
+        tables.append(FoldTable(_transposed(train_rows), _transposed(test_rows), target))
+    return tables
 
 
-def _by_column(rows: Any) -> Float:
+def _transposed(rows: pd.DataFrame | AnyArray) -> Float:
     return np.ascontiguousarray(np.asarray(rows, dtype=np.float64).T)
 
 
-def fitted_on(problem: Problem, positions: Int, fold: int) -> tuple[Any, Any]:
-    """Return the model of a fold on some columns, and the test rows as its input."""
+def fit_on(problem: Problem, positions: Int, fold: int) -> tuple[Any, Any]:
+    """Fit the model of a fold on some columns; return it, and the test rows as its input."""
     train, test = problem.folds[fold]
     columns = problem.columns(positions)
     with problem.settings.applied():
@@ -67,9 +75,9 @@ def fitted_on(problem: Problem, positions: Int, fold: int) -> tuple[Any, Any]:
 def scales_are_exact(problem: Problem) -> bool:
     """Whether :func:`fold_tables` scales subsets bit-identically to the models."""
     # The sums of a StandardScaler depend on the memory layout, which subsets of contiguous columns
-    # keep; minima and maxima do not.
-    standardized = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
-    return not standardized or columns_are_contiguous(problem)
+    # preserve. Minima and maxima do not depend on it.
+    has_sums = any(type(step) is StandardScaler for step in steps_before(problem.estimator))
+    return not has_sums or columns_are_contiguous(problem)
 
 
 def columns_are_contiguous(problem: Problem) -> bool:
@@ -85,12 +93,12 @@ def columns_are_contiguous(problem: Problem) -> bool:
 
 
 def columns_of(problem: Problem, masks: Bool) -> Bool:
-    """Return the columns of masks (n, n_units) as flags: bool (n, n_columns)."""
+    """Columns of masks (n, n_units) as flags: bool (n, n_columns)."""
     return masks[:, problem.space.unit_of]
 
 
 def chosen_columns(problem: Problem, masks: Bool) -> Chosen:
-    """Return the columns of masks (n, n_units) for compiled code."""
+    """Columns of masks (n, n_units) for compiled code."""
     flags = columns_of(problem, masks)
     pointers = np.zeros(len(masks) + 1, dtype=np.int64)
     np.cumsum(flags.sum(axis=1), out=pointers[1:])

@@ -357,7 +357,7 @@ def test_folds_worked_on_one_by_one_give_the_same(monkeypatch: pytest.MonkeyPatc
     # NumPy sums more than 8 numbers, and more than 128, in an order of its own.
     problem, masks = bayes("mixed", 140, folds=4, scoring="f1_macro"), masks_of(2, 140)[:8]
     together = path_of(problem)
-    monkeypatch.setattr("swarm.fastpaths.naive_bayes._KEPT", 50)
+    monkeypatch.setattr("swarm.fastpaths.naive_bayes._MAX_CACHED_NUMBERS", 50)
     alone = path_of(problem)
     assert len(alone.blocks) == 4
     assert all(block._squares is None for block in alone.blocks)
