@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -184,7 +184,7 @@ class SelectionDisplay:
         return path
 
     def export(
-        self: SubsetSelector,
+        self,
         file: str | Path,
         X: Any = None,
         *,
@@ -220,7 +220,7 @@ class SelectionDisplay:
         form = format_of(path.name) if as_ is None else as_
         if X is not None:
             chosen = self.result_.space.positions(self._selection.mask)
-            rows = take_columns(checked_table(self, X), chosen)
+            rows = take_columns(checked_table(cast("SubsetSelector", self), X), chosen)
             described = describe_columns(as_frame(rows, names))
         elif form == "pandera":
             raise InputError("a schema of pandera needs the rows of the fit; pass X to export")
