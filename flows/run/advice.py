@@ -18,7 +18,7 @@ from swarm.findings.columns import sentinels, text_kind
 from swarm.problem.models import is_lightgbm, last_step
 from tasks.sources import kind_of
 
-# Columns of more than this number are left to the reader.
+# Options that name more columns would be hard to read.
 _MOST_COLUMNS = 20
 # The loss that the mean absolute error is, in packages whose estimators do not list theirs.
 _ABSOLUTE = {
@@ -33,10 +33,11 @@ def with_settings(
     finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Any
 ) -> Finding:
     """Return a finding whose remedy ends with options that follow it, if there are any."""
-    settings = [
-        f"{key}={_as_yaml(value)}" for key, value in _advice(finding, config, frame, estimator)
-    ]
-    if not settings or len(finding.columns) > _MOST_COLUMNS:
+    if len(finding.columns) > _MOST_COLUMNS:
+        return finding
+    advice = _advice(finding, config, frame, estimator)
+    settings = [f"{key}={_as_yaml(value)}" for key, value in advice]
+    if not settings:
         return finding
     options = " ".join(f"--set {shlex.quote(each)}" for each in settings)
     return replace(finding, remedy=f"{finding.remedy}: {options}")
@@ -80,7 +81,7 @@ def _advice(
             kinds = {name: text_kind(frame[name])[0] for name in names}
             dates = [name for name, kind in kinds.items() if kind == "date"]
             words = [name for name, kind in kinds.items() if kind == "category"]
-            others = [name for name in names if name not in (*dates, *words)]
+            others = [name for name in names if name not in (*dates, *words, *data.drop)]
             yield from _without(config, [*dates, *others])
             yield from _formats(frame, dates)
             if words:

@@ -88,7 +88,9 @@ def findings_of(
     first = next(iter(config.strategies))
     for name in config.datasets:
         select = config.as_select(name, first)
-        of_set = _data_findings(select, split_rows=config.split_of(name) is not None)
+        # Options would have to name the data set, whose sections replace those of all sets.
+        has_split = config.split_of(name) is not None
+        of_set = _data_findings(select, split_rows=has_split, advises=False)
         findings += [replace(each, text=f"data set {name!r}: {each.text}") for each in of_set]
     return findings
 
@@ -115,6 +117,7 @@ def _error(code: str, text: str) -> Finding:
 def _data_findings(
     config: SelectConfig,
     split_rows: bool = True,
+    advises: bool = True,  # whether to end findings with options that follow them
     on_time: Callable[[str], None] | None = None,
     raw: Raw | None = None,
 ) -> list[Finding]:
@@ -160,6 +163,8 @@ def _data_findings(
         findings += prepared.findings
     else:
         findings += _row_findings(config, table, estimator)
+    if not advises:
+        return findings
     frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     return [with_settings(each, config, frame, estimator) for each in findings]
 
