@@ -71,7 +71,7 @@ def _advice(
                     yield from _formats(frame, [n for n in names[:1] if n not in data.dates])
                 yield "split.kind", "time"
             yield "folds.kind", "time"
-        case "SWM111" | "SWM112" | "SWM113" | "SWM114":
+        case "SWM111" | "SWM112" | "SWM113" | "SWM114" | "SWM211":
             columns = [name for name in names if name in frame.columns and name not in data.dates]
             if columns:
                 yield "data.drop+", columns

@@ -138,6 +138,7 @@ ADVICE = [
         corrects=lambda frame: frame.assign(y=np.log(frame["y"])),
         before={**REGRESSION, "model": SQUARES},
     ),
+    Advice("SWM211", NOISE.assign(refund=Y * (RNG.random(N) < 0.8)), drop("refund")),
 ]
 
 
