@@ -36,7 +36,7 @@ _THOUSANDS = {
     ",": re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+"),
 }
 _SHARE_NUMBERS = 0.6
-_MOST_MARKS, _LONGEST_MARK = 2, 15
+_MOST_MARKS, _LONGEST_MARK = 2, 25
 
 
 @dataclass(frozen=True)

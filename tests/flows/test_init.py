@@ -121,6 +121,7 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
         age=rng.integers(0, 99, N),
         uses=["; ".join(np.array(["car", "bike", "bus"])[np.array(x)]) for x in USED],
         town=[f"{place}ville, {place}land" for place in rng.choice([*"abcd"], N)],
+        price=np.where(often, "prefer not to say", rng.integers(10, 99, N).astype(str)),
     )
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
@@ -139,6 +140,7 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
         "plan": "'none'",
         "country": "'NA'",
         "score": "'low'",
+        "price": "'prefer not to say'",
         "uses": "combination of its 3 answers",
     }
     assert set(lines) == {f"read {name}" for name in decided}
