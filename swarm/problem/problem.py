@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -58,7 +58,7 @@ from swarm.problem.table import (
     take_rows,
 )
 from swarm.problem.target import task_of
-from swarm.protocols import Estimator, Splitter
+from swarm.protocols import Estimator, Scorer, Splitter
 from swarm.rows import Division, Fold, Rows
 
 Importance = Literal["auto", "fold", "permutation", "mutual_information", "none"]
@@ -142,7 +142,7 @@ class Problem:
         estimator: Estimator,
         *,
         space: SearchSpace | None = None,
-        scoring: str | Callable[..., float] | Scoring | None = None,
+        scoring: str | Scorer | Scoring | None = None,
         pos_label: str | int | None = None,
         folds: int | Sequence[Fold] | Splitter | Division = 5,
         groups: ArrayLike | None = None,

@@ -16,6 +16,7 @@ from swarm.arrays import AnyArray, Float
 from swarm.errors import ConfigError
 from swarm.problem.models import is_a, last_step
 from swarm.problem.table import take_rows
+from swarm.protocols import Scorer
 from swarm.wording import quoted
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
@@ -160,7 +161,7 @@ def _has_own_score(estimator: object) -> bool:
 
 
 def resolve_scoring(
-    scoring: str | Callable[..., float] | Scoring | None,
+    scoring: str | Scorer | Scoring | None,
     estimator: object,
     target: AnyArray,
     task: str,

@@ -1,7 +1,7 @@
 """Feature selection as a scikit-learn meta-estimator."""
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
@@ -25,7 +25,7 @@ from swarm.problem.models import allows_missing, tags_of, takes_categorical
 from swarm.problem.problem import Importance, Problem
 from swarm.problem.space import Groups
 from swarm.problem.table import is_polars, take_columns
-from swarm.protocols import Estimator, Splitter
+from swarm.protocols import Estimator, Scorer, Splitter
 from swarm.rows import Fold
 from swarm.search.history import EpochRecord
 from swarm.search.runner import run
@@ -221,7 +221,7 @@ class SubsetSelector(
         fixed: Iterable[str | int] | None = (),
         forbidden: Iterable[str | int] | None = (),
         groups: Groups | None = None,
-        scoring: str | Callable[..., float] | None = None,
+        scoring: str | Scorer | None = None,
         cv: int | Splitter | Sequence[Fold] | None = 5,
         weights_in_score: bool = False,
         importance: Importance = "auto",
