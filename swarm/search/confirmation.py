@@ -121,8 +121,8 @@ class Confirmation:
         if is_preferred.all() or not is_preferred.any():
             return self._picked(rows, costs[0])
         searched, preferred = (
-            self._picked(origin, costs[origin[0]])
-            for origin in (rows[~is_preferred], rows[is_preferred])
+            self._picked(ranked, costs[ranked[0]])
+            for ranked in (rows[~is_preferred], rows[is_preferred])
         )
         return preferred if self._is_close(costs[searched], preferred, self.doubt) else searched
 
