@@ -10,7 +10,7 @@ AnyArray = NDArray[Any]
 Bool = NDArray[np.bool_]
 Float = NDArray[np.float64]
 Int = NDArray[np.int64]
-# Positions of columns
+# Positions of columns.
 Positions = Sequence[int] | Int
 
 

@@ -3,25 +3,26 @@
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import FrameType
-from typing import Any
+
+Handler = Callable[[int, FrameType | None], object] | int | None
 
 
 @contextmanager
 def children_ignore_sigint() -> Iterator[None]:
     """Make child processes that are started in this context ignore SIGINT.
 
-    A terminal sends it to the whole process group. Children inherit the signal mask of the thread
-    that starts them; the parent process has to terminate them.
+    A terminal sends SIGINT to the whole process group. Children inherit the signal mask of the
+    thread that starts them; the parent process has to terminate them.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
     from multiprocessing import resource_tracker
 
-    # Up to Python 3.13, starting the resource tracker unblocks the signal, so start it first.
+    # The resource tracker is started first, as that unblocks the signal up to Python 3.13.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -31,34 +32,34 @@ def children_ignore_sigint() -> Iterator[None]:
 
 
 class _Deferral:
-    """A handler of SIGINT that notes it for the handler `before`."""
+    """A handler of SIGINT that stores signals for the `original` handler."""
 
-    def __init__(self, before: Any) -> None:
-        self.before = before
-        self._arrived: list[FrameType | None] = []
+    def __init__(self, original: Handler) -> None:
+        self.original = original
+        self._frames: list[FrameType | None] = []
 
     def __call__(self, _: int, frame: FrameType | None) -> None:
-        self._arrived.append(frame)
+        self._frames.append(frame)
 
     def deliver(self) -> None:
-        """Call the handler before, if a signal has arrived."""
-        if self._arrived and callable(self.before):
-            frame = self._arrived.pop()
-            self._arrived.clear()
-            self.before(signal.SIGINT, frame)
+        """Call the original handler, if a signal has arrived."""
+        if self._frames and callable(self.original):
+            frame = self._frames.pop()
+            self._frames.clear()
+            self.original(signal.SIGINT, frame)
 
 
 @contextmanager
-def _sigint_handled_by(handler: Any) -> Iterator[None]:
+def _sigint_handled_by(handler: Handler) -> Iterator[None]:
     """Replace the handler of SIGINT; only the main thread may."""
-    before = signal.signal(signal.SIGINT, handler)
+    original = signal.signal(signal.SIGINT, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, original)
 
 
-def _replaceable_handler() -> Any:
+def _replaceable_handler() -> Handler:
     """Return the handler of SIGINT; None outside the main thread."""
     is_main = threading.current_thread() is threading.main_thread()
     return signal.getsignal(signal.SIGINT) if is_main else None
@@ -70,11 +71,11 @@ def sigint_deferred() -> Iterator[None]:
 
     If it were blocked, another thread of the process would accept it for the main thread.
     """
-    before = _replaceable_handler()
-    if before is None:
+    original = _replaceable_handler()
+    if original is None:
         yield
         return
-    deferral = _Deferral(before)
+    deferral = _Deferral(original)
     try:
         with _sigint_handled_by(deferral):
             yield
@@ -84,12 +85,12 @@ def sigint_deferred() -> Iterator[None]:
 
 @contextmanager
 def sigint_delivered() -> Iterator[None]:
-    """Deliver SIGINT at once within a context in which it is deferred; one that waits, first."""
+    """Deliver SIGINT at once within a context in which it is deferred, also one that waits."""
     deferral = _replaceable_handler()
     if not isinstance(deferral, _Deferral):
         yield
         return
-    with _sigint_handled_by(deferral.before):
+    with _sigint_handled_by(deferral.original):
         deferral.deliver()
         yield
 
@@ -105,21 +106,21 @@ def silence_pool_thread() -> Iterator[None]:
 
     It may be dispatching a task at that moment, but ends correctly.
     """
-    before = threading.excepthook
+    original = threading.excepthook
 
     def hook(args: threading.ExceptHookArgs) -> None:
         if args.thread is None or "ExecutorManagerThread" not in args.thread.name:
-            before(args)
+            original(args)
 
     threading.excepthook = hook
     try:
         yield
     finally:
-        threading.excepthook = before
+        threading.excepthook = original
 
 
 def within_model_selection() -> bool:
-    """Whether scikit-learn's model selection is calling: one fit of many, to end with them all."""
+    """Whether scikit-learn's model selection is calling, of whose fits Ctrl-C has to end all."""
     frame: FrameType | None = sys._getframe()
     while frame is not None:
         if frame.f_globals.get("__name__", "").startswith("sklearn.model_selection."):

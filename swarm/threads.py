@@ -1,22 +1,24 @@
 """Limit the numerical libraries to one thread, with little overhead."""
 
+from __future__ import annotations
+
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from threadpoolctl import ThreadpoolController
 
 
 def one_thread() -> AbstractContextManager[Any]:
-    """Return a context that limits BLAS and OpenMP to one thread, as ``threadpool_limits(1)``.
-
-    The result, which takes milliseconds, is cached until another module is imported.
-    """
-    limiter: AbstractContextManager[Any] = _controller(len(sys.modules)).limit(limits=1)
-    return limiter
+    """Return a context that limits BLAS and OpenMP to one thread, as ``threadpool_limits(1)``."""
+    return _controller(len(sys.modules)).limit(limits=1)
 
 
 @lru_cache(maxsize=1)
-def _controller(_n_modules: int) -> Any:
+def _controller(_n_modules: int) -> ThreadpoolController:
+    """Find the loaded libraries, which takes milliseconds; again once a module is imported."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

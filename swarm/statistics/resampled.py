@@ -15,13 +15,13 @@ import numpy as np
 from swarm.arrays import Float
 from swarm.rounding import rounding_error
 
-# Level of the intervals that answers show.
+# Level of the confidence intervals in results.
 CONFIDENCE = 0.95
 Outcome = Literal["better", "no clear difference", "worse"]
 
 
 def outcome_of(low: float, high: float) -> Outcome:
-    """Return what the interval of a gain says, which is significant if it excludes 0."""
+    """Conclude from the interval of a gain, which is significant if it excludes 0."""
     if low > 0:
         return "better"
     return "worse" if high < 0 else "no clear difference"
@@ -29,22 +29,34 @@ def outcome_of(low: float, high: float) -> Outcome:
 
 @dataclass(frozen=True)
 class CorrectedTTest:
-    """Two-sided test that the mean difference is 0; `low` and `high` bound its interval."""
+    """Two-sided test that the mean difference is 0.
+
+    Attributes
+    ----------
+    mean : float
+    low, high : float
+        Bounds of the confidence interval.
+    p : float
+    error : float
+        Standard error of the mean.
+    """
 
     mean: float
     low: float
     high: float
     p: float
-    error: float  # standard error of the mean
+    error: float
 
 
 def corrected_t(
     differences: Sequence[float] | Float, n_train: float, n_test: float, level: float = CONFIDENCE
 ) -> CorrectedTTest:
-    """Test paired differences of J resamples (J,) by the corrected resampled t-test."""
-    # The variance of the mean is (1 / J + n_test / n_train) s**2, with J - 1 degrees of freedom. Of
-    # equal differences, which scores of few rows have by chance, there is none to infer from: the
-    # interval is unbounded unless all are 0, `p` is 1, and `error` 0.
+    """Test paired differences of J resamples (J,) by the corrected resampled t-test.
+
+    The variance of the mean is ``(1 / J + n_test / n_train) s**2``, with J - 1 degrees of freedom.
+    Equal differences, which scores of few rows have by chance, give no variance to infer from: the
+    interval is unbounded unless all are 0, `p` is 1, and `error` 0.
+    """
     from scipy.stats import t
 
     values = np.asarray(differences, dtype=np.float64)
@@ -60,8 +72,9 @@ def corrected_t(
     error = math.sqrt(1 / n + n_test / n_train) * float(values.std(ddof=1))
     # The standard error may underflow to 0.
     if np.ptp(values) <= rounding_error(np.abs(values).max()) or error == 0.0:
-        same, reach = float(values[0]), 0.0 if not values.any() else math.inf
-        return CorrectedTTest(mean=same, low=same - reach, high=same + reach, p=1.0, error=0.0)
+        mean = float(values[0])
+        reach = math.inf if values.any() else 0.0
+        return CorrectedTTest(mean=mean, low=mean - reach, high=mean + reach, p=1.0, error=0.0)
     reach = float(t.isf((1 - level) / 2, n - 1)) * error
     p = float(2 * t.sf(abs(mean) / error, n - 1))
     return CorrectedTTest(mean=mean, low=mean - reach, high=mean + reach, p=p, error=error)

@@ -9,19 +9,21 @@ from scipy import stats
 from swarm.arrays import Float, Int, read_only
 from swarm.statistics.encoding import as_numbers, columns_of_units
 
-# Cells that are worked on together, as that takes several copies of them.
-_PANEL_CELLS = 2**20
+# A panel of cells is limited, as work on it takes several copies.
+_MAX_PANEL_CELLS = 2**20
 
 
 def spearman_distance(features: pd.DataFrame) -> Float:
-    """Distance ``1 - |rho|`` between all columns (d, d), rho being Spearman's rank correlation."""
-    # Missing cells get the mean rank, which adds nothing to a correlation; a constant column has
-    # distance 1 to all others; codes of nominal columns have an arbitrary order. Ranks are
-    # integers, so that the result is bit-identical for any BLAS, up to about 200,000 rows.
+    """Distance ``1 - |rho|`` between all columns (d, d), rho being Spearman's rank correlation.
+
+    Missing cells get the mean rank, which adds nothing to a correlation; a constant column has
+    distance 1 to all others; codes of nominal columns have an arbitrary order. Ranks are integers,
+    so that the result is bit-identical for any BLAS, up to about 200,000 rows.
+    """
     ranks = centred_ranks(as_numbers(features))
     distance: Float = ranks.T @ ranks
     del ranks
-    # In place: at 10,000 columns, a further copy takes 800 MB.
+    # A further copy would take 800 MB for 10,000 columns.
     _to_distance(distance, np.diag(distance).copy())
     read_only(distance)
     return distance
@@ -29,7 +31,7 @@ def spearman_distance(features: pd.DataFrame) -> Float:
 
 def _to_distance(products: Float, squares: Float) -> None:
     """Convert products (d, d) of columns, given their sums of squares, into distances in place."""
-    height = max(1, _PANEL_CELLS // max(1, len(products)))
+    height = max(1, _MAX_PANEL_CELLS // max(1, len(products)))
     for start in range(0, len(products), height):
         panel = products[start : start + height]
         scale = np.sqrt(squares[start : start + height, None] * squares)
@@ -49,7 +51,7 @@ def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
     sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
     # Both triangles are summed in different orders, so they may differ in the last bit.
     means = (sums + sums.T) / (2.0 * sizes[:, None] * sizes[None, :])
-    between: Float = np.sqrt(means)
+    between = np.sqrt(means)
     np.fill_diagonal(between, 0.0)
     read_only(between)
     return between
@@ -58,7 +60,7 @@ def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
 def centred_ranks(values: Float) -> Float:
     """Rank the columns: twice the centred average ranks, so integers; 0 for missing cells."""
     ranks = np.empty_like(values)
-    width = max(1, _PANEL_CELLS // max(1, len(values)))
+    width = max(1, _MAX_PANEL_CELLS // max(1, len(values)))
     for start in range(0, values.shape[1], width):
         # Contiguous columns are sorted faster.
         panel = np.ascontiguousarray(values[:, start : start + width].T)
@@ -68,15 +70,16 @@ def centred_ranks(values: Float) -> Float:
         centred[complete] = _ranks_of_rows(panel[complete])
         for position in np.flatnonzero(~complete):
             present = ~missing[position]
-            among = stats.rankdata(panel[position, present])
-            centred[position, present] = 2.0 * among - (int(present.sum()) + 1)
+            average_ranks = stats.rankdata(panel[position, present])
+            centred[position, present] = 2.0 * average_ranks - (int(present.sum()) + 1)
         ranks[:, start : start + width] = centred.T
     return ranks
 
 
 def _ranks_of_rows(panel: Float) -> Float:
     """Return twice the centred average ranks within each row of a panel."""
-    n, ranks = panel.shape[1], np.empty_like(panel)
+    n = panel.shape[1]
+    ranks = np.empty_like(panel)
     ordered = np.sort(panel, axis=1)
     tied = (ordered[:, 1:] == ordered[:, :-1]).any(axis=1)
     del ordered
@@ -87,9 +90,9 @@ def _ranks_of_rows(panel: Float) -> Float:
     return ranks
 
 
-def spread_rows(n_rows: int, most: int) -> Int:
-    """Return the positions of at most `most` rows, spread by the golden ratio, ascending."""
-    if n_rows <= most:
+def spread_rows(n_rows: int, max_rows: int) -> Int:
+    """Choose the positions of at most `max_rows` rows, spread by the golden ratio, ascending."""
+    if n_rows <= max_rows:
         return np.arange(n_rows)
     order = np.argsort(np.arange(n_rows, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
-    return np.sort(order[:most])
+    return np.sort(order[:max_rows])

@@ -5,7 +5,7 @@ Requires the extra ``swarmselect[testing]``. Nothing else in the library imports
 
 import pytest
 
-# Before the import, so that failed assertions of the contract show the compared values.
+# Failed assertions of the contract then show the compared values.
 pytest.register_assert_rewrite("swarm.testing.contract")
 
 from swarm.testing.contract import StrategyContract  # noqa: E402

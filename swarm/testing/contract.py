@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.naive_bayes import GaussianNB
 
+from swarm.arrays import AnyArray
 from swarm.errors import EvaluationError, InputError
 from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.hints import Hints
@@ -99,18 +100,20 @@ class StrategyContract:
     ) -> None:
         evaluator = planted(space, seed % 7)
         if not exact:
-            evaluator.exact_shrink, evaluator.unused_below = False, 0.005
+            evaluator.exact_shrink = False
+            evaluator.unused_below = 0.005
         for step in drive(self.strategy, evaluator, seed=seed, epochs=4):
             masks = step.proposal.masks
             assert masks.dtype == bool
             assert masks.any(axis=1).all()
             assert self._on_its_way(space).obeys(masks).all()
             members = step.after.members
-            believed = members.masks[np.isfinite(members.costs)]
-            assert space.obeys(believed).all()
+            evaluated = members.masks[np.isfinite(members.costs)]
+            assert space.obeys(evaluated).all()
 
     def test_it_starts_with_the_hints_it_needs_and_no_others(self) -> None:
-        strategy, space = self.strategy, plain_space(9)
+        strategy = self.strategy
+        space = plain_space(9)
         hints = vars(hints_for(space))
         needed = Hints(**{hint: hints[hint] for hint in strategy.needs})
         strategy.start(space, needed, np.random.default_rng(0))
@@ -121,7 +124,8 @@ class StrategyContract:
 
     def test_a_proposal_is_complete(self) -> None:
         for step in drive(self.strategy, planted(plain_space(9))):
-            proposal, members = step.proposal, step.after.members
+            proposal = step.proposal
+            members = step.after.members
             n = len(proposal.masks)
             assert n > 0
             assert proposal.masks.shape == (n, 9)
@@ -137,18 +141,19 @@ class StrategyContract:
         space = plain_space(8, fixed=["x1"], forbidden=["x2"])
         warm = space.repair(np.eye(8, dtype=bool)[:2], np.random.default_rng(0))
         hints = hints_for(space, warm=warm)
-        evaluator, strategy = planted(space), self.strategy
-        untouched = snapshot(hints)
+        evaluator = planted(space)
+        strategy = self.strategy
+        hints_before = snapshot(hints)
         state = strategy.start(space, hints, np.random.default_rng(0))
         snapshots = []
         for epoch in range(5):
             moved, proposal = strategy.propose(state, np.random.default_rng(epoch))
-            answers = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
-            things = (state, moved, proposal, answers)
-            snapshots += [(thing, snapshot(thing)) for thing in things]
-            state = strategy.observe(moved, proposal, answers)
-        assert snapshot(hints) == untouched
-        assert all(snapshot(thing) == before for thing, before in snapshots)
+            evaluations = evaluator.evaluate(proposal.masks, proposal.incumbents, np.arange(3))
+            inputs = (state, moved, proposal, evaluations)
+            snapshots += [(data, snapshot(data)) for data in inputs]
+            state = strategy.observe(moved, proposal, evaluations)
+        assert snapshot(hints) == hints_before
+        assert all(snapshot(data) == before for data, before in snapshots)
 
     def test_states_are_frozen_dataclasses_of_read_only_arrays(self) -> None:
         for step in drive(self.strategy, planted(plain_space(8)), epochs=3):
@@ -164,8 +169,8 @@ class StrategyContract:
     def test_observing_does_not_depend_on_anything_but_its_arguments(self) -> None:
         strategy = self.strategy
         for step in drive(self.strategy, planted(plain_space(8)), epochs=4):
-            again = strategy.observe(step.moved, step.proposal, step.answers)
-            assert snapshot(again) == snapshot(step.after)
+            repeated = strategy.observe(step.moved, step.proposal, step.evaluations)
+            assert snapshot(repeated) == snapshot(step.after)
 
     def test_the_same_seed_gives_the_same_run(self) -> None:
         first, second = (
@@ -173,8 +178,8 @@ class StrategyContract:
             for _ in range(2)
         )
         assert first.history.to_csv() == second.history.to_csv()
-        for one, other in zip(first.records, second.records, strict=True):
-            assert one.particles.to_csv() == other.particles.to_csv()
+        for record, repeated in zip(first.records, second.records, strict=True):
+            assert record.particles.to_csv() == repeated.particles.to_csv()
 
     def test_importances_that_it_does_not_declare_change_nothing(self) -> None:
         evaluator = dataclasses.replace(planted(plain_space(12)), exact_shrink=False)
@@ -220,9 +225,9 @@ class StrategyContract:
     def test_a_selector_takes_it_and_its_clone_finds_the_same(self) -> None:
         table, target = _small_table()
         selector = SubsetSelector(GaussianNB(), strategy=self.strategy, cv=2, budget=2)
-        other = clone(selector).fit(table, target)
-        assert other.strategy == self.strategy
-        assert other.results_.equals(selector.fit(table, target).results_)
+        copy = clone(selector).fit(table, target)
+        assert copy.strategy == self.strategy
+        assert copy.results_.equals(selector.fit(table, target).results_)
 
     def test_only_the_generator_handed_in_is_used(self) -> None:
         runs = []
@@ -245,19 +250,22 @@ class StrategyContract:
         assert np.array_equal(replay.best_mask, whole.best_mask)
 
     def test_pruning_never_changes_what_is_proposed(self) -> None:
-        pruned, plain = planted(plain_space(15)), planted(plain_space(15))
+        pruned = planted(plain_space(15))
+        plain = planted(plain_space(15))
         plain.pruning = False
-        one, other = drive(self.strategy, pruned, epochs=15), drive(self.strategy, plain, epochs=15)
-        assert proposed(one) == proposed(other)
-        for a, b in zip(one, other, strict=True):
-            assert snapshot(a.after.members) == snapshot(b.after.members)
+        pruned_steps = drive(self.strategy, pruned, epochs=15)
+        plain_steps = drive(self.strategy, plain, epochs=15)
+        assert proposed(pruned_steps) == proposed(plain_steps)
+        for pruned_step, plain_step in zip(pruned_steps, plain_steps, strict=True):
+            assert snapshot(pruned_step.after.members) == snapshot(plain_step.after.members)
         assert pruned.fits <= plain.fits
 
     @pytest.mark.parametrize("exact", [True, False])
     def test_costs_of_members_belong_to_their_masks_and_never_rise(self, exact: bool) -> None:
         evaluator = planted(plain_space(14), 1)
         if not exact:
-            evaluator.exact_shrink, evaluator.unused_below = False, 0.008
+            evaluator.exact_shrink = False
+            evaluator.unused_below = 0.008
         best = np.inf
         for step in drive(self.strategy, evaluator, epochs=20):
             members = step.after.members
@@ -309,7 +317,7 @@ class StrategyContract:
             make_driver(self.strategy, evaluator, epochs=3).run()
 
     def test_one_worker_and_two_give_the_same_run(self) -> None:
-        # Bounded, as the accuracy of scikit-learn, so that workers prune.
+        # Workers prune only if the score is bounded.
         scoring = Scoring("share", share_of_hits, upper=1.0)
         problem = Problem.build(*_small_table(), NearestMean(), scoring=scoring, folds=2)
         runs = []
@@ -317,7 +325,8 @@ class StrategyContract:
             with CrossValidation(
                 problem, n_jobs=n_jobs, backend="threading", exact=False
             ) as evaluator:
-                hints, budget = hints_for(problem.space), Budget(epochs=2)
+                hints = hints_for(problem.space)
+                budget = Budget(epochs=2)
                 search = Search(problem, self.strategy, hints=hints, seed=2, budget=budget)
                 runs.append(everything(search.driver(evaluator).run()))
         assert runs[0] == runs[1]
@@ -343,15 +352,15 @@ class StrategyContract:
         if self.is_baseline:
             pytest.skip("a baseline need not find the optimum")
         for seed in range(2):
-            enough = _costs_of_twelve_units(seed)[self.optimum_rank]
+            goal = _costs_of_twelve_units(seed)[self.optimum_rank]
 
-            def stop_if_found(record: EpochRecord, state: SearchState, at: float = enough) -> None:
-                if state.best_cost <= at:
+            def stop_if_found(record: EpochRecord, state: SearchState, goal: float = goal) -> None:
+                if state.best_cost <= goal:
                     raise StopSearch
 
             evaluator = planted(plain_space(12), seed)
             driver = make_driver(self.strategy, evaluator, seed=seed, epochs=200, patience=80)
-            assert driver.run(on_epoch=stop_if_found).cost <= enough
+            assert driver.run(on_epoch=stop_if_found).cost <= goal
 
     def test_it_beats_random_search_at_equal_distinct_evaluations(
         self, capsys: pytest.CaptureFixture[str]
@@ -360,14 +369,17 @@ class StrategyContract:
             pytest.skip("a baseline need not beat random search")
         if self.widest < 60:
             pytest.skip(f"the strategy supports at most {self.widest} units, not 60")
-        lines, gaps = [], []
+        lines = []
+        gaps = []
         for seed in range(4):
             evaluator = planted(plain_space(60), seed, helpful=15)
             optimum = evaluator.cost(evaluator.weights.mean(axis=0) < 0)
-            mine = _after(self.distinct, self.strategy, seed) - optimum
-            theirs = _random_after(self.distinct, seed) - optimum
-            gaps.append(theirs - mine)
-            lines.append(f"  seed {seed}: {mine:.4f} above the optimum, random {theirs:.4f}")
+            excess = _after(self.distinct, self.strategy, seed) - optimum
+            random_excess = _random_after(self.distinct, seed) - optimum
+            gaps.append(random_excess - excess)
+            lines.append(
+                f"  seed {seed}: {excess:.4f} above the optimum, random {random_excess:.4f}"
+            )
         with capsys.disabled():
             print(
                 f"\n{self.strategy} against random search, 60 units, {self.distinct} evaluations:",
@@ -385,7 +397,7 @@ class StrategyContract:
         digest = hashlib.sha256()
         for record in result.records:
             digest.update("\n".join(record.particles["mask"]).encode())
-        now = {
+        summary = {
             "parameters": dataclasses.asdict(self.strategy),  # type: ignore[call-overload]
             "best": "".join("01"[int(bit)] for bit in result.best_mask),
             "cost": round(result.cost, 12),
@@ -395,14 +407,14 @@ class StrategyContract:
             "masks_sha256": digest.hexdigest(),
         }
         if os.environ.get("REFRESH_GOLDEN"):
-            self.golden.write_text(json.dumps(now, indent=2) + "\n")
+            self.golden.write_text(json.dumps(summary, indent=2) + "\n")
         if not self.golden.exists():
             pytest.fail(f"{self.golden} does not exist; write it with REFRESH_GOLDEN=1")
         recorded = json.loads(self.golden.read_text())
         # A parameter that was added later has its default, with which the search is the same.
-        for parameter in now["parameters"].keys() - recorded["parameters"].keys():
-            assert now["parameters"].pop(parameter) == getattr(type(self.strategy), parameter)
-        assert recorded == now
+        for parameter in summary["parameters"].keys() - recorded["parameters"].keys():
+            assert summary["parameters"].pop(parameter) == getattr(type(self.strategy), parameter)
+        assert recorded == summary
 
 
 class NearestMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -415,10 +427,10 @@ class NearestMean(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.means_ = np.array([rows[target == label].mean(axis=0) for label in self.classes_])
         return self
 
-    def predict(self, features: Any) -> Any:
+    def predict(self, features: Any) -> AnyArray:
         """Return the class of the nearest mean of each row."""
-        apart = np.asarray(features)[:, None] - self.means_
-        return self.classes_[(apart**2).sum(axis=2).argmin(axis=1)]
+        differences = np.asarray(features)[:, None] - self.means_
+        return self.classes_[(differences**2).sum(axis=2).argmin(axis=1)]
 
 
 def share_of_hits(model: NearestMean, features: Any, target: Any) -> float:
@@ -426,8 +438,8 @@ def share_of_hits(model: NearestMean, features: Any, target: Any) -> float:
     return float(np.mean(model.predict(features) == target))
 
 
-def _small_table() -> tuple[pd.DataFrame, Any]:
-    """Return features (24, 5) and two classes that two of them tell apart, not perfectly."""
+def _small_table() -> tuple[pd.DataFrame, AnyArray]:
+    """Return features (24, 5) and two classes that two of them separate, not perfectly."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame(rng.normal(size=(24, 5)), columns=[f"x{i}" for i in range(5)])
     target = (table["x1"] + table["x4"] + rng.normal(0, 0.5, 24) > 0).astype(int)

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from swarm.arrays import Bool, Float, Int
+from swarm.arrays import AnyArray, Bool, Float, Int
 from swarm.errors import EvaluationError
 from swarm.evaluation.pruning import limits_of, needed_folds, next_fold
 from swarm.evaluation.types import Evaluations, Work
@@ -81,32 +80,35 @@ class Planted:
 
     def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
         """Evaluate masks; see :class:`swarm.evaluation.types.Evaluator`."""
-        bounds = incumbents if self.pruning else np.full(len(masks), np.inf)
-        limits = limits_of(bounds)
+        highest = incumbents if self.pruning else np.full(len(masks), np.inf)
+        limits = limits_of(highest)
         keys = [row.tobytes() for row in np.packbits(masks, axis=1)]
         limit_of: dict[bytes, float] = {}
         for key, limit in zip(keys, limits.tolist(), strict=True):
             limit_of[key] = max(limit, limit_of.get(key, -np.inf))
-        before, hits = self.fits, len(limit_of)
+        fits_before = self.fits
+        hits = len(limit_of)
         for mask, key in zip(masks, keys, strict=True):
             if key in limit_of:
                 hits -= self._train(mask, key, fold_order, limit_of.pop(key))
-        rows = [self.records[key] for key in keys]
-        fold_costs = np.array([row.fold_costs for row in rows])
-        cost = costs_of(fold_costs)
-        cost[np.isnan(cost)] = np.inf
+        records = [self.records[key] for key in keys]
+        fold_costs = np.array([record.fold_costs for record in records])
+        costs = costs_of(fold_costs)
+        costs[np.isnan(costs)] = np.inf
         needed, _ = needed_folds(fold_costs, fold_order, limits)
-        # A failure counts only if pruning would have reached it: pruning must not change a result.
+        # A failure counts only on folds that pruning would reach: pruning must not change a result.
         reached, _ = needed_folds(fold_costs, fold_order, limits_of(incumbents))
         failed = (np.isinf(fold_costs) & reached).any(axis=1)
-        censored = ~failed & ~(needed.all(axis=1) & (cost <= bounds))
-        is_exact = np.isfinite(cost) & ~failed & ~censored
-        importances, used = np.zeros(masks.shape), masks.copy()
+        censored = ~failed & ~(needed.all(axis=1) & (costs <= highest))
+        is_exact = np.isfinite(costs) & ~failed & ~censored
+        importances = np.zeros(masks.shape)
+        used = masks.copy()
         for i in np.flatnonzero(is_exact).tolist():
-            importances[i] = rows[i].importance(masks[i])
-            used[i] = rows[i].units_used(masks[i])
+            importances[i] = records[i].importance(masks[i])
+            used[i] = records[i].units_used(masks[i])
+        errors = (record.error for record in itertools.compress(records, failed))
         return Evaluations(
-            costs=np.where(is_exact, cost, np.inf),
+            costs=np.where(is_exact, costs, np.inf),
             fold_costs=np.where(is_exact[:, None], fold_costs, np.nan),
             importances=importances,
             used=used,
@@ -114,8 +116,8 @@ class Planted:
             failed=failed,
             needed=needed,
             exact_shrink=self.exact_shrink,
-            work=Work(self.fits - before, hits),
-            first_error=next((r.error for r, bad in zip(rows, failed, strict=True) if bad), None),
+            work=Work(self.fits - fits_before, hits),
+            first_error=next(errors, None),
         )
 
     def _train(self, mask: Bool, key: bytes, fold_order: Int, limit: float) -> bool:
@@ -133,11 +135,12 @@ class Planted:
 
     def _fit(self, mask: Bool, fold: int, key: bytes) -> None:
         """Write the results of a fold into the record of the mask."""
-        record, last = self.records[key], fold == self.n_folds - 1
-        if last and self.undefined(mask):
+        record = self.records[key]
+        is_last = fold == self.n_folds - 1
+        if is_last and self.undefined(mask):
             names = ", ".join(self.space.subset(mask))
             raise EvaluationError(f"the cost of the subset ({names}) is NaN on fold {fold}; fix it")
-        if last and self.fails(mask):
+        if is_last and self.fails(mask):
             record.fold_costs[fold] = np.inf
             record.used[fold] = True
             bits = "".join("01"[bit] for bit in mask.astype(int))
@@ -238,12 +241,17 @@ class Step:
     before: Any
     moved: Any
     proposal: Proposal
-    answers: Evaluations
+    evaluations: Evaluations
     after: Any
 
 
 def drive(
-    strategy: Strategy, evaluator: Planted, *, seed: int = 0, epochs: int = 6, warm: Any = None
+    strategy: Strategy,
+    evaluator: Planted,
+    *,
+    seed: int = 0,
+    epochs: int = 6,
+    warm: Bool | None = None,
 ) -> list[Step]:
     """Run the protocol of a strategy without the driver, and return its epochs."""
     hints = hints_for(evaluator.space, warm=warm)
@@ -253,30 +261,30 @@ def drive(
     while len(steps) < epochs and not (steps and strategy.finished(state)):
         rng = np.random.default_rng([seed, len(steps) + 1])
         moved, proposal = strategy.propose(state, rng)
-        answers = evaluator.evaluate(proposal.masks, proposal.incumbents, order)
-        after = strategy.observe(moved, proposal, answers)
-        steps.append(Step(state, moved, proposal, answers, after))
+        evaluations = evaluator.evaluate(proposal.masks, proposal.incumbents, order)
+        after = strategy.observe(moved, proposal, evaluations)
+        steps.append(Step(state, moved, proposal, evaluations, after))
         state = after
     return steps
 
 
-def arrays(thing: Any, path: str = "") -> dict[str, NDArray[Any]]:
+def arrays(data: object, path: str = "") -> dict[str, AnyArray]:
     """Every array in a state, by its path."""
-    if isinstance(thing, np.ndarray):
-        return {path: thing}
-    by_path: dict[str, NDArray[Any]] = {}
-    if dataclasses.is_dataclass(thing):
-        for field in dataclasses.fields(thing):
-            by_path |= arrays(getattr(thing, field.name), f"{path}.{field.name}")
-    elif isinstance(thing, (tuple, list)):
-        for number, item in enumerate(thing):
-            by_path |= arrays(item, f"{path}[{number}]")
+    if isinstance(data, np.ndarray):
+        return {path: data}
+    by_path: dict[str, AnyArray] = {}
+    if dataclasses.is_dataclass(data):
+        for field in dataclasses.fields(data):
+            by_path |= arrays(getattr(data, field.name), f"{path}.{field.name}")
+    elif isinstance(data, (tuple, list)):
+        for i, item in enumerate(data):
+            by_path |= arrays(item, f"{path}[{i}]")
     return by_path
 
 
-def snapshot(thing: Any) -> dict[str, bytes]:
+def snapshot(data: object) -> dict[str, bytes]:
     """Copy every array in a state, for a later comparison."""
-    return {path: array.tobytes() for path, array in arrays(thing).items()}
+    return {path: array.tobytes() for path, array in arrays(data).items()}
 
 
 def proposed(steps: list[Step]) -> list[bytes]:

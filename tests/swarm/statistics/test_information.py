@@ -87,21 +87,21 @@ def test_missing_cells_are_a_bin_of_their_own() -> None:
 
 
 @settings(calm, max_examples=15)
-@given(seed=st.integers(0, 999), most=st.integers(2, 30), width=st.sampled_from([8, 50, 2048]))
+@given(seed=st.integers(0, 999), max_codes=st.integers(2, 30), width=st.sampled_from([8, 50, 2048]))
 def test_blocks_sorting_and_the_order_of_rows_and_columns_change_no_bit(
-    seed: int, most: int, width: int
+    seed: int, max_codes: int, width: int
 ) -> None:
     table = mixed(seed, 120)
     whole = mutual_information(table, table["yes"], "binary")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(information, "_MOST_CODES", most)
-        patch.setattr(information, "_MOST_INDICATORS", width)
-        patch.setattr(information, "_BLOCK_BYTES", 2**14)
+        patch.setattr(information, "_MAX_CODES", max_codes)
+        patch.setattr(information, "_MAX_INDICATORS", width)
+        patch.setattr(information, "_MAX_BLOCK_BYTES", 2**14)
         blocks = mutual_information(table, table["yes"], "binary")
-        patch.setattr(information, "_EXACT_FLOAT32", 0)
+        patch.setattr(information, "_MAX_FLOAT32_INTEGER", 0)
         double = mutual_information(table, table["yes"], "binary")
-    for one, other, third in zip(whole, blocks, double, strict=True):
-        assert one.tobytes() == other.tobytes() == third.tobytes()
+    for expected, of_blocks, of_doubles in zip(whole, blocks, double, strict=True):
+        assert expected.tobytes() == of_blocks.tobytes() == of_doubles.tobytes()
     rng = np.random.default_rng(seed)
     rows, columns = rng.permutation(len(table)), rng.permutation(table.shape[1])
     moved = table.iloc[rows, columns]

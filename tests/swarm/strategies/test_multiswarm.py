@@ -81,7 +81,7 @@ def test_trap_shrunk_subset_is_evaluated_before_it_is_kept() -> None:
         waiting = step.after
         assert (waiting.pending != memory.masks[waiting.pending_owner]).any(axis=1).all()
         won = shrunk & (memory.masks[proposal.owner] == proposal.masks).all(axis=1)
-        confirmed += int((won & np.isfinite(step.answers.costs)).sum())
+        confirmed += int((won & np.isfinite(step.evaluations.costs)).sum())
     assert confirmed > 0
 
 
