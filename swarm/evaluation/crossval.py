@@ -88,7 +88,7 @@ class CrossValidation:
         self.problem = problem
         self.archive = Archive() if archive is None else archive
         self.n_folds = problem.n_folds
-        # Without a lower bound on fold costs, a later fold could compensate for the others.
+        # A later fold could compensate for the others if fold costs had no lower bound.
         self.pruning = pruning and problem.scoring.bounded
         self._owns_workers = workers is None
         self.workers = workers or Workers(n_jobs, backend, address, timeout)

@@ -24,7 +24,7 @@ def is_transient(error: BaseException) -> bool:
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error was raised for lack of memory, whatever its type."""
-    # Without memory, threads, files and modules fail to open with exceptions of their own.
+    # Threads, files and modules that lack memory fail to open with exceptions of their own.
     text = str(error)
     return (
         isinstance(error, MemoryError)

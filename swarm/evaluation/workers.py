@@ -42,7 +42,7 @@ from swarm.threads import one_thread
 
 _POOLS = {"loky": process_pool, "threading": thread_pool, "dask": dask_pool}
 _MAX_DEATHS = 3
-# With several jobs queued per worker none waits for this process; with all queued, a retry would.
+# Workers with several queued jobs never wait for this process. A retry would wait for many.
 _MAX_JOBS_PER_WORKER = 4
 # A pool is checked after this time without a result.
 _POLL_SECONDS = 0.5

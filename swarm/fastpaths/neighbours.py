@@ -404,7 +404,7 @@ def _smallest(
     k = len(lowest) - 1
     for b in range(n_blocks):
         minima[b] = _minimum(values[b * _VALUES_PER_BLOCK : (b + 1) * _VALUES_PER_BLOCK])
-    # This bound of block minima skips most blocks. It would skip few if these were mostly needed.
+    # Few blocks have a value up to a bound of their minima, unless most blocks are needed.
     bound = _bound_of(minima if n_blocks >= 2 * len(lowest) else values, len(lowest))
     n_searched = 0
     for b in range(n_blocks):

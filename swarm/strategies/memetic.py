@@ -105,7 +105,8 @@ class Memetic(Strategy):
         self, state: MemeticState, proposal: Proposal, evaluations: Evaluations
     ) -> MemeticState:
         """Store the costs; once the children are refined, select the survivors."""
-        costs, importances = evaluations.costs, evaluations.importances
+        costs = evaluations.costs
+        importances = evaluations.importances
         if state.epoch == 1:
             first = Memory(proposal.masks, costs, importances)
             return replace(state, memory=survivors(first, None, self.population_size))
@@ -132,7 +133,9 @@ def refined(masks: Bool, merit: Merit, space: SearchSpace, rng: np.random.Genera
 
 def survivors(population: Memory, children: Memory | None, count: int) -> Memory:
     """Keep the `count` best: lowest cost, then fewest units; duplicates last."""
-    masks, costs, importances = population.masks, population.costs, population.importances
+    masks = population.masks
+    costs = population.costs
+    importances = population.importances
     if children is not None:
         masks = np.vstack([masks, children.masks])
         costs = np.concatenate([costs, children.costs])

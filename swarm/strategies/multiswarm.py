@@ -179,13 +179,14 @@ class MultiSwarm(Strategy):
         self, state: MultiSwarmState, proposal: Proposal, evaluations: Evaluations
     ) -> MultiSwarmState:
         """Update the pbests, and shrink them to the units that were used."""
-        masks, owner = proposal.masks, proposal.owner
+        masks = proposal.masks
+        owner = proposal.owner
         smaller = shrink(masks, evaluations.used, state.space) if self.shrink else masks
         kept = smaller if evaluations.exact_shrink else masks
         memory = remember(state.memory, owner, kept, evaluations.costs, evaluations.importances)
         is_pending = np.zeros(len(owner), dtype=bool)
         if not evaluations.exact_shrink:
-            # A shrunk mask may cost more, so that of each new pbest is evaluated.
+            # The shrunk mask of a new pbest may cost more, and has to be evaluated.
             had_pbest = np.isfinite(state.memory.costs[owner])
             was_pbest = had_pbest & (state.memory.masks[owner] == masks).all(axis=1)
             is_pbest = np.isfinite(evaluations.costs) & (memory.masks[owner] == masks).all(axis=1)

@@ -68,8 +68,7 @@ class Ranked:
     def members(self) -> Members:
         """The cheapest set so far; with a fixed size it is the result."""
         answer = 0 if self.bounds[0] == self.bounds[1] and np.isfinite(self.best_cost) else None
-        masks, costs = self.best_mask[None, :], np.array([self.best_cost])
-        return Members.plain(masks, costs, answer)
+        return Members.plain(self.best_mask[None, :], np.array([self.best_cost]), answer)
 
 
 @dataclass(frozen=True)
@@ -132,7 +131,8 @@ class RankedForwardSelection(Strategy):
 
     def observe(self, state: Ranked, proposal: Proposal, evaluations: Evaluations) -> Ranked:
         """Rank the units, or keep the last one if the cost has fallen."""
-        mask, cost = proposal.masks[0], float(evaluations.costs[0])
+        mask = proposal.masks[0]
+        cost = float(evaluations.costs[0])
         lowest, highest = state.bounds
         if lowest <= mask.sum() <= highest and is_better(cost, state.best_cost):
             state = replace(state, best_mask=mask, best_cost=cost)

@@ -184,7 +184,8 @@ class TwoD(Strategy):
         influence = self_influence(state.cost, state.previous)
         velocity = self._between(self.inertia, self.inertia_end, state.epoch) * state.velocity
         velocity += influence[:, None, None] * self_learning(state.position)
-        pbest, position = state.memory.masks, state.position
+        pbest = state.memory.masks
+        position = state.position
         if self.learning == "clpso":
             pbest = np.take_along_axis(pbest, state.exemplar, axis=0)
             velocity += self.c1 * r1 * exemplar_learning(pbest, position)
