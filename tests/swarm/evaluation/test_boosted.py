@@ -63,7 +63,8 @@ _SCORERS = {
 def case(seed: int, filled: float = 1.0) -> tuple[Problem, NDArray[np.bool_]]:
     """Draw a problem and some masks; about a share of `filled` of its numbers is not 0."""
     rng = np.random.default_rng([seed, 1])
-    n, d = int(rng.choice([60, 150, 400])), int(rng.integers(2, 10))
+    n = int(rng.choice([60, 150, 400]))
+    d = int(rng.integers(2, 10))
     task = str(rng.choice(list(_SCORERS)))
     features = random_table(rng, n, d, rng.integers(0, 7, n))
     if rng.random() < 0.4:
@@ -79,8 +80,8 @@ def case(seed: int, filled: float = 1.0) -> tuple[Problem, NDArray[np.bool_]]:
     elif rng.random() < 0.25:
         features["x0"] = pd.Categorical(rng.choice(list("abcdefgh"), n), ordered=rng.random() < 0.3)
     options: dict[str, Any] = {"n_estimators": int(rng.integers(2, 12)), "verbosity": -1}
-    for place in rng.choice(len(_SETTINGS), int(rng.integers(0, 3)), replace=False):
-        options |= _SETTINGS[place]
+    for i in rng.choice(len(_SETTINGS), int(rng.integers(0, 3)), replace=False):
+        options |= _SETTINGS[i]
     if task == "regression":
         options.pop("class_weight", None)
     model = (LGBMRegressor if task == "regression" else LGBMClassifier)(**options)
@@ -111,46 +112,42 @@ def _target(rng: Rng, features: pd.DataFrame, task: str) -> NDArray[Any]:
     if task == "binary":
         codes = (signal > np.quantile(signal, rng.choice([0.5, 0.85]))).astype(np.int64)
         return np.array(["no", "yes"])[codes] if rng.random() < 0.4 else codes
-    # Up to a dozen classes, four rows of each at least.
+    # There are up to a dozen classes, with at least four rows each.
     shares = np.linspace(0, 1, int(rng.integers(3, 13)) + 1)[1:-1]
     return np.digitize(signal, np.quantile(signal, shares))
 
 
 def fitted(problem: Problem, mask: NDArray[np.bool_]) -> Record:
-    unknown, order = np.full(problem.n_folds, np.nan), np.arange(problem.n_folds)
-    found = fit_mask(problem, Job(0, mask, unknown, order, np.inf))
-    assert isinstance(found, Record)
-    return found
+    unknown = np.full(problem.n_folds, np.nan)
+    record = fit_mask(problem, Job(0, mask, unknown, np.arange(problem.n_folds), np.inf))
+    assert isinstance(record, Record)
+    return record
 
 
-def compared(
+def differences(
     problem: Problem, masks: NDArray[np.bool_], monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """Say what the models with shared bins and those of the wrapper differ in."""
+    """List the differences between the models with shared bins and those of the wrapper."""
     if boosted_path(problem) is None:
         return []
-    ours = [fitted(problem, mask) for mask in masks]
+    records = [fitted(problem, mask) for mask in masks]
     with monkeypatch.context() as patch:
         patch.setattr(fitting, "boosted_path", lambda problem: None)
-        theirs = [fitted(problem, mask) for mask in masks]
-    found = []
-    for one, other in zip(ours, theirs, strict=True):
-        pairs = {
-            name: (getattr(one, name), getattr(other, name))
-            for name in ("fold_costs", "importances", "used")
-        }
-        found += [
-            f"{problem.estimator!r}, {problem.scoring.name}: {name} differ"
-            for name, (mine, their) in pairs.items()
-            if not np.array_equal(np.array(mine, dtype=float), np.array(their, dtype=float), True)
-        ]
-        if (one.error is None) != (other.error is None):
-            found.append(f"{problem.estimator!r}: {one.error or other.error}")
+        expected_records = [fitted(problem, mask) for mask in masks]
+    messages = []
+    for record, expected in zip(records, expected_records, strict=True):
+        for name in ("fold_costs", "importances", "used"):
+            actual_array = np.array(getattr(record, name), dtype=float)
+            expected_array = np.array(getattr(expected, name), dtype=float)
+            if not np.array_equal(actual_array, expected_array, equal_nan=True):
+                messages.append(f"{problem.estimator!r}, {problem.scoring.name}: {name} differ")
+        if (record.error is None) != (expected.error is None):
+            messages.append(f"{problem.estimator!r}: {record.error or expected.error}")
     path = boosted_path(problem)
-    # What LightGBM refuses to train has no model to compare with.
-    if all(one.error is None for one in ours) and (path is None or not path.trusted):
-        found.append(f"{problem.estimator!r}: not trusted")
-    return found
+    # There is no model to compare with if LightGBM refuses to train.
+    if all(record.error is None for record in records) and (path is None or not path.trusted):
+        messages.append(f"{problem.estimator!r}: not trusted")
+    return messages
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -164,27 +161,28 @@ def test_models_with_shared_bins_are_those_of_the_wrapper(
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = failures(range(max(1, CASES // 5)), lambda seed: compared(*case(seed), monkeypatch))
-    assert not found, "\n".join(found)
+        n_cases = max(1, CASES // 5)
+        messages = failures(range(n_cases), lambda seed: differences(*case(seed), monkeypatch))
+    assert not messages, "\n".join(messages)
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_models_of_a_sparse_matrix_are_those_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(boosted, "_is_small", lambda features: False)
-    is_sparse = 0
+    n_sparse = 0
 
     def sparse_case(seed: int) -> list[str]:
-        nonlocal is_sparse
+        nonlocal n_sparse
         problem, masks = case(seed, filled=0.06)
-        found = compared(problem, masks, monkeypatch)
+        messages = differences(problem, masks, monkeypatch)
         path = boosted_path(problem)
-        is_sparse += path is not None and issparse(path.rows([0], np.arange(3)))
-        return found
+        n_sparse += path is not None and issparse(path.rows([0], np.arange(3)))
+        return messages
 
     n_cases = max(5, CASES // 5)
-    found = failures(range(n_cases), sparse_case)
-    assert not found, "\n".join(found)
-    assert is_sparse > n_cases // 4
+    messages = failures(range(n_cases), sparse_case)
+    assert not messages, "\n".join(messages)
+    assert n_sparse > n_cases // 4
 
 
 ALL = np.ones(13, dtype=bool)
@@ -228,9 +226,9 @@ def test_a_lightgbm_that_answers_otherwise_is_left_to_its_wrapper(
     problem = problem_of()
     expected = fitted(problem, ALL).fold_costs.tolist()
     assert boosted_path(problem)._binned_columns, "columns were not binned once"
-    honest = Boosted._dataset
+    original = Boosted._dataset
     monkeypatch.setattr(
-        Boosted, "_dataset", lambda self, columns, *rest: honest(self, columns[::-1], *rest)
+        Boosted, "_dataset", lambda self, columns, *rest: original(self, columns[::-1], *rest)
     )
     problem = problem_of()
     assert fitted(problem, ALL).fold_costs.tolist() == expected

@@ -1,4 +1,4 @@
-"""Claims on the evaluator: costs are scikit-learn's, pruning is invisible, failures are told."""
+"""The evaluator: costs are scikit-learn's, pruning is invisible, failures are reported."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.fakes import evaluated, some_masks
 Bool = NDArray[np.bool_]
 
 
-# What is tested here is how models are fitted; test_exact_paths has the rest.
+# Models are fitted here; test_exact_paths tests the fast paths.
 evaluate = partial(evaluated, exact=False)
 
 
@@ -46,8 +46,8 @@ def planted(seed: int, n_rows: int = 90, n_columns: int = 8) -> tuple[pd.DataFra
 SMALL = {"n_estimators": 5, "num_leaves": 4, "importance_type": "gain"}
 
 
-class OnAColumn:
-    """A splitter that reads the table, as only a table-aware one can."""
+class SplitterOnColumn:
+    """A splitter that reads the table."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         return 2
@@ -60,8 +60,8 @@ class OnAColumn:
 
 def test_any_splitter_gives_the_folds_it_would_give_scikit_learn() -> None:
     X, y = planted(4)
-    problem = Problem.build(X, y, GaussianNB(), folds=OnAColumn())
-    scores = cross_val_score(GaussianNB(), X, y, cv=OnAColumn())
+    problem = Problem.build(X, y, GaussianNB(), folds=SplitterOnColumn())
+    scores = cross_val_score(GaussianNB(), X, y, cv=SplitterOnColumn())
     everything = np.ones((1, X.shape[1]), dtype=bool)
     assert evaluate(problem, everything).fold_costs[0] == pytest.approx(1 - scores)
 
@@ -87,25 +87,29 @@ class FailsAtTimes(DecisionTreeClassifier):
 def test_pruning_changes_neither_the_trajectory_nor_the_failures() -> None:
     problem = Problem.build(*planted(11), FailsAtTimes(max_depth=3), folds=3, importance="fold")
 
-    def search(pruning: bool) -> SearchResult:
+    def run_search(pruning: bool) -> SearchResult:
         strategy = make("multiswarm", {"n_particles": 6, "n_swarms": 2, "regroup_every": 3})
         hints = prepare_hints(
             problem.features, problem.space, problem.target, problem.task, needs=strategy.needs
         )
-        plan = Search(problem, strategy, hints=hints, seed=11, budget=Budget(epochs=5))
+        search = Search(problem, strategy, hints=hints, seed=11, budget=Budget(epochs=5))
         with CrossValidation(problem, pruning=pruning) as evaluator:
-            return plan.driver(evaluator).run()
+            return search.driver(evaluator).run()
 
-    kept, whole = search(True), search(False)
-    histories = [each.history.drop(columns=["fits", "folds_pruned"]) for each in (kept, whole)]
-    pd.testing.assert_frame_equal(*histories, check_exact=True)
-    members, others = (each.state.strategy.members for each in (kept, whole))
-    assert np.array_equal(members.masks, others.masks)
-    assert np.array_equal(members.costs, others.costs)
-    assert np.array_equal(kept.best_mask, whole.best_mask)
-    assert kept.history["failed_evaluations"].iloc[-1] > 0
-    assert kept.history["folds_pruned"].sum() > 0
-    assert kept.history["fits"].iloc[-1] < whole.history["fits"].iloc[-1]
+    pruned = run_search(True)
+    plain = run_search(False)
+    pd.testing.assert_frame_equal(
+        pruned.history.drop(columns=["fits", "folds_pruned"]),
+        plain.history.drop(columns=["fits", "folds_pruned"]),
+        check_exact=True,
+    )
+    members = pruned.state.strategy.members
+    assert np.array_equal(members.masks, plain.state.strategy.members.masks)
+    assert np.array_equal(members.costs, plain.state.strategy.members.costs)
+    assert np.array_equal(pruned.best_mask, plain.best_mask)
+    assert pruned.history["failed_evaluations"].iloc[-1] > 0
+    assert pruned.history["folds_pruned"].sum() > 0
+    assert pruned.history["fits"].iloc[-1] < plain.history["fits"].iloc[-1]
 
 
 def halves(estimator: Any, X: Any, y: Any) -> float:
@@ -115,9 +119,9 @@ def halves(estimator: Any, X: Any, y: Any) -> float:
 def test_a_scorer_without_a_bound_is_never_pruned() -> None:
     X, y = planted(5)
     problem = Problem.build(X, y, GaussianNB(), scoring=halves)
-    answers = evaluate(problem, some_masks(4, X.shape[1]), incumbents=-9.0)
-    assert answers.work.fits == 4 * problem.n_folds
-    assert np.isfinite(answers.costs).all()
+    evaluations = evaluate(problem, some_masks(4, X.shape[1]), incumbents=-9.0)
+    assert evaluations.work.fits == 4 * problem.n_folds
+    assert np.isfinite(evaluations.costs).all()
 
 
 def test_a_mask_without_a_chance_is_cut_and_completed_later_by_the_missing_folds_only() -> None:
@@ -127,42 +131,43 @@ def test_a_mask_without_a_chance_is_cut_and_completed_later_by_the_missing_folds
     exact = evaluate(problem, masks)
     archive = Archive()
     limit = float(exact.fold_costs[:, 0].min() / problem.n_folds) - 1e-6
-    cut = evaluate(problem, masks, incumbents=limit, archive=archive)
-    assert cut.work.fits == 5
-    assert cut.censored.all()
-    assert np.array_equal(cut.needed.sum(axis=1), np.ones(5))
-    again = evaluate(problem, masks, incumbents=limit, archive=archive)
-    assert (again.work.fits, again.work.hits) == (0, 5)
-    whole = evaluate(problem, masks, archive=archive)
-    assert whole.work.fits == 5 * (problem.n_folds - 1)
+    pruned = evaluate(problem, masks, incumbents=limit, archive=archive)
+    assert pruned.work.fits == 5
+    assert pruned.censored.all()
+    assert np.array_equal(pruned.needed.sum(axis=1), np.ones(5))
+    repeated = evaluate(problem, masks, incumbents=limit, archive=archive)
+    assert (repeated.work.fits, repeated.work.hits) == (0, 5)
+    completed = evaluate(problem, masks, archive=archive)
+    assert completed.work.fits == 5 * (problem.n_folds - 1)
     for name in ("costs", "fold_costs", "importances", "used", "needed"):
-        assert np.array_equal(getattr(whole, name), getattr(exact, name)), name
+        assert np.array_equal(getattr(completed, name), getattr(exact, name)), name
 
 
 def test_a_mask_with_several_incumbents_is_trained_once_and_meets_each() -> None:
     X, y = planted(7)
     problem = Problem.build(X, y, LGBMClassifier(**SMALL, min_child_samples=5))
     mask = some_masks(1, X.shape[1])
-    answers = evaluate(problem, np.repeat(mask, 3, axis=0), None, [1e-6, np.inf, np.inf])
-    assert answers.work.fits == problem.n_folds
-    assert answers.censored.tolist() == [True, False, False]
-    assert np.isinf(answers.costs[0])
-    assert np.isfinite(answers.costs[1])
-    assert answers.costs[1] == answers.costs[2]
+    evaluations = evaluate(problem, np.repeat(mask, 3, axis=0), None, [1e-6, np.inf, np.inf])
+    assert evaluations.work.fits == problem.n_folds
+    assert evaluations.censored.tolist() == [True, False, False]
+    assert np.isinf(evaluations.costs[0])
+    assert np.isfinite(evaluations.costs[1])
+    assert evaluations.costs[1] == evaluations.costs[2]
 
 
 def test_a_fit_that_raises_costs_inf_and_keeps_its_traceback() -> None:
     X, y = planted(8)
     problem = Problem.build(X, y, FailsAtTimes(max_depth=2), folds=3)
-    bad, good = problem.space.mask(["x0", "x3"]), problem.space.mask(["x0", "x1", "x3"])
+    bad = problem.space.mask(["x0", "x3"])
+    good = problem.space.mask(["x0", "x1", "x3"])
     archive = Archive()
     for fits in (True, False):
-        answers = evaluate(problem, np.array([bad, good]), archive=archive)
-        assert np.isinf(answers.costs).tolist() == [True, False]
-        assert answers.failed.tolist() == [True, False]
-        assert not answers.censored.any()
-        assert "ValueError: no model for these columns" in str(answers.first_error)
-        assert (answers.work.fits > 0) == fits
+        evaluations = evaluate(problem, np.array([bad, good]), archive=archive)
+        assert np.isinf(evaluations.costs).tolist() == [True, False]
+        assert evaluations.failed.tolist() == [True, False]
+        assert not evaluations.censored.any()
+        assert "ValueError: no model for these columns" in str(evaluations.first_error)
+        assert (evaluations.work.fits > 0) == fits
 
 
 class Talkative(DecisionTreeClassifier):
@@ -215,49 +220,51 @@ TRANSIENT = [
 ]
 
 
-class Away:
+class Outage:
     """Raises an error for the first calls."""
 
     def __init__(self, error: Exception, n_calls: float) -> None:
-        self.error, self.left = error, n_calls
+        self.error = error
+        self.n_calls = n_calls
 
     def __call__(self) -> None:
-        self.left -= 1
-        if self.left >= 0:
+        self.n_calls -= 1
+        if self.n_calls >= 0:
             raise self.error
 
 
 @pytest.mark.parametrize(
-    ("part", "error"),
-    [*(("fit", each) for each in TRANSIENT), ("score", TRANSIENT[0])],
+    ("step", "error"),
+    [*(("fit", error) for error in TRANSIENT), ("score", TRANSIENT[0])],
 )
 def test_an_error_of_the_machine_is_never_archived_as_a_failed_fit(
-    part: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+    step: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     X, y = planted(8)
-    away = Away(error, np.inf)
+    outage = Outage(error, np.inf)
 
     class Remote(DecisionTreeClassifier):
         def fit(self, X: Any, y: Any, **options: Any) -> Remote:
-            if part == "fit":
-                away()
+            if step == "fit":
+                outage()
             return super().fit(X, y, **options)
 
     def score(estimator: Any, X: Any, y: Any) -> float:
-        if part == "score":
-            away()
+        if step == "score":
+            outage()
         return float(estimator.score(X, y))
 
     problem = Problem.build(X, y, Remote(max_depth=2), folds=3, scoring=score)
     monkeypatch.setattr(Archive, "fingerprint", lambda *_: "0")
-    masks, archive = some_masks(3, X.shape[1]), Archive()
+    masks = some_masks(3, X.shape[1])
+    archive = Archive()
     with pytest.raises(TransientError, match=type(error).__name__):
         evaluate(problem, masks, archive=archive)
     assert not any(record.failed for record in archive.open_problem(problem).lookup(masks))
-    away.left = 2
+    outage.n_calls = 2
     resumed = evaluate(problem, masks, archive=archive)
     assert not resumed.failed.any()
-    away.left = 0
+    outage.n_calls = 0
     assert np.array_equal(resumed.importances, evaluate(problem, masks).importances)
     assert np.array_equal(resumed.costs, evaluate(problem, masks).costs)
 
@@ -270,14 +277,14 @@ def test_a_nan_cost_names_features_and_fold_and_keeps_what_was_finished() -> Non
     X, y = planted(10)
     problem = Problem.build(X, y, GaussianNB(), scoring=nan_without_x1)
     archive = Archive()
-    # Largest masks are trained first, so both good ones are finished.
+    # The largest masks are trained first, so both good ones are finished.
     masks = np.array(
         [problem.space.mask(names) for names in (["x0", "x1", "x2"], ["x1", "x5"], ["x4"])]
     )
     with pytest.raises(EvaluationError, match=r"\(x4\) is NaN on fold 0"):
         evaluate(problem, masks, archive=archive)
-    known = archive.open_problem(problem).lookup(masks)
-    assert [record.complete for record in known] == [True, True, False]
+    records = archive.open_problem(problem).lookup(masks)
+    assert [record.complete for record in records] == [True, True, False]
 
 
 def minus_infinity(estimator: Any, X: pd.DataFrame, y: Any) -> float:
@@ -292,9 +299,9 @@ def minus_infinity_of(truth: Any, predicted: Any) -> float:
 def test_a_score_of_minus_infinity_is_a_failed_fit_that_names_the_scorer(scoring: Any) -> None:
     X, y = planted(8)
     problem = Problem.build(X, y, GaussianNB(), scoring=scoring, importance="none")
-    answers = evaluate(problem, np.ones((1, X.shape[1]), dtype=bool))
-    assert answers.failed.all()
-    assert "returned -inf on fold 0" in str(answers.first_error).splitlines()[-1]
+    evaluations = evaluate(problem, np.ones((1, X.shape[1]), dtype=bool))
+    assert evaluations.failed.all()
+    assert "returned -inf on fold 0" in str(evaluations.first_error).splitlines()[-1]
 
 
 def two(estimator: Any, X: Any, y: Any) -> float:

@@ -17,11 +17,11 @@ from swarm.storage.archive import Archive
 from tasks.task_runner import is_reachable
 from tests.fakes import evaluated
 from tests.servers import free_port, happens
-from tests.swarm.evaluation.test_workers import ROOT, Noted, needs_dask, problem_of, same
+from tests.swarm.evaluation.test_workers import ROOT, Noted, assert_same, needs_dask, problem_of
 
 pytestmark = pytest.mark.faults
 
-MANY = (np.arange(1, 128)[:, None] >> np.arange(7)) % 2 == 1
+ALL_MASKS = (np.arange(1, 128)[:, None] >> np.arange(7)) % 2 == 1
 
 
 def dask(*arguments: str) -> subprocess.Popen[Any]:
@@ -44,8 +44,10 @@ def kill_group(process: subprocess.Popen[Any]) -> None:
 @needs_dask
 def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resumed() -> None:
     port = str(free_port())
-    address, archive = f"tcp://127.0.0.1:{port}", Archive()
-    problem, n_trained = problem_of(Noted()), 0
+    address = f"tcp://127.0.0.1:{port}"
+    archive = Archive()
+    problem = problem_of(Noted())
+    n_trained = 0
     with ExitStack() as cluster:
         scheduler = dask("scheduler", "--host", "127.0.0.1", "--port", port)
         worker = dask("worker", address, "--nthreads", "1", "--nworkers", "2")
@@ -60,8 +62,8 @@ def test_a_dask_scheduler_that_is_killed_is_one_sentence_and_the_search_is_resum
 
         options = {"backend": "dask", "address": address, "on_fit": kill_in_mid_batch}
         with pytest.raises(EvaluationError, match="Dask scheduler"):
-            evaluated(problem, MANY, archive, **options)
-    # On this machine, what the archive does not have.
-    finished = evaluated(problem, MANY, archive)
-    same(finished, evaluated(problem, MANY))
+            evaluated(problem, ALL_MASKS, archive, **options)
+    # This machine trains the rest.
+    finished = evaluated(problem, ALL_MASKS, archive)
+    assert_same(finished, evaluated(problem, ALL_MASKS))
     assert finished.work.hits >= 10

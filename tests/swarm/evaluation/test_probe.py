@@ -1,4 +1,4 @@
-"""Claims on the fit that is tried before a run is opened."""
+"""The fit that is tried before a run is opened."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ UNEVEN = [
 
 
 class Noting(GaussianNB):
-    """Notes the shape of the rows of each fit, and of what kind they are, in a file."""
+    """Writes the number of rows of each fit, their columns and `max_iter` to a file."""
 
     def __init__(self, file: str = "", max_iter: int = 1000, least: int = 0) -> None:
         super().__init__()
-        self.file, self.max_iter, self.least = file, max_iter, least
+        self.file = file
+        self.max_iter = max_iter
+        self.least = least
 
     def fit(self, X: Any, y: Any, **options: Any) -> Noting:
         with Path(self.file).open("a") as notes:
@@ -55,7 +57,7 @@ class Sleepy(GaussianNB):
         return super().fit(X, y, **options)
 
 
-def posed(model: Any, **options: Any) -> Problem:
+def problem_of(model: Any, **options: Any) -> Problem:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(60, 4)), columns=list("abcd"))
     target = (frame["a"] + rng.normal(size=60) > 0).astype(int)
@@ -70,12 +72,12 @@ def notes(tmp_path: Path) -> Path:
 def test_all_features_but_forbidden_ones_and_the_fewest_are_fitted_on_the_smallest_fold(
     notes: Path,
 ) -> None:
-    # Importances "auto" would be looked for by a fit of their own.
-    probe(posed(Noting(str(notes)), importance="none"))
+    # Importances "auto" would need another fit.
+    probe(problem_of(Noting(str(notes)), importance="none"))
     space = SearchSpace.build(list("abcd"), forbidden=["b"], fixed=["c"], min_size=2)
-    probe(posed(Noting(str(notes)), importance="none", space=space))
+    probe(problem_of(Noting(str(notes)), importance="none", space=space))
     full = SearchSpace.build(list("abcd"), min_size=4)
-    probe(posed(Noting(str(notes)), importance="none", space=full))
+    probe(problem_of(Noting(str(notes)), importance="none", space=full))
     assert notes.read_text() == "".join(
         f"30 {columns} 10\n" for columns in ("a,b,c,d", "a", "a,c,d", "a,c", "a,b,c,d")
     )
@@ -84,8 +86,8 @@ def test_all_features_but_forbidden_ones_and_the_fewest_are_fitted_on_the_smalle
 def test_a_model_that_fails_on_the_fewest_features_is_refused_unless_others_do_not_fail() -> None:
     pairs = make_pipeline(PCA(2), GaussianNB())
     with pytest.raises(ConfigError, match=r"with 1 feature: .*raise the smallest size"):
-        probe(posed(pairs))
-    probe(posed(pairs, space=SearchSpace.build(list("abcd"), min_size=2)))
+        probe(problem_of(pairs))
+    probe(problem_of(pairs, space=SearchSpace.build(list("abcd"), min_size=2)))
     frame = pd.DataFrame({"a": np.nan, "b": np.arange(60.0)}, index=range(60))
     # The column has no value in the training rows of the smallest fold.
     frame.loc[20:49, "a"] = 1.0
@@ -94,27 +96,27 @@ def test_a_model_that_fails_on_the_fewest_features_is_refused_unless_others_do_n
 
 
 def test_a_model_that_needs_its_iterations_is_tried_with_all_of_them(notes: Path) -> None:
-    probe(posed(Noting(str(notes), least=500), importance="none"))
+    probe(problem_of(Noting(str(notes), least=500), importance="none"))
     assert notes.read_text() == "30 a,b,c,d 10\n30 a,b,c,d 1000\n30 a 1000\n"
     with pytest.raises(ConfigError, match=r"Noting .*30 training rows"):
-        probe(posed(Noting(str(notes), least=5000)))
+        probe(problem_of(Noting(str(notes), least=5000)))
 
 
 def test_nothing_is_archived_and_a_problem_that_is_known_is_not_tried(notes: Path) -> None:
-    problem = posed(Noting(str(notes)))
+    problem = problem_of(Noting(str(notes)))
     archive = Archive()
     probe(problem, archive)
     assert not archive.has_evaluations(problem)
     evaluated(problem, np.ones((1, 4), dtype=bool), archive)
     assert archive.has_evaluations(problem)
-    assert not archive.has_evaluations(posed(Noting(str(notes)), scoring="roc_auc"))
+    assert not archive.has_evaluations(problem_of(Noting(str(notes)), scoring="roc_auc"))
     notes.unlink()
     probe(problem, archive)
     assert not notes.exists()
 
 
 def test_fits_that_failed_do_not_vouch_for_a_model(notes: Path) -> None:
-    problem = posed(Noting(str(notes), least=5000))
+    problem = problem_of(Noting(str(notes), least=5000))
     archive = Archive()
     assert evaluated(problem, np.ones((1, 4), dtype=bool), archive).failed.all()
     with pytest.raises(ConfigError, match="too few"):
@@ -123,45 +125,47 @@ def test_fits_that_failed_do_not_vouch_for_a_model(notes: Path) -> None:
 
 def test_a_fit_that_hangs_is_left_to_the_search() -> None:
     # It would sleep for an hour.
-    probe(posed(Sleepy(), importance="none"), timeout=1.0)
+    probe(problem_of(Sleepy(), importance="none"), timeout=1.0)
 
 
 def test_a_fit_with_a_time_limit_is_refused_with_its_reason(notes: Path) -> None:
     with pytest.raises(ConfigError, match="too few"):
-        probe(posed(Noting(str(notes), least=5000)), timeout=60.0)
+        probe(problem_of(Noting(str(notes), least=5000)), timeout=60.0)
 
 
 @pytest.mark.parametrize("error", [ConnectionError("reset"), FileNotFoundError("weights.bin")])
 def test_an_error_of_the_machine_is_not_blamed_on_the_model(
     error: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit, left = GaussianNB.fit, [2]
+    fit = GaussianNB.fit
+    n_errors = 2
 
-    def away(self: GaussianNB, X: Any, y: Any, **options: Any) -> GaussianNB:
-        left[0] -= 1
-        if left[0] >= 0:
+    def fit_after_errors(self: GaussianNB, X: Any, y: Any, **options: Any) -> GaussianNB:
+        nonlocal n_errors
+        n_errors -= 1
+        if n_errors >= 0:
             raise error
         return fit(self, X, y, **options)
 
-    problem = posed(GaussianNB())
-    monkeypatch.setattr(GaussianNB, "fit", away)
+    problem = problem_of(GaussianNB())
+    monkeypatch.setattr(GaussianNB, "fit", fit_after_errors)
     probe(problem)
-    left[0] = 100
+    n_errors = 100
     with pytest.raises(TransientError, match=f"{type(error).__name__}: {error}"):
         probe(problem)
 
 
 def test_a_scorer_is_tried_on_rows_of_the_kind_that_was_passed() -> None:
-    kinds: list[type] = []
+    containers: list[type] = []
 
-    def noting(model: Any, rows: Any, truth: Any) -> float:
-        kinds.append(type(rows))
+    def score(model: Any, rows: Any, truth: Any) -> float:
+        containers.append(type(rows))
         return 0.5
 
-    problem = posed(GaussianNB(), scoring=noting, importance="none")
+    problem = problem_of(GaussianNB(), scoring=score, importance="none")
     probe(problem)
     probe(replace(problem, X=problem.X.to_numpy()))
-    assert kinds == [pd.DataFrame] * 2 + [np.ndarray] * 2
+    assert containers == [pd.DataFrame] * 2 + [np.ndarray] * 2
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_an_error_for_lack_of_memory_is_known_by_its_type_and_words(
 
 def test_a_score_that_is_no_number_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"'odd' .*NaN .*GaussianNB .*30 test rows"):
-        probe(posed(GaussianNB(), scoring=odd))
+        probe(problem_of(GaussianNB(), scoring=odd))
 
 
 def odd(model: Any, rows: Any, truth: Any) -> float:

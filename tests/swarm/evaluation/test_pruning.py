@@ -1,4 +1,4 @@
-"""Batches are settled as single records are."""
+"""Pruning decides a batch as it decides single records."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from swarm.storage.records import Record, costs_of
 from tests.fakes import calm
 
 N_UNITS = 5
-KINDS = (np.nan, np.inf, 0.0, 0.1, 0.3, 1.0)
+COSTS = (np.nan, np.inf, 0.0, 0.1, 0.3, 1.0)
 
 
 def records_of(rng: np.random.Generator, n: int, n_folds: int) -> list[Record]:
-    shares = rng.dirichlet(np.ones(len(KINDS)))
-    costs = rng.choice(KINDS, (n, n_folds), p=shares) + 1e-3 * rng.random((n, n_folds)).round(1)
+    shares = rng.dirichlet(np.ones(len(COSTS)))
+    costs = rng.choice(COSTS, (n, n_folds), p=shares) + 1e-3 * rng.random((n, n_folds)).round(1)
     blank = Record.unknown(n_folds, N_UNITS)
     return [Record(row, blank.importances, blank.used) for row in costs]
 
@@ -47,11 +47,11 @@ def test_a_batch_is_settled_as_each_of_its_records_is(seed: int, n: int, n_folds
     rng = np.random.default_rng(seed)
     records, order = records_of(rng, n, n_folds), rng.permutation(n_folds)
     incumbents = rng.choice([np.inf, -0.1, 0.0, 0.1, 0.3], n)
-    # Some limits are what a record costs itself, so that only the margin lets it pass.
+    # The first limits are costs of the records themselves, which pass by the margin alone.
     incumbents[:4] = np.nan_to_num([record.cost for record in records[:4]], nan=0.2)
     limits = limits_of(incumbents)
     costs = np.array([record.fold_costs for record in records]).reshape(n, n_folds)
-    # Jobs may be told to train some of the folds only.
+    # A job may have a part of the folds.
     for folds in (order, order[: max(1, n_folds // 2)], order[:0]):
         needed, following = needed_folds(costs, folds, limits)
         assert len(needed) == len(following) == n

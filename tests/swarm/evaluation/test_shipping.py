@@ -21,8 +21,9 @@ from swarm.evaluation.shipping import read_problem, write_problem
 from swarm.problem.problem import Problem
 
 _ROLLUP = Path("/proc/self/smaps_rollup")
-# 16 MiB of float32.
-_N_ROWS, _N_COLUMNS = 1 << 16, 64
+# The table has 16 MiB of float32.
+_N_ROWS = 1 << 16
+_N_COLUMNS = 64
 
 
 @pytest.fixture
@@ -34,8 +35,7 @@ def problem(monkeypatch: pytest.MonkeyPatch) -> Problem:
 
 
 def values(problem: Problem) -> NDArray[np.float32]:
-    found: NDArray[np.float32] = problem.features.to_numpy()
-    return found
+    return problem.features.to_numpy()
 
 
 def test_a_worker_reads_what_was_written_to_the_bit_and_keeps_what_it_changes(
@@ -48,7 +48,7 @@ def test_a_worker_reads_what_was_written_to_the_bit_and_keeps_what_it_changes(
     assert values(read).strides == values(problem).strides
     assert all(np.array_equal(a, b) for a, b in zip(read.folds[1], problem.folds[1], strict=True))
     assert read_problem(str(tmp_path)) is read
-    # What a worker writes reaches neither the file nor another worker.
+    # Changes of a worker reach neither the file nor another worker.
     read.target[:] = -1
     monkeypatch.setattr(shipping, "_cache", {})
     assert np.array_equal(read_problem(str(tmp_path)).target, problem.target)
@@ -67,8 +67,9 @@ def test_a_problem_is_written_without_a_copy_of_its_data(problem: Problem, tmp_p
 def test_a_worker_has_no_copy_of_the_data_of_its_own(problem: Problem, tmp_path: Path) -> None:
     def anonymous() -> int:
         """Bytes of this process that no file backs."""
-        told = next(line for line in _ROLLUP.read_text().splitlines() if "Anonymous:" in line)
-        return int(told.split()[1]) * 1024
+        lines = _ROLLUP.read_text().splitlines()
+        line = next(line for line in lines if "Anonymous:" in line)
+        return int(line.split()[1]) * 1024
 
     write_problem(problem, tmp_path)
     before = anonymous()
@@ -105,7 +106,7 @@ def test_a_killed_process_leaves_no_copy_of_the_data_behind(tmp_path: Path) -> N
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert "swarm-problem-" in killed.stdout
-    until = time.monotonic() + 240
-    while left := list(tmp_path.glob("swarm-problem-*")):
-        assert time.monotonic() < until, left
+    deadline = time.monotonic() + 240
+    while folders := list(tmp_path.glob("swarm-problem-*")):
+        assert time.monotonic() < deadline, folders
         time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Claims on workers: real processes, one thread each, data sent once, none left behind."""
+"""Workers are real processes of one thread each, get the data once, and none is left behind."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ class Noted(GaussianNB):
                 flag.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
         warnings.warn("nobody reads this", UserWarning, stacklevel=1)
-        # Not a parameter, so that slow and fast fits are of the same problem.
+        # A parameter would make slow and fast fits different problems.
         time.sleep(float(os.environ.get("NOTED_FIT_SECONDS", "0.005")))
         return super().fit(X, y, **options)
 
-    def _note(self, what: str, detail: str) -> None:
+    def _note(self, event: str, detail: str) -> None:
         if self.folder:
             with (Path(self.folder) / "notes").open("a") as notes:
-                notes.write(f"{what} {os.getpid()} {detail}\n")
+                notes.write(f"{event} {os.getpid()} {detail}\n")
 
 
-def notes(folder: Path, what: str) -> list[list[str]]:
+def notes(folder: Path, event: str) -> list[list[str]]:
     lines = (folder / "notes").read_text().splitlines()
-    return [line.split()[1:] for line in lines if line.split()[0] == what]
+    return [line.split()[1:] for line in lines if line.split()[0] == event]
 
 
 def problem_of(model: Any, importance: Any = "none", **options: Any) -> Problem:
@@ -96,17 +96,20 @@ def evaluate(problem: Problem, archive: Archive | None = None, **options: Any) -
     return evaluated(problem, MASKS, archive, **options)
 
 
-def same(one: Evaluations, other: Evaluations) -> None:
+def assert_same(actual: Evaluations, expected: Evaluations) -> None:
     for name in ("costs", "fold_costs", "needed", "failed", "censored", "used"):
-        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), name)
+        np.testing.assert_array_equal(getattr(actual, name), getattr(expected, name), name)
 
 
 def children() -> set[int]:
     """Live processes that this one started, but for joblib's tracker of temporary files."""
-    found = psutil.Process().children()
-    # One that has just ended has no command line.
-    lines = {each.pid: " ".join(each.as_dict(["cmdline"])["cmdline"] or ()) for each in found}
-    return {pid for pid, line in lines.items() if line and "resource_tracker" not in line}
+    pids = set()
+    for process in psutil.Process().children():
+        # A process that has just ended has no command line.
+        command = " ".join(process.as_dict(["cmdline"])["cmdline"] or ())
+        if command and "resource_tracker" not in command:
+            pids.add(process.pid)
+    return pids
 
 
 @contextmanager
@@ -123,7 +126,9 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
 ) -> None:
     plain = evaluate(problem_of(Noted()))
     problem = problem_of(Noted(str(tmp_path)))
-    inf, order, half = np.full(len(MASKS), np.inf), np.arange(3), len(MASKS) // 2
+    inf = np.full(len(MASKS), np.inf)
+    order = np.arange(3)
+    half = len(MASKS) // 2
     with nobody_left_behind(), CrossValidation(problem, n_jobs=2, backend=backend) as evaluator:
         first = evaluator.evaluate(MASKS[:half], inf[:half], order)
         second = evaluator.evaluate(MASKS[half:], inf[half:], order)
@@ -138,7 +143,7 @@ def test_two_workers_are_two_processes_of_one_thread_that_load_the_data_once(
     assert backend != "loky" or {environment for *_, environment in fits} == {"1"}
     loads = Counter(pid for pid, *_ in notes(tmp_path, "load"))
     assert set(loads) == workers
-    # Dask may copy the data from the other worker to one that it has sent them to.
+    # Dask may copy the data of one worker to another that has got them already.
     assert max(loads.values()) <= (1 if backend == "loky" else 2)
 
 
@@ -150,7 +155,7 @@ def test_problems_share_processes_and_their_copies_are_removed(
     with nobody_left_behind(), closing(Workers(2)) as workers:
         for column in ("x1", "x2"):
             noted = Noted(str(tmp_path), column=column)
-            same(plain, evaluate(problem_of(noted), workers=workers))
+            assert_same(plain, evaluate(problem_of(noted), workers=workers))
             assert not list(tmp_path.glob("swarm-problem-*"))
     fits = notes(tmp_path, "fit")
     assert len(fits) == 2 * len(MASKS) * 3
@@ -164,14 +169,14 @@ def test_a_stage_that_ends_leaves_no_copy_of_its_problem_to_shared_workers() -> 
 
 
 @pytest.mark.parametrize(("n_jobs", "backend"), [(1, "loky"), (2, "sequential"), (2, "threading")])
-def test_without_processes_results_and_warning_filters_are_the_same(
+def test_results_and_warning_filters_do_not_depend_on_processes(
     n_jobs: int, backend: str, tmp_path: Path
 ) -> None:
     filters = list(warnings.filters)
     plain = evaluate(problem_of(Noted()))
     with nobody_left_behind():
         here = evaluate(problem_of(Noted(str(tmp_path))), n_jobs=n_jobs, backend=backend)
-    same(plain, here)
+    assert_same(plain, here)
     fits = notes(tmp_path, "fit")
     assert {(pid, libraries) for pid, libraries, _ in fits} == {(str(os.getpid()), "1")}
     assert list(warnings.filters) == filters
@@ -185,7 +190,7 @@ def test_a_worker_killed_in_mid_batch_changes_nothing(backend: str, tmp_path: Pa
     with nobody_left_behind():
         survived = evaluate(problem_of(noted), n_jobs=2, backend=backend)
     assert (tmp_path / "died").exists()
-    same(plain, survived)
+    assert_same(plain, survived)
 
 
 @in_processes
@@ -202,9 +207,9 @@ def test_workers_that_keep_dying_are_one_sentence_and_what_was_finished_is_kept(
         pytest.raises(EvaluationError, match=r"died 3 times with \d+ masks"),
     ):
         evaluate(problem, archive, n_jobs=2, backend=backend)
-    known = archive.open_problem(problem).lookup(MASKS)
-    assert not any(known[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
-    assert all(record.complete for record in known if record.has_cost.any())
+    records = archive.open_problem(problem).lookup(MASKS)
+    assert not any(records[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
+    assert all(record.complete for record in records if record.has_cost.any())
 
 
 class Greedy(GaussianNB):
@@ -233,14 +238,15 @@ def test_no_process_is_left_after_an_error_and_what_a_script_defines_works_in_pr
 
 
 def test_nothing_is_started_where_the_archive_knows_all_answers() -> None:
-    problem, archive = problem_of(Noted()), Archive()
-    known = evaluate(problem, archive)
+    problem = problem_of(Noted())
+    archive = Archive()
+    first = evaluate(problem, archive)
     with CrossValidation(problem, archive, n_jobs=2) as evaluator:
         before = children()
-        again = evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
+        repeated = evaluator.evaluate(MASKS, np.full(len(MASKS), np.inf), np.arange(3))
         assert children() == before
-    same(known, again)
-    assert again.work.hits == len(MASKS)
+    assert_same(repeated, first)
+    assert repeated.work.hits == len(MASKS)
 
 
 # A background job of a shell, such as these tests may be, ignores SIGINT otherwise.
@@ -271,13 +277,13 @@ def test_ctrl_c_ends_every_process_that_was_started(backend: str, tmp_path: Path
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    begun = tmp_path / "notes"
-    assert happens(lambda: begun.exists() and len(notes(tmp_path, "fit")) >= 20, 240)
+    file = tmp_path / "notes"
+    assert happens(lambda: file.exists() and len(notes(tmp_path, "fit")) >= 20, 240)
     os.killpg(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=240)
-    # Not always last: joblib's resource tracker may warn of a folder that is gone.
-    assert any(line.startswith("KeyboardInterrupt") for line in said.splitlines())
-    assert said.count("Traceback") <= 2
+    _, stderr = running.communicate(timeout=240)
+    # The exception is not always last, as joblib's resource tracker may warn of a missing folder.
+    assert any(line.startswith("KeyboardInterrupt") for line in stderr.splitlines())
+    assert stderr.count("Traceback") <= 2
     for pid, *_ in notes(tmp_path, "fit"):
         assert not psutil.pid_exists(int(pid))
 
@@ -296,7 +302,7 @@ def test_a_cluster_of_ones_own_is_used_and_left_running(tmp_path: Path) -> None:
         before = set(client.scheduler_info()["workers"])
         address = cluster.scheduler_address
         with nobody_left_behind():
-            same(plain, evaluate(problem, backend="dask", address=address))
+            assert_same(plain, evaluate(problem, backend="dask", address=address))
         assert set(client.scheduler_info()["workers"]) == before
         assert not any(client.who_has().values())
         assert client.submit(sum, [1, 2]).result(240) == 3
@@ -342,30 +348,30 @@ def test_a_cluster_whose_workers_all_leave_is_one_sentence(
 def test_a_pool_that_cannot_be_is_refused(
     options: dict[str, Any], name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # As if no extra were installed.
+    # No extra seems to be installed.
     monkeypatch.setattr("swarm.checks.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=name):
         Workers(**options)
 
 
 def test_threads_that_hang_are_left_behind_when_a_pool_ends() -> None:
-    begun, ends = threading.Event(), threading.Event()
+    has_begun = threading.Event()
+    may_end = threading.Event()
 
     def hang() -> None:
-        begun.set()
-        ends.wait(240)
+        has_begun.set()
+        may_end.wait(240)
 
     with thread_pool(1) as pool:
-        running = pool.executor.submit(hang)
-        assert begun.wait(240)
+        future = pool.executor.submit(hang)
+        assert has_begun.wait(240)
         assert pool.is_local
-    assert not running.done()
-    ends.set()
+    assert not future.done()
+    may_end.set()
 
 
 def test_a_fit_that_timed_out_has_failed_on_its_fold_and_the_rest_is_trained() -> None:
-    mask, unknown, order = np.arange(7) < 3, np.full(3, np.nan), np.array([2, 0, 1])
-    job = Job(4, mask, unknown, order, np.inf)
+    job = Job(4, np.arange(7) < 3, np.full(3, np.nan), np.array([2, 0, 1]), np.inf)
     record, rest = _timed_out_fit(job, 0, 1.5)
     assert np.isinf(record.fold_costs).tolist() == [True, False, False]
     assert record.used.tolist() == [[True] * 3, [False] * 3, [False] * 3]
@@ -384,7 +390,9 @@ def turns(rows: list[int], masks: Bool, known: Any, limit: float = np.inf, n: in
 
 
 def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() -> None:
-    masks, rows, known = np.tri(6, 7, dtype=bool), list(range(6)), [np.nan, 0.5, np.nan]
+    masks = np.tri(6, 7, dtype=bool)
+    rows = list(range(6))
+    known = [np.nan, 0.5, np.nan]
     whole = [(row, 0, 1, 2) for row in (5, 4, 3, 2, 1)]
     assert turns(rows, masks, known) == [*whole, (0, 0), (0, 2)]
     assert len(turns(rows, masks, known, n=1)) == 6
@@ -392,7 +400,9 @@ def test_the_last_mask_is_handed_out_fold_by_fold_to_keep_both_workers_busy() ->
 
 def test_a_mask_as_large_as_all_others_is_handed_out_fold_by_fold_first() -> None:
     masks = np.array([[1, 0, 0, 0, 0, 0], [1, 1, 1, 1, 1, 1], [0, 1, 1, 0, 0, 0]], dtype=bool)
-    known, parts, whole = [np.nan] * 3, [(1, 0), (1, 1), (1, 2)], (1, 0, 1, 2)
+    known = [np.nan] * 3
+    parts = [(1, 0), (1, 1), (1, 2)]
+    whole = (1, 0, 1, 2)
     assert turns([0, 1, 2], masks, known) == [*parts, (2, 0, 1, 2), (0, 0, 1, 2)]
     assert turns([1], masks, known) == parts
     # Its later folds may never be trained.

@@ -1,4 +1,4 @@
-"""Claims on the archive: nothing is lost, nothing is mistaken, nobody else's file is touched."""
+"""The archive loses nothing, mistakes nothing, and touches no other program's file."""
 
 from __future__ import annotations
 
@@ -32,12 +32,13 @@ from swarm.storage.records import Record, RecordCache, blank_record, costs_of
 from tests import ROOT
 from tests.fakes import calm
 
-N_FOLDS, N_UNITS = 3, 11
+N_FOLDS = 3
+N_UNITS = 11
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """An archive to be, on either kind of database."""
+    """The URL of a new archive, in SQLite or in PostgreSQL."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'new' / 'a.db'}"
     return str(request.getfixturevalue("postgres").database())
@@ -58,11 +59,11 @@ def numbers() -> tuple[pd.DataFrame, pd.Series]:
 
 def problem_of(**options: Any) -> Problem:
     X = pd.DataFrame(np.random.default_rng(1).normal(size=(30, N_UNITS))).add_prefix("x")
-    y, model = np.arange(30) % 2, GaussianNB()
-    return Problem.build(X, y, model, folds=N_FOLDS, importance="none", **options)
+    y = np.arange(30) % 2
+    return Problem.build(X, y, GaussianNB(), folds=N_FOLDS, importance="none", **options)
 
 
-def open_part(archive: Archive) -> ProblemEvaluations:
+def open_evaluations(archive: Archive) -> ProblemEvaluations:
     return archive.open_problem(problem_of())
 
 
@@ -73,54 +74,55 @@ def evaluated(draw: st.DrawFn) -> tuple[np.ndarray[Any, Any], Record]:
     known = draw(hnp.arrays(bool, N_FOLDS))
     costs = draw(hnp.arrays(float, N_FOLDS, elements=st.floats(-1e300, 1e300)))
     failed = draw(hnp.arrays(bool, N_FOLDS)) & known & draw(st.booleans())
-    told = draw(hnp.arrays(bool, N_FOLDS))
+    explained = draw(hnp.arrays(bool, N_FOLDS))
     shape = (N_FOLDS, int(mask.sum()))
     values = draw(hnp.arrays(float, shape, elements=st.floats(-1e300, 1e300)))
     used = draw(hnp.arrays(bool, shape)) & known[:, None]
     return mask, Record(
         np.where(failed, np.inf, np.where(known, costs, np.nan)),
-        np.where(told[:, None], values, np.nan),
+        np.where(explained[:, None], values, np.nan),
         used,
         draw(st.floats(0, 1e6)),
         draw(st.none() | st.text(st.characters(codec="utf-8", exclude_characters="\0"))),
     )
 
 
-def assert_equal(one: Record, other: Record) -> None:
+def assert_equal(record: Record, expected: Record) -> None:
     for name in ("fold_costs", "importances", "used"):
-        mine, theirs = getattr(one, name), getattr(other, name)
-        assert mine.dtype == theirs.dtype
-        assert mine.tobytes() == theirs.tobytes() or np.array_equal(mine, theirs, equal_nan=True)
-    assert (one.seconds, one.error) == (other.seconds, other.error)
+        array = getattr(record, name)
+        other = getattr(expected, name)
+        assert array.dtype == other.dtype
+        assert array.tobytes() == other.tobytes() or np.array_equal(array, other, equal_nan=True)
+    assert (record.seconds, record.error) == (expected.seconds, expected.error)
 
 
 @settings(calm, max_examples=15)
 @given(evaluated())
 def test_a_record_comes_back_bit_for_bit(pair: tuple[np.ndarray[Any, Any], Record]) -> None:
-    part = open_part(Archive())
-    part.add([pair])
-    assert_equal(part.lookup(pair[0][None])[0], pair[1])
-    ((mask, record),) = part.all()
+    evaluations = open_evaluations(Archive())
+    evaluations.add([pair])
+    assert_equal(evaluations.lookup(pair[0][None])[0], pair[1])
+    ((mask, record),) = evaluations.all()
     assert np.array_equal(mask, pair[0])
     assert_equal(record, pair[1])
 
 
-def piece(folds: list[int], cost: float, n_selected: int = 1) -> Record:
+def record_on(folds: list[int], cost: float, n_selected: int = 1) -> Record:
     record = Record.unknown(N_FOLDS, n_selected)
     record.fold_costs[folds] = cost
     return replace(record, seconds=1.0)
 
 
 def test_pieces_of_a_mask_are_merged_and_the_first_word_stays(url: str) -> None:
-    part = open_part(Archive(url))
+    evaluations = open_evaluations(Archive(url))
     mask = np.arange(N_UNITS) == 4
-    part.add([(mask, piece([1], 0.25))])
-    part.add([(mask, piece([0, 2], 0.5)), (mask, piece([1, 2], 0.75))])
-    part.add([(mask, piece([1], 0.99))])
-    (found,) = part.lookup(mask[None])
-    assert found.fold_costs.tolist() == [0.5, 0.25, 0.5]
-    assert found.seconds == 3.0
-    assert found.complete
+    evaluations.add([(mask, record_on([1], 0.25))])
+    evaluations.add([(mask, record_on([0, 2], 0.5)), (mask, record_on([1, 2], 0.75))])
+    evaluations.add([(mask, record_on([1], 0.99))])
+    (record,) = evaluations.lookup(mask[None])
+    assert record.fold_costs.tolist() == [0.5, 0.25, 0.5]
+    assert record.seconds == 3.0
+    assert record.complete
 
 
 def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as_bits(
@@ -128,12 +130,12 @@ def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as
 ) -> None:
     n_units = 22_001
     archive = Archive(url)
-    given = {"number": open_part(archive)._number, "n_folds": N_FOLDS, "n_units": n_units}
-    part = ProblemEvaluations(archive, **given)
+    given = {"number": open_evaluations(archive)._number, "n_folds": N_FOLDS, "n_units": n_units}
+    evaluations = ProblemEvaluations(archive, **given)
     rng = np.random.default_rng(0)
     # 2,751 bytes of bits, more than an index of PostgreSQL holds; 687 positions are shorter.
     masks = np.array([rng.permutation(n_units) < size for size in (1, 687, 688, 11_000)])
-    part.add([(mask, piece([0, 1, 2], i, mask.sum())) for i, mask in enumerate(masks)])
+    evaluations.add([(mask, record_on([0, 1, 2], i, mask.sum())) for i, mask in enumerate(masks)])
     with archive._engine.connect() as connection:
         query = sa.text("SELECT length(mask) FROM archive_evaluations ORDER BY id")
         lengths = connection.execute(query)
@@ -146,15 +148,15 @@ def test_a_sparse_mask_of_a_wide_table_is_stored_as_positions_and_a_dense_one_as
 def test_masks_are_listed_in_the_order_of_their_first_evaluation_and_found_as_asked(
     url: str,
 ) -> None:
-    part = open_part(Archive(url))
+    evaluations = open_evaluations(Archive(url))
     bits = (np.arange(1, 1500)[::-1, None] >> np.arange(N_UNITS)) & 1 > 0
-    part.add([(mask, piece([0], float(i), mask.sum())) for i, mask in enumerate(bits)])
-    part.add([(bits[7], piece([1], 1.0, bits[7].sum()))])
-    assert [record.fold_costs[0] for _, record in part.all()] == list(range(len(bits)))
+    evaluations.add([(mask, record_on([0], float(i), mask.sum())) for i, mask in enumerate(bits)])
+    evaluations.add([(bits[7], record_on([1], 1.0, bits[7].sum()))])
+    assert [record.fold_costs[0] for _, record in evaluations.all()] == list(range(len(bits)))
     order = np.random.default_rng(0).permutation(len(bits))
-    found = part.lookup(bits[order])
-    assert [record.fold_costs[0] for record in found] == order.tolist()
-    assert [record.seconds for record in found] == (1.0 + (order == 7)).tolist()
+    records = evaluations.lookup(bits[order])
+    assert [record.fold_costs[0] for record in records] == order.tolist()
+    assert [record.seconds for record in records] == (1.0 + (order == 7)).tolist()
 
 
 @pytest.mark.parametrize(
@@ -170,43 +172,44 @@ def test_a_record_is_read_once_unless_another_process_may_add_to_it(
     costs: list[float], is_final: bool
 ) -> None:
     archive = Archive()
-    number = open_part(archive)._number
-    part = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS)
+    number = open_evaluations(archive)._number
+    evaluations = ProblemEvaluations(archive, number, N_FOLDS, N_UNITS)
     mask, shape = np.arange(N_UNITS) < 3, (N_FOLDS, 3)
     used = np.broadcast_to(~np.isnan(costs)[:, None], shape)
-    part.add([(mask, Record(np.array(costs), np.zeros(shape), used))])
-    assert part.lookup(mask[None])[0] is not blank_record(*shape)
+    evaluations.add([(mask, Record(np.array(costs), np.zeros(shape), used))])
+    assert evaluations.lookup(mask[None])[0] is not blank_record(*shape)
     with archive._engine.begin() as connection:
         connection.execute(sa.text("delete from archive_evaluations"))
-    assert (part.lookup(mask[None])[0] is not blank_record(*shape)) == is_final
+    assert (evaluations.lookup(mask[None])[0] is not blank_record(*shape)) == is_final
 
 
 def test_a_damaged_row_is_one_sentence() -> None:
     archive = Archive()
-    part = open_part(archive)
+    evaluations = open_evaluations(archive)
     mask = np.arange(N_UNITS) < 3
-    part.add([(mask, piece([0, 1, 2], 0.5, 3))])
+    evaluations.add([(mask, record_on([0, 1, 2], 0.5, 3))])
     with archive._engine.begin() as connection:
         connection.execute(sa.text("update archive_evaluations set fold_costs = x'0102'"))
     with pytest.raises(StoreError, match="damaged"):
-        part.lookup(mask[None])
+        evaluations.lookup(mask[None])
     with pytest.raises(StoreError, match="damaged"):
-        list(part.all())
+        list(evaluations.all())
 
 
 def test_memory_is_bounded_and_lets_go_of_what_was_unused_for_longest() -> None:
-    # An overhead of 1000 bytes, and the arrays.
+    # A record has its arrays and an overhead of 1000 bytes.
     cache = RecordCache(3 * (1000 + 8 * N_FOLDS + 9 * N_FOLDS * N_UNITS))
     for number in range(3):
         cache.add(bytes([number]), Record.unknown(N_FOLDS, N_UNITS))
     assert all(cache.get(bytes([number])) is not None for number in (1, 2, 0))
     cache.add(bytes([3]), Record.unknown(N_FOLDS, N_UNITS))
-    kept = [number for number in range(4) if cache.get(bytes([number])) is not None]
-    assert kept == [0, 2, 3]
+    cached = [number for number in range(4) if cache.get(bytes([number])) is not None]
+    assert cached == [0, 2, 3]
     cache.add(bytes([9]), Record.unknown(30, 100))
     assert cache.get(bytes([9])) is None
-    # Rows that are the same memory count once.
-    mask, shape = np.ones(N_UNITS, dtype=bool), (N_FOLDS, N_UNITS)
+    # Rows that share memory count once.
+    mask = np.ones(N_UNITS, dtype=bool)
+    shape = (N_FOLDS, N_UNITS)
     shared = Record(np.zeros(N_FOLDS), *(np.broadcast_to(row, shape) for row in (0.0, mask)))
     for more, is_kept in ((0, True), (-1, False)):
         cache = RecordCache(1000 + 8 * N_FOLDS + 9 * N_UNITS + more)
@@ -225,28 +228,29 @@ def test_an_archive_in_memory_is_one_for_all_threads_and_no_file(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    archive, mask = Archive(url), np.arange(N_UNITS) == 1
-    # A problem without a stable name is allowed, and has one of its own.
+    archive = Archive(url)
+    mask = np.arange(N_UNITS) == 1
+    # A problem without a name gets a random one.
     nameless = [problem_of(scoring=lambda *_: 0.5) for _ in range(2)]
-    names = [archive.fingerprint(one) for one in (*nameless, nameless[0])]
+    names = [archive.fingerprint(problem) for problem in (*nameless, nameless[0])]
     assert names[0] == names[2] != names[1]
-    part = open_part(archive)
-    part.add([(mask, piece([0], 0.5))])
+    evaluations = open_evaluations(archive)
+    evaluations.add([(mask, record_on([0], 0.5))])
     with ThreadPoolExecutor(1) as pool:
-        (found,) = pool.submit(part.lookup, mask[None]).result()
-    assert found.fold_costs[0] == 0.5
+        (record,) = pool.submit(evaluations.lookup, mask[None]).result()
+    assert record.fold_costs[0] == 0.5
     assert not list(tmp_path.iterdir())
 
 
 def test_pruning_removes_what_is_not_used_and_leaves_the_rest(url: str) -> None:
-    mask, names = np.arange(N_UNITS) == 1, ("accuracy", "f1")
-    problems = {name: problem_of(scoring=name) for name in names}
+    mask = np.arange(N_UNITS) == 1
+    problems = {name: problem_of(scoring=name) for name in ("accuracy", "f1")}
     with closing(Archive(url)) as archive:
         for problem in problems.values():
-            archive.open_problem(problem).add([(mask, piece([0], 0.5))])
+            archive.open_problem(problem).add([(mask, record_on([0], 0.5))])
         with archive._engine.begin() as connection:
             connection.exec_driver_sql("update archive_problems set created = 1, used = 2")
-        # Opened again, so it is used until now.
+        # This sets the time of its last use.
         archive.open_problem(problems["accuracy"])
         seen: list[tuple[float, float]] = []
 
@@ -266,7 +270,8 @@ def test_pruning_removes_what_is_not_used_and_leaves_the_rest(url: str) -> None:
 
 
 def test_an_archive_says_what_its_problems_are() -> None:
-    archive, problem = Archive(), problem_of()
+    archive = Archive()
+    problem = problem_of()
     archive.open_problem(problem)
     with archive._engine.connect() as connection:
         about = connection.execute(sa.text("select about from archive_problems")).scalar_one()
@@ -292,19 +297,22 @@ def test_an_archive_says_what_its_problems_are() -> None:
 def test_a_file_that_another_process_sets_up_is_waited_for_and_no_other_error_is(
     message: str, times: int, opens: bool, waited: bool, tmp_path: Path, monkeypatch: Any
 ) -> None:
-    clock, left = [0.0], [times]
+    now = 0.0
+    n_errors = times
     execute = sa.Connection.exec_driver_sql
 
-    def busy(connection: sa.Connection, statement: str, *given: Any, **options: Any) -> Any:
-        if "journal_mode" in statement and left[0] > 0:
-            left[0] -= 1
+    def busy(connection: sa.Connection, statement: str, *values: Any, **options: Any) -> Any:
+        nonlocal n_errors
+        if "journal_mode" in statement and n_errors > 0:
+            n_errors -= 1
             raise sa.exc.OperationalError(statement, {}, sqlite3.OperationalError(message))
-        return execute(connection, statement, *given, **options)
+        return execute(connection, statement, *values, **options)
 
     def sleep(seconds: float) -> None:
-        clock[0] += seconds
+        nonlocal now
+        now += seconds
 
-    fake = SimpleNamespace(monotonic=lambda: clock[0], sleep=sleep, time=time.time)
+    fake = SimpleNamespace(monotonic=lambda: now, sleep=sleep, time=time.time)
     monkeypatch.setattr("swarm.storage.archive.time", fake)
     monkeypatch.setattr(sa.Connection, "exec_driver_sql", busy)
     url = f"sqlite:///{tmp_path / 'a.db'}"
@@ -316,11 +324,11 @@ def test_a_file_that_another_process_sets_up_is_waited_for_and_no_other_error_is
     else:
         with pytest.raises(StoreError, match=message):
             Archive(url)
-    assert (clock[0] > 59) == waited
+    assert (now > 59) == waited
 
 
 def run_python(code: str, *arguments: str, **environment: str) -> str:
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code, *arguments],
         cwd=ROOT,
         check=True,
@@ -328,21 +336,21 @@ def run_python(code: str, *arguments: str, **environment: str) -> str:
         capture_output=True,
         env={**os.environ, **environment},
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 WRITER = """
 import sys, time
 import numpy as np
 from swarm.storage.archive import Archive
-from tests.swarm.storage.test_archive import N_UNITS, open_part, piece
+from tests.swarm.storage.test_archive import N_UNITS, open_evaluations, record_on
 start = int(sys.argv[2])
 print("ready", flush=True)
 sys.stdin.readline()
-part = open_part(Archive(sys.argv[1]))
+evaluations = open_evaluations(Archive(sys.argv[1]))
 for number in range(start, start + 200):
     mask = (number >> np.arange(N_UNITS)) & 1 > 0
-    part.add([(mask, piece([0], float(number)))])
+    evaluations.add([(mask, record_on([0], float(number)))])
 """
 
 
@@ -359,20 +367,22 @@ def test_two_processes_writing_at_once_lose_nothing(url: str) -> None:
         writer.stdin.write("go\n")
         writer.stdin.flush()
     for writer in writers:
-        _, trouble = writer.communicate(timeout=120)
-        assert writer.returncode == 0, trouble
+        _, stderr = writer.communicate(timeout=120)
+        assert writer.returncode == 0, stderr
     archive = Archive(url)
-    found = [record.fold_costs[0] for _, record in open_part(archive).all()]
-    assert sorted(found) == list(range(1, 351))
+    costs = [record.fold_costs[0] for _, record in open_evaluations(archive).all()]
+    assert sorted(costs) == list(range(1, 351))
     archive.check()
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """An archive with something in it."""
+    """An archive with evaluations."""
     file = tmp_path_factory.mktemp("full") / "archive.db"
     archive = Archive(f"sqlite:///{file}")
-    open_part(archive).add([(np.arange(N_UNITS) == unit, piece([0], 0.5)) for unit in range(9)])
+    open_evaluations(archive).add(
+        [(np.arange(N_UNITS) == unit, record_on([0], 0.5)) for unit in range(9)]
+    )
     archive.close()
     return file.read_bytes()
 
@@ -402,7 +412,7 @@ def test_a_file_that_is_no_archive_or_damaged_is_refused_by_name_and_left_untouc
     spoil(path, full)
     before = path.read_bytes()
     with pytest.raises(StoreError, match=r"mlflow\.db"):
-        open_part(Archive(f"sqlite:///{path}"))
+        open_evaluations(Archive(f"sqlite:///{path}"))
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["mlflow.db"]
 
@@ -416,7 +426,7 @@ def test_damage_inside_an_archive_is_found_by_its_check(tmp_path: Path, full: by
         query = "select rootpage from sqlite_master where name like 'sqlite_autoindex%evaluations%'"
         page = connection.execute(sa.text(query)).scalar_one()
     archive.close()
-    # An index that lacks its rows hinders no opening.
+    # An archive opens although an index lacks its rows.
     damaged = bytearray(file.read_bytes())
     damaged[4096 * (page - 1) + 3 : 4096 * (page - 1) + 5] = b"\0\0"
     file.write_bytes(damaged)
@@ -447,7 +457,7 @@ def test_a_place_that_cannot_be_written_is_refused(tmp_path: Path) -> None:
 def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     archive = Archive(f"sqlite:///{path}")
-    part = open_part(archive)
+    evaluations = open_evaluations(archive)
     with sqlite3.connect(path) as connection:
         connection.execute(
             "create trigger full before insert on archive_evaluations "
@@ -455,7 +465,7 @@ def test_an_archive_that_became_read_only_says_so_when_written(tmp_path: Path) -
         )
     connection.close()
     with pytest.raises(StoreError, match="disk is full"):
-        part.add([(np.arange(N_UNITS) == 1, piece([0], 1.0))])
+        evaluations.add([(np.arange(N_UNITS) == 1, record_on([0], 1.0))])
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,6 @@ def test_a_file_has_features_inputs_and_each_subset_once_the_best_first(tmp_path
 @pytest.mark.parametrize("content", ["", "[1]", {"features": "a"}, {"features": [1]}, {}])
 def test_anything_else_is_refused_by_its_name(content: Any, tmp_path: Path) -> None:
     file = written(tmp_path, content)
-    for place in (file, f"{file}x", "nowhere://file"):
-        with pytest.raises(DataError, match=place):
-            load_features(place)
+    for address in (file, f"{file}x", "nowhere://file"):
+        with pytest.raises(DataError, match=address):
+            load_features(address)

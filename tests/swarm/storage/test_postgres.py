@@ -48,7 +48,7 @@ class ServerBench(Bench):
 
     @property
     def archive(self) -> str:
-        """Of the password, only where it is."""
+        """The URL of the archive, with a placeholder of the password."""
         return (self.folder / "archive.url").read_text()
 
     def mapping(self, **sections: Any) -> dict[str, Any]:
@@ -199,7 +199,7 @@ def test_many_flows_at_once_on_one_store_lose_nothing(
         bench.folder.mkdir()
     else:
         bench = request.getfixturevalue("on_server")
-    # Some search the same, so that they write the same rows at the same moment.
+    # Two flows have the same seed, and write the same rows at the same moment.
     seeds = [number % (FLOWS // 2 + 1) for number in range(FLOWS)]
     files = {seed: bench.folder / f"{seed}.yaml" for seed in seeds}
     for seed, file in files.items():
