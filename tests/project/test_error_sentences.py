@@ -13,11 +13,11 @@ from tests import ROOT
 PACKAGES = ("swarm", "tasks", "flows", "conf")
 ERRORS = {
     name
-    for name, kind in vars(swarm.errors).items()
-    if isinstance(kind, type) and issubclass(kind, SwarmError)
+    for name, cls in vars(swarm.errors).items()
+    if isinstance(cls, type) and issubclass(cls, SwarmError)
 }
-# What follows the fault: a remedy, or what would be right.
-WAY_OUT = re.compile(r"; |\bmust\b|\bneeds?\b|\brequires?\b|there (is|are)|it has|belongs in")
+# A remedy, or what would be right, follows the fault.
+REMEDY = re.compile(r"; |\bmust\b|\bneeds?\b|\brequires?\b|there (is|are)|it has|belongs in")
 # Stands for a value, of which nothing is known here.
 VALUE = "\N{OBJECT REPLACEMENT CHARACTER}"
 
@@ -54,4 +54,4 @@ def test_every_error_is_one_sentence_that_says_what_to_do() -> None:
         assert not text.endswith("."), place
         assert text == text.strip(), place
         # A value may be the remedy.
-        assert WAY_OUT.search(text) or text.endswith(VALUE), f"{place}: {text}"
+        assert REMEDY.search(text) or text.endswith(VALUE), f"{place}: {text}"

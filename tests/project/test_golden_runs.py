@@ -29,7 +29,7 @@ from tests.command import Swarm
 
 GOLDEN = ROOT / "tests" / "golden" / "runs"
 
-# What every search records of an epoch, on every machine.
+# Every search records these columns of an epoch, equal on all machines.
 HISTORY = [
     "epoch", "best_cost", "best_size", "pbest_cost_mean", "pbest_cost_median", "size_mean",
     "diversity", "evaluations", "distinct_evaluations", "fits", "folds_pruned",
@@ -68,7 +68,8 @@ def test_the_default_configuration_gives_its_recorded_answer(
             "confirmed_cost": answer["confirmation"]["cost"],
             "confirmed_verdict": answer["confirmation"]["verdict"],
             "test_costs": {
-                name: each["cost"] for name, each in answer["evaluation"]["contenders"].items()
+                name: contender["cost"]
+                for name, contender in answer["evaluation"]["contenders"].items()
             },
             "history_sha256": digest(pd.read_parquet(history)),
         },
@@ -120,7 +121,7 @@ def genes() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
 @pytest.mark.parametrize("build", [regression, labels, groups, wide, genes])
 def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     selector, X, y, of_rows = build()
-    # Of the grouped rows, whole groups.
+    # The test rows are whole groups, if rows are grouped.
     unit = of_rows.get("groups", np.arange(len(X)))
     test = unit >= np.quantile(unit, 0.75)
     seen = {name: values[~test] for name, values in of_rows.items()}

@@ -1,7 +1,7 @@
-"""Fast paths where costs tie, round or cannot be trusted.
+"""Fast paths when costs tie, round or cannot be trusted.
 
-That costs, folds and importances are those of fitted models, whatever the model, its scaler, the
-scorer and the table, is the claim of test_fuzz_exact.
+test_fuzz_exact tests that costs, folds and importances are those of fitted models, whatever the
+model, its scaler, the scorer and the table.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def fast_and_fitted(problem: Problem, masks: Bool) -> list[Evaluations]:
 
 
 def assert_same_costs(problem: Problem, masks: Bool) -> None:
-    fast, fitted = (each.fold_costs for each in fast_and_fitted(problem, masks))
+    fast, fitted = (evaluations.fold_costs for evaluations in fast_and_fitted(problem, masks))
     if problem.task == "regression":
         # Distances that are summed in another order weigh differently in the last digits.
         assert np.allclose(fast, fitted, rtol=1e-9, atol=0)
@@ -91,10 +91,10 @@ def test_costs_of_some_folds_are_those_of_all_folds(model: Any) -> None:
     target = features["x1"] if isinstance(model, Ridge) else rng.integers(0, 3, 60)
     problem, masks = Problem.build(features, target, model), masks_of(3, 10)
     path = path_of(problem)
-    every = fold_costs(path, masks)
-    some = evaluate_masks(path, masks, [1, 3]).costs
-    assert np.array_equal(some[:, [1, 3]], every[:, [1, 3]], equal_nan=True)
-    assert not np.isnan(some[:, [1, 3]]).all()
+    costs = evaluate_masks(path, masks, [1, 3]).costs
+    expected = fold_costs(path, masks)
+    assert np.array_equal(costs[:, [1, 3]], expected[:, [1, 3]], equal_nan=True)
+    assert not np.isnan(costs[:, [1, 3]]).all()
 
 
 def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_others() -> None:
@@ -115,19 +115,19 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
     fitted: list[tuple[Any, dict[str, Any]]] = [
         (LogisticRegression(), {}),
         (LinearDiscriminantAnalysis(), {}),
-        # A solver that stops before the solution.
+        # This solver stops before the solution.
         (RidgeClassifier(solver="lsqr"), {}),
         (RidgeClassifier(class_weight="balanced"), {}),
         (make_pipeline(expanded, bayes()), {}),
         (bayes(priors=[0.2, 0.3, 0.5]), {}),
         (near(3, p=1), {}),
         (RidgeClassifier(), {"scoring": "top_k_accuracy"}),
-        # Probabilities that differ in the last bits.
+        # The last bits of these probabilities differ.
         (make_pipeline(StandardScaler(), bayes()), probabilities),
         (near(3, weights="distance"), probabilities),
         (bayes(), {"importance": "permutation"}),
         (bayes(), {"weight": np.ones(48)}),
-        *((bayes(), {"X": typed({"x0": kind})}) for kind in ("float32", "float16", bool)),
+        *((bayes(), {"X": typed({"x0": dtype})}) for dtype in ("float32", "float16", bool)),
     ]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -146,7 +146,7 @@ def test_costs_have_a_fast_path_for_these_models_scorers_and_tables_and_no_other
 
 def test_decisions_that_are_nothing_but_rounding_are_left_to_models() -> None:
     features = pd.DataFrame({"x": [0.0, 1.0, 2.0] * 20, "z": np.arange(60.0) ** 2})
-    # As many of each class at each value: the weight is zero, and so is every decision.
+    # Every value has as many rows of each class: the weight is zero, and so is every decision.
     target = np.repeat([0, 1], 30)
     folds = [(np.r_[0:15, 30:45], np.r_[15:30, 45:60]), (np.r_[15:30, 45:60], np.r_[0:15, 30:45])]
     model = make_pipeline(StandardScaler(), RidgeClassifier(alpha=0.01))
@@ -188,13 +188,12 @@ def wide_masks(seed: int, count: int, least: int = 16) -> Bool:
     return np.argsort(rng.random((count, N_COLUMNS)), axis=1) < widths[:, None]
 
 
-def near(features: pd.DataFrame, several: int, folds: Any) -> Problem:
-    """Neighbours that vote on so many labels, or on a class."""
-    target = np.random.default_rng(6).integers(0, 2, (len(features), max(1, several)))
+def near(features: pd.DataFrame, n_labels: int, folds: Any) -> Problem:
+    """Neighbours that vote on this number of labels, or on a class if it is 0."""
+    target = np.random.default_rng(6).integers(0, 2, (len(features), max(1, n_labels)))
     target[:2] = [[0], [1]]
-    if several:
-        given = (target, MLkNN(4))
-        return Problem.build(features, *given, folds=folds, scoring="neg_hamming_loss")
+    if n_labels:
+        return Problem.build(features, target, MLkNN(4), folds=folds, scoring="neg_hamming_loss")
     return Problem.build(features, target[:, 0], KNeighborsClassifier(4), folds=folds)
 
 
@@ -224,27 +223,27 @@ def test_ties_are_settled_by_the_trees_of_the_model_and_the_rest_by_models(name:
 
 
 @pytest.mark.parametrize(
-    ("n_rows", "several", "least"),
+    ("n_rows", "n_labels", "least"),
     # Beyond one chunk of rows, of either side; more labels than fit into one word of counts.
     [(2100, 0, 16), (300, 9, 4)],
 )
 def test_ties_of_whole_numbers_need_no_models_however_many_rows(
-    n_rows: int, several: int, least: int
+    n_rows: int, n_labels: int, least: int
 ) -> None:
     # More and fewer rows to train on than to ask: scikit-learn goes along the longer side.
     for cut in (n_rows // 4, n_rows // 2 + 40):
         parts = (np.arange(cut), np.arange(cut, n_rows))
-        problem = near(whole_table(n_rows, n_rows), several, [parts, parts[::-1]])
+        problem = near(whole_table(n_rows, n_rows), n_labels, [parts, parts[::-1]])
         masks = wide_masks(n_rows, 2, least)
         assert not left_to_models(problem, masks).any()
         assert_same_costs(problem, masks)
 
 
-def last_ones(distance: Any, who: Any) -> None:
+def last_ones(distances: Any, neighbours: Any) -> None:
     """Keep the last of rows that tie."""
-    n = distance.shape[1]
-    backwards = np.argsort(distance[:, ::-1], axis=1, kind="stable")
-    who[:] = n - 1 - backwards[:, : who.shape[1]]
+    n = distances.shape[1]
+    backwards = np.argsort(distances[:, ::-1], axis=1, kind="stable")
+    neighbours[:] = n - 1 - backwards[:, : neighbours.shape[1]]
 
 
 class LastRows:
@@ -255,7 +254,7 @@ class LastRows:
 
 
 @pytest.mark.parametrize(
-    ("broken", "of", "wrong"),
+    ("broken", "target", "replacement"),
     [
         ("tree", "swarm.fastpaths.nearest.tree_of", lambda model, train: LastRows()),
         ("heap", "swarm.fastpaths.nearest.heap_neighbours", last_ones),
@@ -263,16 +262,16 @@ class LastRows:
     ],
 )
 def test_a_rule_that_models_do_not_follow_is_used_no_more(
-    broken: str, of: str, wrong: Any, monkeypatch: pytest.MonkeyPatch
+    broken: str, target: str, replacement: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     problem = near(whole_table(6, 90), 0 if broken else 3, 3)
     path, masks = path_of(problem), wide_masks(6, 8)
     if broken == "tree":
         masks = masks & (np.arange(N_COLUMNS) < 4) | (np.arange(N_COLUMNS) == 0)
-    monkeypatch.setattr(of, wrong)
+    monkeypatch.setattr(target, replacement)
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
     trust = path.trust if broken else {"": path.trust}
-    assert [way for way in trust if trust[way].broken] == [broken]
+    assert [algorithm for algorithm in trust if trust[algorithm].broken] == [broken]
     monkeypatch.undo()
     assert np.isnan(fold_costs(path, masks)).any(axis=1).all()
     assert_same_costs(problem, masks)
@@ -307,12 +306,12 @@ LABEL_CASES: dict[str, tuple[pd.DataFrame, int, Any]] = {
 
 
 @pytest.mark.parametrize("name", LABEL_CASES)
-@pytest.mark.parametrize("several", [3, 9])
+@pytest.mark.parametrize("n_labels", [3, 9])
 def test_labels_are_those_of_fitted_models_whatever_the_folds_leave_out(
-    name: str, several: int
+    name: str, n_labels: int
 ) -> None:
     features, k, splitter = LABEL_CASES[name]
-    labels = np.random.default_rng(6).integers(0, 2, (len(features), several))
+    labels = np.random.default_rng(6).integers(0, 2, (len(features), n_labels))
     folds = list(splitter.split(features))
     problem = Problem.build(
         features, labels, MLkNN(k), folds=folds, scoring="neg_hamming_loss", importance="none"

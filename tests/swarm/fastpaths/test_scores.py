@@ -39,17 +39,18 @@ BINARY = [*CLASSES, *SHARES, *TWO_CLASSES, "roc_auc", *OWN]
 @pytest.mark.parametrize("scorer", [*BINARY, *NUMBERS])
 def test_scores_are_those_of_scikit_learn(scorer: str) -> None:
     kind = "nearest numbers" if scorer in NUMBERS else "naive Bayes"
-    # Some need two classes, which one problem in four has.
+    # One problem in four has two classes, which these scorers need.
     count = CASES // (10 if scorer in (*TWO_CLASSES, "roc_auc") else 40)
     scoring = OWN.get(scorer, scorer)
-    found = failures(range(count), lambda seed: differences(kind, seed, [], scoring))
-    assert not found, "\n".join(found)
+    messages = failures(range(count), lambda seed: differences(kind, seed, [], scoring))
+    assert not messages, "\n".join(messages)
 
 
 def two_classes(scorer: str) -> Problem:
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(120, 9))).add_prefix("x")
-    y, rows = (X["x0"] + rng.normal(size=120) > 0).astype(int), np.arange(120)
+    y = (X["x0"] + rng.normal(size=120) > 0).astype(int)
+    rows = np.arange(120)
     folds = [(rows[rows % 2 == 0], rows[rows % 2 == 1])]
     scoring = OWN.get(scorer, scorer)
     return Problem.build(X, y, GaussianNB(), scoring=scoring, folds=folds, importance="none")
@@ -68,15 +69,16 @@ def test_scikit_learn_is_not_called_for_each_mask(
     calls: list[Any] = []
     cost = Scoring.cost
     monkeypatch.setattr(Scoring, "cost", lambda *given: calls.append(1) or cost(*given))
-    found = evaluate_masks(path, some_masks(40, 9), range(1), 1).costs
-    assert np.isfinite(found).any()
+    costs = evaluate_masks(path, some_masks(40, 9), range(1), 1).costs
+    assert np.isfinite(costs).any()
     assert len(calls) == 1
 
 
 def test_a_score_that_differs_from_that_of_scikit_learn_is_not_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    problem, masks = two_classes("balanced_accuracy"), some_masks(4, 9)
+    problem = two_classes("balanced_accuracy")
+    masks = some_masks(4, 9)
     fitted = evaluated(problem, masks, exact=False)
     monkeypatch.setattr("swarm.fastpaths.costs.label_scores", lambda *given: np.full(4, 0.5))
     assert np.array_equal(evaluated(problem, masks).fold_costs, fitted.fold_costs)

@@ -1,9 +1,9 @@
 """The traps known from published code of the multi-swarm, and what it equals when cut down.
 
-Three traps are claims of the contract, on every strategy: a global seed (only the generator handed
-in is used), a history of references (no earlier state is changed), a shrunk subset with an unshrunk
-cost (costs of members belong to their masks). Leaders of subswarms, and importances that are
-fractions, decide the recorded search (tests/golden).
+The contract tests three traps on every strategy: a global seed (only the generator handed in is
+used), a history of references (no earlier state is changed), a shrunk subset with an unshrunk cost
+(costs of members belong to their masks). Leaders of subswarms, and importances that are fractions,
+decide the recorded search (tests/golden).
 """
 
 from __future__ import annotations
@@ -33,20 +33,18 @@ from swarm.testing.planted import (
 def inexact(n_units: int, seed: int = 0) -> Planted:
     """Units reported unused that still matter, as with column sampling."""
     evaluator = planted(plain_space(n_units), seed)
-    evaluator.exact_shrink, evaluator.unused_below = False, 0.008
+    evaluator.exact_shrink = False
+    evaluator.unused_below = 0.008
     return evaluator
 
 
-# The traps of published code, one by one.
-
-
 def test_trap_empty_range_no_unit_or_every_unit_is_used() -> None:
-    none = constant(plain_space(9))
-    every = Planted(plain_space(9), np.full((3, 9), -0.01), np.full(3, 0.2))
+    no_unit_used = constant(plain_space(9))
+    all_units_used = Planted(plain_space(9), np.full((3, 9), -0.01), np.full(3, 0.2))
     for evaluator, warm in (
-        (none, None),
-        (replace(none, exact_shrink=False), None),
-        (every, np.ones((16, 9), dtype=bool)),
+        (no_unit_used, None),
+        (replace(no_unit_used, exact_shrink=False), None),
+        (all_units_used, np.ones((16, 9), dtype=bool)),
     ):
         step = drive(MultiSwarm(), evaluator, epochs=12, warm=warm)[-1]
         assert step.proposal.masks.any(axis=1).all()
@@ -60,37 +58,35 @@ def test_trap_zero_threshold_a_used_unit_of_importance_zero_stays() -> None:
     state = strategy.start(space, hints_for(space), np.random.default_rng(0))
     everything = np.ones((1, 4), dtype=bool)
     proposal = Proposal(everything, np.array([np.inf]), np.array([0]), ("init",))
-    answers = replace(
+    evaluations = replace(
         constant(space).evaluate(everything, np.array([np.inf]), np.arange(3)),
         importances=np.array([[0.0, 1.0, 0.0, -0.1]]),
         used=np.array([[True, True, False, True]]),
     )
-    after = strategy.observe(state, proposal, answers)
+    after = strategy.observe(state, proposal, evaluations)
     assert after.memory.masks.tolist() == [[True, True, False, True]]
 
 
 def test_trap_shrunk_subset_is_evaluated_before_it_is_kept() -> None:
     evaluator = inexact(16)
-    confirmed = 0
+    n_confirmed = 0
     for step in drive(MultiSwarm(), evaluator, epochs=25):
-        memory, proposal = step.after.memory, step.proposal
+        memory = step.after.memory
+        proposal = step.proposal
         assert [evaluator.cost(mask) for mask in memory.masks] == memory.costs.tolist()
         shrunk = np.array([role == "shrink" for role in proposal.role])
         assert np.array_equal(proposal.masks[shrunk], step.before.pending)
-        # Only what a shrinking changes waits for its cost.
-        waiting = step.after
-        assert (waiting.pending != memory.masks[waiting.pending_owner]).any(axis=1).all()
-        won = shrunk & (memory.masks[proposal.owner] == proposal.masks).all(axis=1)
-        confirmed += int((won & np.isfinite(step.evaluations.costs)).sum())
-    assert confirmed > 0
-
-
-# What else it does.
+        # A pbest is pending only if shrinking changes it.
+        pbests = memory.masks[step.after.pending_owner]
+        assert (step.after.pending != pbests).any(axis=1).all()
+        is_pbest = shrunk & (memory.masks[proposal.owner] == proposal.masks).all(axis=1)
+        n_confirmed += int((is_pbest & np.isfinite(step.evaluations.costs)).sum())
+    assert n_confirmed > 0
 
 
 def test_regrouping_happens_every_so_many_epochs_and_never_at_zero() -> None:
-    for every, expected in ((10, [10, 20]), (4, [4, 8, 12, 16, 20, 24]), (0, [])):
-        strategy = MultiSwarm(regroup_every=every)
+    for regroup_every, expected in ((10, [10, 20]), (4, [4, 8, 12, 16, 20, 24]), (0, [])):
+        strategy = MultiSwarm(regroup_every=regroup_every)
         changed = [
             step.before.epoch
             for step in drive(strategy, planted(plain_space(10)), epochs=25)
@@ -109,10 +105,10 @@ def history_of(**parameters: Any) -> str:
 
 
 def test_a_velocity_bound_above_the_reach_is_warned_of_as_it_changes_nothing() -> None:
-    with pytest.warns(UserWarning, match="velocity_bound 6") as told:
-        beyond = history_of(velocity_bound=6.0)
-    assert told[0].filename == __file__
-    assert beyond == history_of(velocity_bound=2.0) == history_of()
+    with pytest.warns(UserWarning, match="velocity_bound 6") as messages:
+        history = history_of(velocity_bound=6.0)
+    assert messages[0].filename == __file__
+    assert history == history_of(velocity_bound=2.0) == history_of()
 
 
 def test_a_velocity_bound_that_acts_is_not_warned_of() -> None:
@@ -123,13 +119,13 @@ def test_a_velocity_bound_that_acts_is_not_warned_of() -> None:
 
 def test_a_parameter_of_velocities_is_refused_for_a_step_without() -> None:
     for parameter in FAST:
-        for made_by in (MultiSwarm, BinaryPso):
+        for cls in (MultiSwarm, BinaryPso):
             with pytest.raises(ValueError, match=parameter):
-                made_by(step="recombine", **{parameter: 0.75})  # type: ignore[arg-type]
+                cls(step="recombine", **{parameter: 0.75})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
-    "same",
+    "parameters",
     [
         {"n_particles": 12, "step": "bpso", **FAST},
         {"n_particles": 7, "step": "bpso", **SLOW},
@@ -138,16 +134,17 @@ def test_a_parameter_of_velocities_is_refused_for_a_step_without() -> None:
     ids=str,
 )
 def test_one_swarm_without_local_search_is_the_binary_pso_bit_for_bit(
-    same: dict[str, Any],
+    parameters: dict[str, Any],
 ) -> None:
-    cut_down = MultiSwarm(**same, n_swarms=1, local_search=False, shrink=False, init="bernoulli")
-    space = plain_space(25, fixed=["x3"], forbidden=["x4"], max_size=14)
-    one, other = (
-        drive(strategy, planted(space), epochs=20)
-        for strategy in (cut_down, BinaryPso(**same, init="bernoulli"))
+    one_swarm = MultiSwarm(
+        **parameters, n_swarms=1, local_search=False, shrink=False, init="bernoulli"
     )
-    for mine, plain in zip(one, other, strict=True):
-        assert snapshot(mine.proposal) == snapshot(plain.proposal)
-        assert mine.proposal.role == plain.proposal.role
+    binary_pso = BinaryPso(**parameters, init="bernoulli")
+    space = plain_space(25, fixed=["x3"], forbidden=["x4"], max_size=14)
+    steps = drive(one_swarm, planted(space), epochs=20)
+    expected_steps = drive(binary_pso, planted(space), epochs=20)
+    for step, expected in zip(steps, expected_steps, strict=True):
+        assert snapshot(step.proposal) == snapshot(expected.proposal)
+        assert step.proposal.role == expected.proposal.role
         for field in ("position", "velocity", "memory"):
-            assert snapshot(getattr(mine.after, field)) == snapshot(getattr(plain.after, field))
+            assert snapshot(getattr(step.after, field)) == snapshot(getattr(expected.after, field))

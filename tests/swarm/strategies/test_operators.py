@@ -1,4 +1,4 @@
-"""Claims on the operators: pure functions on arrays."""
+"""The operators are pure functions on arrays."""
 
 from __future__ import annotations
 
@@ -41,12 +41,14 @@ class _Ones(np.random.Generator):
 
 
 def test_velocities_follow_the_formula_and_approach_the_reach() -> None:
-    on, off = np.array([[True]]), np.array([[False]])
+    on = np.array([[True]])
+    off = np.array([[False]])
     r1, r2 = np.random.default_rng(3).random(2)
-    weights, before = VelocityWeights(inertia=0.5, c1=0.7, c2=0.3), np.array([[0.4]])
-    moved = update_velocity(before, off, on, on, weights, np.random.default_rng(3))
+    weights = VelocityWeights(inertia=0.5, c1=0.7, c2=0.3)
+    moved = update_velocity(np.array([[0.4]]), off, on, on, weights, np.random.default_rng(3))
     assert moved.item() == pytest.approx(0.5 * 0.4 + 0.7 * r1 + 0.3 * r2)
-    velocity, weights = np.zeros((1, 1)), VelocityWeights(0.5, 0.5, 0.5)
+    velocity = np.zeros((1, 1))
+    weights = VelocityWeights(0.5, 0.5, 0.5)
     for _ in range(200):
         velocity = update_velocity(velocity, off, on, on, weights, _Ones())
     assert velocity.item() == pytest.approx(weights.reach) == 2.0
@@ -184,10 +186,10 @@ def test_the_total_distance_is_the_documents_sum_of_squares(
 ) -> None:
     distance = DISTANCE.copy()
     distance[:2, 2:] = [first, second]
-    # One candidate each (the numbers drawn are all 0) and every candidate flips (0 < 0.5). Unit 1
+    # All random numbers are 0, so that there is one candidate each, and it flips (0 < 0.5). Unit 1
     # has the lowest importance in the subset.
-    found = searched(Fixed(0.0), distance=distance)
-    assert np.flatnonzero(found).tolist() == [0, entering]
+    subset = searched(Fixed(0.0), distance=distance)
+    assert np.flatnonzero(subset).tolist() == [0, entering]
 
 
 WIDE = np.array([True, True, True, False, False])

@@ -25,16 +25,16 @@ from tests import ROOT
 GOLDEN = ROOT / "tests" / "golden"
 
 PROMISES: dict[str, dict[str, Any]] = {
-    # These do not search at all, or not by what they observed.
+    # The costs do not guide these strategies.
     "full": {"is_baseline": True},
     "rankings": {"is_baseline": True},
     "random": {"is_baseline": True},
     "rfe": {"is_baseline": True},
-    # Their swarms, without chance in the move from velocity to position, gather at one point and
-    # stay there. Document 002 finds the same; they have to come close to the optimum.
+    # A position follows from the velocity without chance, so that the swarm gathers at one point,
+    # as Hafiz et al. (2018) find. It has to come close to the optimum.
     "erfs": {"optimum_rank": 40},
     "pso42": {"optimum_rank": 40},
-    # From the full set of 60 units to the smallest, one at a time, takes 1,830 evaluations.
+    # The path from 60 units to one takes 1,830 evaluations.
     "sbs": {"distinct": 2000},
     "sbfs": {"distinct": 2000},
     # 2^16 - 1 subsets are the most below its limit.
@@ -45,7 +45,7 @@ PROMISES: dict[str, dict[str, Any]] = {
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "bpso-recombine": ("bpso", {"step": "recombine"}),
     "bpso-ranked": ("bpso", {"init": "ranked"}),
-    # Those of the description, and each of its two parts with ours in place of the other.
+    # The description has this step and this start; the others combine one of them with ours.
     "multiswarm-bpso": ("multiswarm", {"step": "bpso", "init": "clusters"}),
     "multiswarm-clusters": ("multiswarm", {"init": "clusters"}),
     "multiswarm-ranked": ("multiswarm", {"step": "bpso"}),
@@ -62,7 +62,7 @@ class TestEveryStrategy(StrategyContract):
 
 
 @pytest.mark.parametrize(
-    ("kind", "attribute", "value", "test"),
+    ("cls", "attribute", "value", "test"),
     [
         (RandomSearch, "is_deterministic", True, "test_different_seeds_give_different_runs"),
         (RandomSearch, "ends_by_itself", True, "test_it_terminates_by_itself"),
@@ -73,11 +73,11 @@ class TestEveryStrategy(StrategyContract):
     ],
 )
 def test_an_attribute_that_is_not_true_fails_the_contract(
-    kind: type, attribute: str, value: object, test: str
+    cls: type, attribute: str, value: object, test: str
 ) -> None:
-    liar = type("Liar", (kind,), {attribute: value})
+    liar = type("Liar", (cls,), {attribute: value})
     contract = type("TestLiar", (StrategyContract,), {"strategy": liar()})()
-    (name,) = (each for each in dir(contract) if each.startswith(test))
+    (name,) = (method for method in dir(contract) if method.startswith(test))
     with pytest.raises(AssertionError):
         getattr(contract, name)()
 
@@ -114,10 +114,10 @@ def test_every_strategy_has_a_line_and_a_text_for_each_parameter() -> None:
     assert len(registry()) == len(entries)
     for entry in entries:
         assert 10 < len(entry.line) < 100, entry
-        made = make(entry.name)
+        strategy = make(entry.name)
         for parameter in entry.parameters:
             assert parameter.text, f"{entry.name}.{parameter.name} is not documented"
-            assert getattr(made, parameter.name) == parameter.default
+            assert getattr(strategy, parameter.name) == parameter.default
 
 
 def test_random_search_draws_every_size_alike_whatever_is_fixed_or_forbidden() -> None:
