@@ -225,6 +225,8 @@ def other_columns(frame: pd.DataFrame) -> Iterator[tuple[int, pd.Series]]:
 
 def hashable(column: pd.Series) -> pd.Series:
     """Return a column with cells of several values, such as lists in a Parquet file, as text."""
+    if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.type in (list, dict):
+        return column.map(str, na_action="ignore").astype(object)
     if column.dtype != object:
         return column
     several = column.map(is_collection)

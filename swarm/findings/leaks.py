@@ -21,8 +21,8 @@ _CANDIDATES = 5
 _FOLDS = 3
 _BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
 # A score depends on one column if all columns gain this share of a perfect score over guessing, one
-# alone this share of that, and all others lose this one without it. The other columns are the best.
-_LEAST_GAIN, _MOST_ALONE, _MOST_LOST = 1 / 3, 0.7, 0.3
+# alone this share of that, and all others at most this share of what it gains.
+_LEAST_GAIN, _MOST_ALONE, _OTHERS_GAIN = 1 / 3, 0.7, 2 / 3
 _OTHERS, _FOREST_ROWS = 30, 2000
 
 
@@ -206,7 +206,7 @@ def _most_of_the_score(features: pd.DataFrame, answer: NDArray[Any], classes: bo
     if every.gain < _LEAST_GAIN or first.gain < _MOST_ALONE * every.gain:
         return None
     others = _scored(values[:, 1:], answer, classes, forest=True)[-1]
-    if every.gain - others.gain < _MOST_LOST * every.gain:
+    if others.gain > _OTHERS_GAIN * first.gain:
         return None
     name = str(features.columns[0])
     return Leak(name, first.metric, first.value, every.value, others.value)

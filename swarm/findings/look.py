@@ -23,6 +23,7 @@ from swarm.findings.columns import (
     infinite_columns,
     is_text,
     number_blocks,
+    other_columns,
     same_columns,
     sentinels,
     text_kind,
@@ -107,6 +108,7 @@ def look_at(
     if frame.shape[1] > _MANY_COLUMNS:
         # In a copy, columns of one type are one array, which all of these read.
         frame = frame.copy()
+    frame = frame.assign(**{str(frame.columns[at]): column for at, column in other_columns(frame)})
     flaws: dict[str, list[Flaw]] = {name: [] for name in frame.columns}
 
     def note(code: str, clauses: Mapping[str, str], is_sure: bool = True) -> None:

@@ -23,8 +23,8 @@ from swarm.validation.verdict import Headline
 
 # See the reason of SWM205.
 _ROWS_PER_LOG_SUBSET = 50
-# Share of the importances, see SWM211.
-_MOST_IMPORTANCE = 0.5
+# Shares of the importances, also where others replace the column, see SWM211.
+_MOST_IMPORTANCE, _ALMOST_ALONE, _FEWEST_UNITS = 0.5, 2 / 3, 4
 # Findings that repeat a headline without a gain on unseen rows.
 _IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
@@ -65,7 +65,7 @@ def dependence_findings(
     """
     only = losses.indispensable
     if only is None:
-        return []
+        return _important(importances, space)
     of_unit = dict(zip(space.names, importances.tolist(), strict=True))[only.name]
     share = of_unit / (np.nansum(importances) or math.nan)
     if share <= _MOST_IMPORTANCE:
@@ -77,6 +77,17 @@ def dependence_findings(
         f"{format_score(only.chosen)} on {losses.rows}"
     )
     return [make_finding("SWM211", text, space.subset(space.mask([only.name])))]
+
+
+def _important(importances: Float, space: SearchSpace) -> list[Finding]:
+    """Return the column that has most of the importance of several, though others replace it."""
+    shares = np.nan_to_num(importances) / (np.nansum(importances) or math.nan)
+    first = int(np.argmax(shares))
+    if np.isfinite(importances).sum() < _FEWEST_UNITS or not shares[first] > _ALMOST_ALONE:
+        return []
+    name = space.names[first]
+    text = f"{name!r} has {shares[first]:.0%} of the importance, though others can replace it"
+    return [make_finding("SWM211", text, space.subset(space.mask([name])))]
 
 
 def doubts(head: Headline, findings: Iterable[Finding]) -> list[Finding]:

@@ -35,6 +35,7 @@ _THOUSANDS = {
     ".": re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+"),
     ",": re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+"),
 }
+_PAIR = re.compile(r"\d,\d")
 _SHARE_NUMBERS = 0.6
 _MOST_MARKS, _LONGEST_MARK = 2, 25
 
@@ -174,8 +175,9 @@ def _decimal(rows: list[list[str]], separator: str) -> str:
     cells = [cell for row in rows for cell in row]
     commas = sum(1 for cell in cells if _COMMA.fullmatch(cell))
     if separator == ",":
-        # There a quoted 12,345 is a number with a separator of thousands.
+        # There a quoted 12,345 has a mark of thousands, and 1,3 may be two answers of a survey.
         commas -= sum(1 for cell in cells if _THOUSANDS[","].fullmatch(cell))
+        commas -= sum(1 for cell in cells if _PAIR.fullmatch(cell))
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
     return "," if commas > points else "."
 

@@ -361,7 +361,14 @@ def test_a_result_depends_on_a_column_that_has_most_of_the_importance(
     told = dependence_findings(losses, importances, space)
     assert codes(told) == (["SWM211"] if doubted else [])
     assert all(each.columns == ("calls",) and "58%" in each.text for each in told)
-    assert dependence_findings(replace(losses, indispensable=None), importances, space) == []
+    replaced = replace(losses, indispensable=None)
+    assert dependence_findings(replaced, importances, space) == []
+    # Where others replace it, it has to have almost all of the importance of several.
+    several = SearchSpace.build(["calls", "c", "d", "e"])
+    shares = np.where(np.array(several.names) == "calls", share + 0.1, 0.1)
+    assert codes(dependence_findings(replaced, shares, several)) == (
+        ["SWM211"] if doubted and share == share else []
+    )
 
 
 def test_a_selector_has_findings_of_its_data_and_its_result() -> None:

@@ -121,7 +121,7 @@ def test_another_identifier_of_known_groups_is_named() -> None:
 
 def test_a_column_that_most_of_the_score_depends_on_is_named_but_kept() -> None:
     target = RNG.integers(0, 2, 600)
-    weak = {f"x{i}": target * 0.5 + RNG.normal(size=600) for i in range(5)}
+    weak = {f"x{i}": target * 0.3 + RNG.normal(size=600) for i in range(5)}
     frame = pd.DataFrame({**weak, "calls": RNG.poisson(np.where(target == 1, 4, 1))})
     (finding,) = column_findings(frame, target, "binary")
     assert (finding.code, finding.columns) == ("SWM211", ("calls",))
