@@ -69,28 +69,20 @@ def text_values(column: pd.Series, limit: int | None = None) -> list[str]:
     return [str(value) for value in (texts if limit is None else texts.iloc[:limit]).tolist()]
 
 
-def is_free_text(column: pd.Series) -> bool:
-    """Whether a text column has mostly distinct values of several words."""
-    if not is_text(column) or len(column) < _FEWEST_ROWS:
-        return False
-    values = text_values(column, _HEAD)
-    if not values or len(set(values)) < 0.5 * len(values):
-        return False
-    words = sum(len(value.split()) for value in values) / len(values)
-    return words >= _WORDS_IN_TEXT and date_format(column) is None
-
-
 def text_kind(column: pd.Series) -> tuple[Literal["date", "text", "number", "category"], str]:
     """Say what a text column holds, with the format of its dates, or one of its numbers."""
     if (form := date_format(column)) is not None:
         return "date", form
-    if is_free_text(column):
+    # The head alone: most columns have neither words nor numbers.
+    values = text_values(column, _HEAD)
+    distinct = list(dict.fromkeys(values))
+    n_words = sum(len(value.split()) for value in values)
+    is_prose = n_words >= _WORDS_IN_TEXT * len(values) and len(distinct) >= 0.5 * len(values)
+    if values and is_prose and len(column) >= _FEWEST_ROWS:
         return "text", ""
-    # The head alone: most columns have no numbers.
-    values = list(dict.fromkeys(text_values(column, _HEAD)))
-    example = next((value for value in values if not value.isdecimal()), None)
+    example = next((value for value in distinct if not value.isdecimal()), None)
     # Codes may have leading zeros.
-    if example is None or not all(map(is_number, values)) or any(map(_CODE.match, values)):
+    if example is None or not all(map(is_number, distinct)) or any(map(_CODE.match, distinct)):
         return "category", ""
     return "number", example
 
@@ -223,6 +215,21 @@ def other_columns(frame: pd.DataFrame) -> Iterator[tuple[int, pd.Series]]:
             yield at, hashable(frame.iloc[:, at])
 
 
+def numbers_of(frame: pd.DataFrame) -> Float:
+    """Return the values (n_rows, n_columns) as numbers, categories as codes, NaN if missing."""
+    numbers = np.empty(frame.shape)
+    for block, values in number_blocks(frame):
+        numbers[:, block] = values
+    for at, column in other_columns(frame):
+        if is_numeric_dtype(column):
+            numbers[:, at] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            continue
+        # Dates are in their order.
+        codes = pd.factorize(column, sort=is_datetime64_any_dtype(column))[0]
+        numbers[:, at] = np.where(codes < 0, np.nan, codes)
+    return numbers
+
+
 def hashable(column: pd.Series) -> pd.Series:
     """Return a column with cells of several values, such as lists in a Parquet file, as text."""
     if isinstance(column.dtype, pd.ArrowDtype) and column.dtype.type in (list, dict):
@@ -231,6 +238,14 @@ def hashable(column: pd.Series) -> pd.Series:
         return column
     several = column.map(is_collection)
     return column.where(~several.astype(bool), column.map(str)) if several.any() else column
+
+
+def as_plain(column: pd.Series) -> pd.Series:
+    """Return a column of another library's numbers as floats, if they are exact, or as text."""
+    if not is_numeric_dtype(column):
+        return hashable(column)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    return column if (np.abs(values) > _LONGEST_QUANTITY).any() else pd.Series(values)
 
 
 def empty_columns(frame: pd.DataFrame) -> list[str]:

@@ -19,8 +19,7 @@ from swarm.findings.columns import (
     is_id,
     is_long_number,
     is_text,
-    number_blocks,
-    other_columns,
+    numbers_of,
     text_values,
     whole_numbers,
 )
@@ -90,7 +89,7 @@ def group_columns(frame: pd.DataFrame, skip: Collection[str] = ()) -> list[Group
     if not others:
         return named
     looked_at = frame.iloc[:n_rows, :most]
-    numbers = _as_numbers(looked_at)
+    numbers = np.nan_to_num(numbers_of(looked_at), nan=np.inf)
     by_values = (_by_values(looked_at, at, numbers) for _, at in sorted(others))
     return named + [group for group in by_values if group is not None][:1]
 
@@ -131,16 +130,6 @@ def other_names(frame: pd.DataFrame, groups: pd.Series) -> list[str]:
         if is_constant and is_named and is_id(str(name), column.iloc[once]):
             names.append(str(name))
     return names
-
-
-def _as_numbers(frame: pd.DataFrame) -> Float:
-    """Return numbers (n_rows, n_columns) that are equal where the values are."""
-    numbers = np.empty(frame.shape)
-    for block, values in number_blocks(frame):
-        numbers[:, block] = np.nan_to_num(values.astype(np.float64), nan=np.inf)
-    for at, column in other_columns(frame):
-        numbers[:, at] = pd.factorize(column)[0]
-    return numbers
 
 
 def _by_values(frame: pd.DataFrame, at: int, numbers: Float) -> GroupColumn | None:

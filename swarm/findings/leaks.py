@@ -10,7 +10,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from swarm.arrays import Float
-from swarm.findings.columns import hashable, number_blocks, other_columns
+from swarm.findings.columns import numbers_of
 
 # Rows and cells that are looked at.
 _ROWS, _CELLS, _FEWEST_ROWS = 5000, 4_000_000, 30
@@ -23,7 +23,7 @@ _BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
 # A score depends on one column if all columns gain this share of a perfect score over guessing, one
 # alone this share of that, and all others at most this share of what it gains.
 _LEAST_GAIN, _MOST_ALONE, _OTHERS_GAIN = 1 / 3, 0.7, 2 / 3
-_OTHERS, _FOREST_ROWS = 30, 2000
+_OTHERS, _FOREST_ROWS, _BLOCK = 30, 2000, 256
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,12 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
         return []
     else:
         wanted = np.eye(int(answer.max()) + 1)[answer]
-    shares = _explained(features, wanted)
+    values = numbers_of(features)
+    # Missing values are below all others, as a tree of numbers in float32 has it.
+    low = np.nanmin(np.where(np.isfinite(values), values, np.nan), axis=0, initial=0.0)
+    values = np.where(np.isfinite(values), values, low - 1.0 - np.abs(low))
+    blocks = np.array_split(np.arange(values.shape[1]), values.shape[1] // _BLOCK + 1)
+    shares = np.concatenate([_explained(values[:, block], wanted) for block in blocks])
     least = _SUSPECT
     if classes:
         # What a column that separates a rare class explains of it in equally filled bins.
@@ -84,7 +89,7 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
     best = np.argsort(-shares, kind="stable")
     suspects = [at for at in best[:_CANDIDATES].tolist() if shares[at] >= least]
     answer = answer if classes else wanted[:, 0]
-    alone = [_scored(_numbers(features.iloc[:, at])[:, None], answer, classes) for at in suspects]
+    alone = [_scored(values[:, [at]], answer, classes) for at in suspects]
     leaks = [
         Leak(str(features.columns[at]), *perfect[0])
         for at, scores in zip(suspects, alone, strict=True)
@@ -92,39 +97,14 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
     ]
     if leaks or len(best) < 2:
         return sorted(leaks, key=lambda leak: -leak.score)
-    only = _most_of_the_score(features.iloc[:, best[: _OTHERS + 1].tolist()], answer, classes)
-    return [] if only is None else [only]
+    best = best[: _OTHERS + 1]
+    scores = _most_of_the_score(values[:, best], answer, classes)
+    return [] if scores is None else [Leak(str(features.columns[best[0]]), *scores)]
 
 
-def _numbers(column: pd.Series) -> Float:
-    """Return the values as float64, categories as codes; missing values are below all others."""
-    if pd.api.types.is_numeric_dtype(column):
-        values: Float = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    elif pd.api.types.is_datetime64_any_dtype(column):
-        values = column.to_numpy(dtype="datetime64[s]").astype(np.float64)
-        values = np.where(column.isna(), np.nan, values)
-    else:
-        values = pd.factorize(hashable(column), sort=False)[0].astype(np.float64)
-        values[values < 0] = np.nan
-    finite = np.isfinite(values)
-    low = float(values[finite].min()) if finite.any() else 0.0
-    return np.where(finite, values, low - 1.0 - abs(low))
-
-
-def _explained(features: pd.DataFrame, wanted: Float) -> Float:
+def _explained(values: Float, wanted: Float) -> Float:
     """Share of the variance of `wanted` (n_rows, n_classes) that bins of each column explain."""
-    shares = np.zeros(features.shape[1])
-    for block, values in number_blocks(features):
-        shares[block] = _explained_by(values.astype(np.float64), wanted)
-    for at, column in other_columns(features):
-        shares[at] = _explained_by(_numbers(column)[:, None], wanted)[0]
-    return shares
-
-
-def _explained_by(values: Float, wanted: Float) -> Float:
-    """The same for a matrix (n_rows, n_columns) of numbers; missing ones are below all others."""
     n_rows, n_columns = values.shape
-    values = np.where(np.isnan(values), -np.inf, values)
     order = np.argsort(values, axis=0, kind="stable")
     ordered = np.take_along_axis(values, order, axis=0)
     # Equal values share the bin of the first of them, out of bins of equal numbers of rows.
@@ -192,11 +172,12 @@ def _scored(
     return scores
 
 
-def _most_of_the_score(features: pd.DataFrame, answer: NDArray[Any], classes: bool) -> Leak | None:
-    """Return the first of some columns if most of what all of them predict is due to it."""
+def _most_of_the_score(
+    values: Float, answer: NDArray[Any], classes: bool
+) -> tuple[str, float, float, float] | None:
+    """Return the scores of a :class:`Leak`, the first column, if most of the score is due to it."""
     step = -(-len(answer) // _FOREST_ROWS)
-    answer = answer[::step]
-    values = np.column_stack([_numbers(column)[::step] for _, column in features.items()])
+    answer, values = answer[::step], values[::step]
     if classes and np.bincount(answer).min() < _FOLDS:
         return None
     first = _scored(values[:, :1], answer, classes)[-1]
@@ -208,5 +189,4 @@ def _most_of_the_score(features: pd.DataFrame, answer: NDArray[Any], classes: bo
     others = _scored(values[:, 1:], answer, classes, forest=True)[-1]
     if others.gain > _OTHERS_GAIN * first.gain:
         return None
-    name = str(features.columns[0])
-    return Leak(name, first.metric, first.value, every.value, others.value)
+    return first.metric, first.value, every.value, others.value

@@ -16,6 +16,7 @@ from pandas.api.types import is_datetime64_any_dtype
 from scipy.stats import f as f_distribution
 
 from swarm.findings.columns import (
+    as_plain,
     constant_columns,
     date_columns,
     empty_columns,
@@ -23,14 +24,13 @@ from swarm.findings.columns import (
     infinite_columns,
     is_text,
     number_blocks,
-    other_columns,
     same_columns,
     sentinels,
     text_kind,
 )
 from swarm.findings.groups import GroupColumn, group_columns, is_time, other_names
 from swarm.findings.leaks import leak_columns
-from swarm.problem.table import as_frame, names_of
+from swarm.problem.table import as_frame, is_plain, names_of
 
 # Categories with more values than this share of the rows distinguish rows.
 _MOST_VALUES, _FEWEST_ROWS = 0.5, 50
@@ -108,7 +108,8 @@ def look_at(
     if frame.shape[1] > _MANY_COLUMNS:
         # In a copy, columns of one type are one array, which all of these read.
         frame = frame.copy()
-    frame = frame.assign(**{str(frame.columns[at]): column for at, column in other_columns(frame)})
+    others = [name for name, dtype in frame.dtypes.items() if not is_plain(dtype)]
+    frame = frame.assign(**{str(name): as_plain(frame[name]) for name in others})
     flaws: dict[str, list[Flaw]] = {name: [] for name in frame.columns}
 
     def note(code: str, clauses: Mapping[str, str], is_sure: bool = True) -> None:

@@ -25,6 +25,8 @@ def test_a_pandas_and_a_polars_frame_look_the_same() -> None:
         look = look_at(features, answer, task)
         assert look == look_at(pl.from_pandas(features), answer, task)
         assert look == look_at(features.set_axis(range(7, 7 + len(features))), answer, task)
+        nullable = features.convert_dtypes(convert_boolean=False)
+        assert look == look_at(nullable, answer, task)
 
 
 def test_every_column_has_a_kind() -> None:
