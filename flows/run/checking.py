@@ -130,7 +130,8 @@ def _data_findings(
         estimator = None
     try:
         arguments = {key: getattr(data, key) for key in ("name", "path", "url", "query")}
-        raw = raw or read_raw(data.source, csv=data.csv.model_dump(), **arguments)
+        style = data.csv.model_dump()
+        raw = raw or read_raw(data.source, csv=style, dates=data.dates, **arguments)
         config = _with_dropped_columns(config, raw, findings)
         table = _table(config, raw, estimator, findings)
     except InputError as error:

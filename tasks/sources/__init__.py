@@ -6,7 +6,7 @@ To add a source, write a function that returns a :class:`~tasks.sources.raw.Raw`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from swarm.errors import DataError, check_known
@@ -54,7 +54,7 @@ def fetch(
     DataError if the source cannot be read or the table cannot be used.
     """
     table = assemble(
-        read_raw(source, name=name, path=path, url=url, query=query, csv=csv),
+        read_raw(source, name=name, path=path, url=url, query=query, csv=csv, dates=dates or {}),
         target=target,
         drop=name_list(drop),
         categorical=name_list(categorical),
@@ -67,12 +67,18 @@ def fetch(
     return table
 
 
-def read_raw(source: str, *, csv: Mapping[str, Any] | None = None, **arguments: Any) -> Raw:
+def read_raw(
+    source: str,
+    *,
+    csv: Mapping[str, Any] | None = None,
+    dates: Collection[str] = (),  # columns that remain text, though 10.24 may be a number too
+    **arguments: Any,
+) -> Raw:
     """Read a table before columns have roles; see :func:`fetch`."""
     _check_arguments(source, arguments)
     read, keys = _SOURCES[source]
     style = (csv or {}) if source == "file" else {}
-    return with_numbers(read(**{key: arguments[key] for key in keys}, **style))
+    return with_numbers(read(**{key: arguments[key] for key in keys}, **style), dates)
 
 
 def _check_arguments(source: str, arguments: dict[str, Any]) -> None:

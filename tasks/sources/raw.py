@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -36,10 +36,10 @@ class Raw:
     csv: Mapping[str, Any] | None = None  # how the file is written, None if it is no CSV file
 
 
-def with_numbers(raw: Raw) -> Raw:
+def with_numbers(raw: Raw, dates: Collection[str] = ()) -> Raw:
     """Return a table in which texts such as ``$1,243.56`` and ``12.5%`` are numbers."""
     decimal = "." if raw.csv is None else str(raw.csv["decimal"])
-    frame, kept = raw.frame.copy(deep=False), {*raw.as_text, *raw.categorical}
+    frame, kept = raw.frame.copy(deep=False), {*raw.as_text, *raw.categorical, *dates}
     numbers, written = {}, {}
     for at, (name, dtype) in enumerate(frame.dtypes.items()):
         if str(name) in kept or not (is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)):

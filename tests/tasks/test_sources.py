@@ -429,6 +429,14 @@ def test_codes_that_are_one_number_are_texts(csv: Callable[..., str]) -> None:
     assert raw.frame["one"].tolist() == [1, 1, 1]
 
 
+def test_a_date_that_looks_like_a_number_is_a_date(csv: Callable[..., str]) -> None:
+    months = ["2024.01", "2024.10", "2023.11", "2024.02"]
+    path = csv(small(month=months, y=[0, 1, 0, 1]).to_csv(index=False, sep=";"))
+    style = {"separator": ";", "decimal": ","}
+    table = fetch("file", path=path, target="y", csv=style, dates={"month": "%Y.%m"}, drop=["w"])
+    assert table.features["month_month"].tolist() == [1, 10, 11, 2]
+
+
 def test_dates_may_be_numbers_with_gaps_and_have_a_zone() -> None:
     days = parsed_dates(pd.Series([20240131.0, np.nan, 20240201.0], name="day"), "%Y%m%d")
     assert days.dt.day.tolist()[::2] == [31, 1]
