@@ -67,21 +67,7 @@ class Workers:
     ) -> None:
         from joblib import cpu_count
 
-        check_known("worker backend", backend, (*_POOLS, "sequential"))
-        if n_jobs != -1 and n_jobs < 1:
-            raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
-        if backend == "dask":
-            require_package("distributed", "dask", "the worker backend 'dask'")
-        elif address is not None:
-            raise ConfigError(
-                f"the address is {address!r}, but the worker backend {backend!r} does not "
-                "support an address; use 'dask', or leave it out"
-            )
-        if timeout is not None and (backend != "loky" or not timeout > 0):
-            raise ConfigError(
-                f"a timeout must be above 0 and needs the worker backend 'loky', got {timeout} s "
-                f"and {backend!r}; use 'loky', or no timeout"
-            )
+        _check_options(n_jobs, backend, address, timeout)
         self.n_jobs = cpu_count() if n_jobs == -1 else n_jobs
         needs_no_pool = self.n_jobs == 1 and address is None and timeout is None
         self.backend = "sequential" if needs_no_pool else backend
@@ -242,6 +228,25 @@ class Workers:
             if remaining is not None:
                 repeated.append(remaining)
         return timed_out, repeated
+
+
+def _check_options(n_jobs: int, backend: str, address: str | None, timeout: float | None) -> None:
+    """Raise ConfigError for options that are out of range, or exclude each other."""
+    check_known("worker backend", backend, (*_POOLS, "sequential"))
+    if n_jobs != -1 and n_jobs < 1:
+        raise ConfigError(f"n_jobs must be -1 or at least 1, got {n_jobs}")
+    if backend == "dask":
+        require_package("distributed", "dask", "the worker backend 'dask'")
+    elif address is not None:
+        raise ConfigError(
+            f"the worker backend {backend!r} has no address, got {address!r}; use 'dask', or leave "
+            "the address out"
+        )
+    if timeout is not None and (backend != "loky" or not timeout > 0):
+        raise ConfigError(
+            f"a timeout must be above 0 and needs the worker backend 'loky', got {timeout} s and "
+            f"{backend!r}"
+        )
 
 
 def in_turn(jobs: Sequence[Job], n_workers: int) -> list[Job]:
