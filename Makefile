@@ -20,7 +20,7 @@ help:  ## List the targets
 $(VENV)/installed: requirements.lock pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 ifneq ($(UV),)
-	$(UV) venv --quiet --seed --allow-existing --python $(PYTHON) $(VENV)
+	$(UV) venv --quiet --seed --allow-existing --python "$$(command -v $(PYTHON))" $(VENV)
 	$(UV) pip install --quiet --python $(VENV) --require-hashes -r requirements.lock
 	$(UV) pip install --quiet --python $(VENV) --no-deps --no-build-isolation -e .
 else
