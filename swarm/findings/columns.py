@@ -158,7 +158,8 @@ def _is_whole(values: NDArray[Any]) -> bool:
 
 def is_long_number(values: NDArray[Any]) -> bool:
     """Whether whole numbers have so many digits that they are identifiers, not quantities."""
-    return len(values) > 0 and abs(int(np.median(values))) > _LONGEST_QUANTITY
+    # No mean of two, which may overflow.
+    return len(values) > 0 and abs(int(np.sort(values)[len(values) // 2])) > _LONGEST_QUANTITY
 
 
 def sentinels(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
@@ -445,12 +446,14 @@ def _slope(x: pd.Series, y: pd.Series) -> float:
     if not np.array_equal(finite, np.isfinite(both[1])) or finite.sum() < _FEWEST_OTHERS:
         return 0.0
     first, second = both[0][finite], both[1][finite]
-    centred = first - first.mean(), second - second.mean()
-    variances = [float(each @ each) for each in centred]
-    product = float(centred[0] @ centred[1])
-    if not product**2 >= _LEAST_R2 * variances[0] * variances[1] > 0:
+    # Of sums that overflow there is no correlation.
+    with np.errstate(all="ignore"):
+        centred = first - first.mean(), second - second.mean()
+        lengths = np.array([np.sqrt(each @ each) for each in centred])
+        correlation = float((centred[0] / lengths[0]) @ (centred[1] / lengths[1]))
+    if not (correlation**2 >= _LEAST_R2 and np.isfinite(lengths).all()):
         return 0.0
-    slope = product / variances[0]
+    slope = correlation * float(lengths[1] / lengths[0])
     rounding = (_step(second) + abs(slope) * _step(first)) / 2
     tolerance = 1.01 * rounding + 1e-9 * float(np.abs(second).max())
     is_linear = np.abs(centred[1] - slope * centred[0]).max() <= 2 * tolerance

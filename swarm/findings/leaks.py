@@ -24,6 +24,8 @@ _BALANCED_ACCURACY, _AUC, _R2 = 0.97, 0.99, 0.97
 # alone this share of that, and all others at most this share of what it gains.
 _LEAST_GAIN, _MOST_ALONE, _OTHERS_GAIN = 1 / 3, 0.7, 2 / 3
 _OTHERS, _FOREST_ROWS, _BLOCK = 30, 2000, 256
+# Trees compute in float32.
+_LARGEST = 1e37
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,7 @@ def leak_columns(features: pd.DataFrame, target: NDArray[Any], task: str) -> lis
         wanted = np.eye(int(answer.max()) + 1)[answer]
     values = numbers_of(features)
     # Missing values are below all others, as a tree of numbers in float32 has it.
+    values = np.clip(values, -_LARGEST, _LARGEST)
     low = np.nanmin(np.where(np.isfinite(values), values, np.nan), axis=0, initial=0.0)
     values = np.where(np.isfinite(values), values, low - 1.0 - np.abs(low))
     blocks = np.array_split(np.arange(values.shape[1]), values.shape[1] // _BLOCK + 1)

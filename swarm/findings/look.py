@@ -205,9 +205,9 @@ def order_of(
     for block, values in number_blocks(frame):
         if values.dtype.kind == "b" or len(values) < _FEWEST_ROWS:
             continue
-        steps = np.diff(values, axis=0)
-        in_order = (steps >= 0).all(axis=0) | (steps <= 0).all(axis=0)
-        in_order &= np.count_nonzero(steps, axis=0) >= _FEWEST_TIMES - 1
+        before, after = values[:-1], values[1:]
+        in_order = (before <= after).all(axis=0) | (before >= after).all(axis=0)
+        in_order &= (before != after).sum(axis=0) >= _FEWEST_TIMES - 1
         for place in np.flatnonzero(in_order & (values % 1 == 0).all(axis=0)).tolist():
             name = str(frame.columns[block[place]])
             if is_time(name, values[:, place]) and _drifts(values[:, place], target):

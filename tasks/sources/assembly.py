@@ -231,8 +231,8 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
                 f"target {name!r} is missing in {gaps} of {len(label)} rows; "
                 "fill them, or set data.on_missing_target to drop"
             )
-        if infinite := _infinite(label):
-            raise DataError(f"target {name!r} has {infinite} infinite values; replace or drop them")
+        if infinite_columns(label.to_frame()):
+            raise DataError(f"target {name!r} has infinite values; replace or drop them")
         n_values = label.nunique()
         if n_values < 2:
             value = label.tolist()[0]
@@ -311,13 +311,6 @@ def _part_of(column: pd.Series) -> pd.Series:
             "it must hold 'train' or 'test'"
         )
     return column.astype(str)
-
-
-def _infinite(column: pd.Series) -> int:
-    """Count the infinite values of a numeric column."""
-    if not is_numeric_dtype(column):
-        return 0
-    return int(np.isinf(column.to_numpy(dtype=np.float64, na_value=np.nan)).sum())
 
 
 def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:

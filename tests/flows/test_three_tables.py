@@ -86,3 +86,19 @@ def test_money_and_the_like_are_the_numbers_that_they_are(tmp_path: Path, swarm:
         assert features[name].tolist() == texts.astype(float).tolist()
     assert set(features["version"].cat.categories) == {"1", "01", "1.0"}
     assert features["sensor"].min() > -999
+
+
+def test_check_finds_what_a_configuration_leaves_in_the_table(tmp_path: Path, swarm: Swarm) -> None:
+    file, out = tmp_path / "wages.csv", tmp_path / "wages.yaml"
+    wages().to_csv(file, index=False)
+    swarm("init", str(file), "--target", "lwage", "--out", str(out))
+    random = ["data.drop=[]", "data.categorical=[is_married]", "data.group=null", "data.time=null"]
+    random += ["split.kind=random", "folds.kind=random"]
+    columns = {each.code: each.columns for each in all_findings(str(out), random)[1]}
+    assert columns["SWM107"] == ("year",)
+    assert columns["SWM106"] == ("person",)
+    assert columns["SWM113"] == ("card_no", "badge", "age_months", "is_married", "free")
+    # Of known groups, a second identifier that is left among the features.
+    grouped = ["data.drop=[card_no]"]
+    columns = {each.code: each.columns for each in all_findings(str(out), grouped)[1]}
+    assert "badge" in columns["SWM111"]
