@@ -28,16 +28,17 @@ def diff(
         bool, typer.Option("--markdown", help="Print Markdown, such as for a pull request.")
     ] = False,
 ) -> None:
-    """Print what changed between two runs: columns, scores, data, model and configuration.
+    """Print what changed from one run, or a champion, to another.
 
-    Scores are compared in pairs where both runs have tested the same rows.
+    It compares columns, scores, data, model and configuration; scores in pairs where
+    both runs have tested the same rows.
 
     Example: swarm diff --champion churn --markdown
     """
     if after is None and not of_champion:
         raise InputError("one run has no difference; name two, or a champion with --champion")
     if as_json and as_markdown:
-        raise InputError("choose one of --json and --markdown")
+        raise InputError("there are --json and --markdown, but one format is printed; choose one")
     from flows.run.difference import compare_runs, contenders
     from tasks.refresh.champion import Champions
 

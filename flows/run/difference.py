@@ -305,7 +305,14 @@ def _of_predictions(old: _Stored, new: _Stored) -> dict[str, Any] | None:
     weight, groups, time = (
         after[name].to_numpy() if name in after else None for name in ("weight", "group", "time")
     )
-    target = EvaluationTarget(task, truth, truth, classes, positive, weight)
+    target = EvaluationTarget(
+        task=task,
+        train=truth,
+        test=truth,
+        classes=classes,
+        pos_label=positive,
+        weight=weight,
+    )
     try:
         first, second = _answers(before, classes), _answers(after, classes)
         found = duel(target, first, second, new.metric, groups=groups, time=time).as_dict()

@@ -31,11 +31,11 @@ from tests.moody import Moody
 from tests.small_run import Bench
 from tests.swarm.evaluation.test_workers import (
     MASKS,
+    assert_same,
     evaluate,
     nobody_left_behind,
     notes,
     problem_of,
-    same,
 )
 
 pytestmark = pytest.mark.faults
@@ -53,7 +53,7 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(tmp_path: P
     hanging = problem_of(Moody(ONE, "hangs", str(tmp_path)))
     with nobody_left_behind():
         late = evaluate(hanging, archive, order=(2, 0, 1), n_jobs=2, timeout=60.0)
-    same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
+    assert_same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
     assert np.flatnonzero(late.failed).tolist() == [4]
     assert late.first_error.startswith("TimeoutError: ")
     assert f"with a subset of {len(ONE.split())} units" in late.first_error
@@ -99,7 +99,7 @@ def test_a_connection_that_workers_lack_fails_no_subset_and_a_later_run_trains_t
         evaluate(problem, archive, **options)
     assert not any(record.failed for record in archive.open_problem(problem).lookup(MASKS))
     (tmp_path / "back").touch()
-    same(evaluate(problem, archive, **options), evaluate(problem_of(GaussianNB())))
+    assert_same(evaluate(problem, archive, **options), evaluate(problem_of(GaussianNB())))
 
 
 def test_a_watchdog_that_no_memory_is_left_for_fails_no_subset(

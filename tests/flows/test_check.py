@@ -113,20 +113,20 @@ number = 1.0
 
 
 def test_a_function_of_an_allowed_package_is_a_scorer(bench: Bench) -> None:
-    (bench.folder / "own_scorers.py").write_text(SCORERS)
-    allowed = {**BAYES, "allow": ["own_scorers"]}
+    (bench.folder / "lift_scorers.py").write_text(SCORERS)
+    allowed = {**BAYES, "allow": ["lift_scorers"]}
 
     def told(scoring: str, model: dict[str, Any] = allowed) -> list[str]:
         return errors(all_findings(bench.file(model=model, scoring=scoring))[1])
 
-    assert not told("own_scorers.lift")
-    assert not told("own_scorers.shared")
+    assert not told("lift_scorers.lift")
+    assert not told("lift_scorers.shared")
     for scoring, model, sentence in (
-        ("own_scorers.lift", BAYES, "model.allow"),
-        ("os.system", allowed, "outside own_scorers"),
-        ("own_scorers.lft", allowed, "did you mean 'lift'?"),
-        ("own_scorers.number", allowed, "not a function"),
-        ("own_scorers.share", allowed, "make_scorer(share)"),
+        ("lift_scorers.lift", BAYES, "model.allow"),
+        ("os.system", allowed, "outside lift_scorers"),
+        ("lift_scorers.lft", allowed, "did you mean 'lift'?"),
+        ("lift_scorers.number", allowed, "not a function"),
+        ("lift_scorers.share", allowed, "make_scorer(share)"),
         ("mae", allowed, "did you mean 'neg_mean_absolute_error'"),
     ):
         (refused,) = told(scoring, model)

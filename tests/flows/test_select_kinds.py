@@ -163,7 +163,7 @@ def test_by_default_a_table_of_many_columns_is_ranked_and_resumes_to_the_same_fi
     assert run.data.tags["strategy"] == "rankings"
     assert run.info.run_name == "wide-rankings-0"
     assert {"g0", "g1", "g2"} & set(outcome.result.features)
-    assert len(outcome.ensemble.subsets_) == 8
+    assert 1 < len(outcome.ensemble.subsets_) <= 8
     features = json.loads(bench.artifact(run.info.run_id, "features.json"))
     assert {each["origin"] for each in features["subsets"]} == {"F ranking", "extra-trees ranking"}
     assert features["confirmation"]["bias_of_choice"] >= 0

@@ -50,7 +50,7 @@ def test_every_setting_is_in_the_example_with_its_default_and_no_password_is_wri
 
 def test_the_worker_finds_the_stores_and_no_configuration_holds_the_password() -> None:
     env = {key: filled(value) for key, value in WORKER["environment"].items()}
-    found = {".".join(keys): value for keys, value, _ in from_environment(env, SelectConfig)}
+    found = {".".join(keys): value for keys, value, *_ in from_environment(env, SelectConfig)}
     assert found["tracking.uri"] == "http://mlflow:5000"
     assert env["PREFECT_API_URL"] == "http://prefect:4200/api"
     assert "${POSTGRES_PASSWORD}" in found["archive.url"]

@@ -123,7 +123,7 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
         ({"scoring": "r2"}, "'r2' is for numbers.*Spy.*accuracy"),
         ({"folds": GENERATOR}, "random_state of KFold"),
         ({"scoring": "recall", "pos_label": "yes"}, "'recall'.*pos_label is 'yes'.*one of 0, 1"),
-        ({"scoring": "acuracy"}, r"'acuracy'; did you mean 'accuracy'\?"),
+        ({"scoring": "acuracy"}, "'acuracy'; did you mean 'accuracy'"),
         ({"scoring": "f1", "y": np.arange(30) % 3}, "'f1' is for .* multiclass; use 'f1_macro'"),
         ({"scoring": "subset_accuracy"}, "a multi-label target but the target is binary; use"),
         ({"importance": "gini"}, "'gini'.*permutation"),

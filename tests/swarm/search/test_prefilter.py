@@ -79,7 +79,7 @@ def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
 def test_every_strategy_searches_the_kept_units_and_answers_for_the_whole_table(
     strategy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("swarm.selector.selector.column_findings", lambda *_: [])
+    monkeypatch.setattr("swarm.selector.selector.column_findings", lambda *_, **__: [])
     X, y = numbers()
     options = {"strategy": strategy, "fixed": ["x23"], "forbidden": ["x9"]}
     if strategy == "exhaustive":

@@ -15,7 +15,7 @@ from sklearn.naive_bayes import GaussianNB
 
 from swarm import SubsetSelector
 from swarm.errors import InputError
-from swarm.reader import Reader
+from swarm.reader import NumberFormat, Reader
 from swarm.storage.exports import describe_columns, export_columns
 
 ODD = ["plain", 'with "quotes"', "a: b", "größe, m²", "select"]
@@ -38,9 +38,8 @@ def cells() -> pd.DataFrame:
 def described() -> dict[str, dict[str, Any]]:
     table = cells()
     read = table.assign(rate=12.5)
-    reader = Reader.learn(
-        read, dates={"since": "%d.%m.%Y"}, categorical=["plan"], percentages=["rate"]
-    )
+    numbers = {"rate": NumberFormat.of(table["rate"])}
+    reader = Reader.learn(read, dates={"since": "%d.%m.%Y"}, categorical=["plan"], numbers=numbers)
     return {each["name"]: each for each in describe_columns(table, reader)}
 
 
