@@ -1,4 +1,4 @@
-"""Write the reference pages: configuration, command line, strategies, findings.
+"""Write the reference pages: configuration, command line, strategies, findings; and pictures.
 
 ``make pages`` and ``make docs`` run this; ``make check-pages`` fails when a page is out of date.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import inspect
 import json
+import pkgutil
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
@@ -37,6 +39,7 @@ def pages() -> dict[str, str]:
         "cli-reference.md": NOTE + _command_line(),
         "strategies.md": NOTE + _strategies(),
         "findings.md": NOTE + _findings(),
+        "architecture.md": _with_pictures((DOCS / "architecture.md").read_text(encoding="utf-8")),
     }
 
 
@@ -377,6 +380,117 @@ def _findings() -> str:
             f"What to do: {kind.remedy}.\n",
         ]
     return "\n".join(parts).rstrip() + "\n"
+
+
+# ---------------------------------------------------------------- pictures
+
+# Functions in the order of their calls; one that is indented is called in the file of its caller.
+_PICTURES = {
+    "mask": """
+        swarm.search.driver:Driver.step
+          swarm.strategies.base:Strategy.propose
+          swarm.evaluation.crossval:CrossValidation.evaluate
+            swarm.storage.archive:ProblemEvaluations.lookup
+            swarm.fastpaths.choose:evaluate_masks
+            swarm.evaluation.workers:Workers.run
+              swarm.evaluation.fitting:fit_mask
+                swarm.problem.problem:Problem.cost
+                  swarm.problem.scoring:Scoring.cost
+            swarm.storage.archive:ProblemEvaluations.add
+            swarm.storage.records:costs_of
+          swarm.strategies.base:Strategy.observe
+    """,
+    "answer": """
+        flows.select:search_and_evaluate
+          tasks.steps:run_epoch
+          tasks.steps:rank_units
+            swarm.search.fresh_folds:measure_rivals
+          tasks.steps:confirm_fresh
+            swarm.search.fresh_folds:confirm_on_fresh_folds
+              swarm.search.fresh_folds:candidates
+              swarm.search.confirmation:Confirmation
+          flows.run.answer:fit
+            swarm.search.result:SearchResult.best_members
+              swarm.search.result:SearchResult.candidates
+                swarm.search.confirmation:Confirmation.chosen
+                  swarm.search.candidates:pick
+          flows.run.answer:evaluate
+            tasks.steps:judge_answer
+              swarm.validation.judgement:judge
+            swarm.validation.verdict:headline
+          flows.run.answer:register
+            tasks.steps:register_model
+    """,
+    "refresh": """
+        flows.refresh:refresh
+          flows.run.configured:fetch_as_configured
+          flows.run.challenge:Challenge.check_columns
+          flows.run.challenge:Challenge.check_drift
+          flows.run.challenge:Challenge.check_rows
+          flows.select:search_and_evaluate
+          flows.run.challenge:Challenge.decide
+            tasks.refresh.decision:find_trained_rows
+            tasks.refresh.decision:measure
+              tasks.refresh.paired_comparison:duel
+            tasks.refresh.champion:Champions.promote
+            tasks.refresh.decision:complete_change
+    """,
+}
+
+
+def _with_pictures(page: str) -> str:
+    """Draw each picture between its markers, or raise if the page lacks them."""
+    for name, calls in _PICTURES.items():
+        begin, end = f"<!-- picture: {name}, by docs/generate.py -->\n", "<!-- end -->"
+        before, marker, after = page.partition(begin)
+        rest = after[after.index(end) :]
+        page = f"{before}{marker}```text\n{_picture(calls)}\n```\n{rest}"
+    return page
+
+
+def _picture(calls: str) -> str:
+    """Draw a tree of calls, or raise if a function or its call is gone."""
+    lines = inspect.cleandoc(calls).splitlines()
+    depths = [(len(line) - len(line.lstrip())) // 2 for line in lines]
+    callers: list[str] = []
+    drawn: list[str] = []
+    for row, depth in enumerate(depths):
+        function = _function(lines[row].strip())
+        if depth:
+            _require_call(callers[depth - 1], lines[row])
+        callers[depth:] = [function.__module__]
+        # At these levels a later function has the same caller.
+        later = depths[row + 1 :]
+        is_open = [
+            level in later and min(later[: later.index(level)], default=level) >= level
+            for level in range(1, depth + 1)
+        ]
+        bars = "".join("│  " if each else "   " for each in is_open)
+        branch = ("├─ " if is_open[-1] else "└─ ") if depth else ""
+        file = function.__module__.replace(".", "/") + ".py"
+        drawn.append(f"{bars[:-3]}{branch}{function.__qualname__}".ljust(52) + file)
+        beside = bars + ("│  " if later and later[0] > depth else "   ")
+        sentence = re.split(r"(?<=\.)\s|\n\n", _plain(inspect.getdoc(function) or ""))[0]
+        drawn += textwrap.wrap(
+            sentence.replace("`", ""), 97, initial_indent=beside, subsequent_indent=beside
+        )
+    return "\n".join(drawn)
+
+
+def _function(path: str) -> Any:
+    """Return the function, or the class, behind a path such as ``module:Class.method``."""
+    found = pkgutil.resolve_name(path)
+    # Tasks, flows and properties are objects around a function.
+    for attribute in ("fn", "fget", "func"):
+        found = getattr(found, attribute, found)
+    return found
+
+
+def _require_call(caller: str, path: str) -> None:
+    """Raise if the module of the caller does not mention a function."""
+    name = re.split(r"[.:]", path)[-1]
+    if not re.search(rf"\b{name}\b", inspect.getsource(sys.modules[caller])):
+        raise AttributeError(f"{caller} does not call {path.strip()}; correct _PICTURES")
 
 
 def _body(text: str | None) -> str:

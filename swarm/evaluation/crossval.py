@@ -123,7 +123,9 @@ class CrossValidation:
             self.workers.release(self.problem)
 
     def evaluate(self, masks: Bool, incumbents: Float, fold_order: Int) -> Evaluations:
-        """Evaluate a batch; see :class:`swarm.evaluation.types.Evaluator`.
+        """Evaluate a batch of masks: read the archive, and compute or train the missing folds.
+
+        See :class:`swarm.evaluation.types.Evaluator`.
 
         Raises
         ------
