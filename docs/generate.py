@@ -412,8 +412,9 @@ _PICTURES = {
           flows.run.answer:fit
             swarm.search.result:SearchResult.best_members
               swarm.search.result:SearchResult.candidates
-                swarm.search.confirmation:Confirmation.chosen
-                  swarm.search.candidates:pick
+                swarm.search.confirmation:Confirmation.in_order
+                  swarm.search.confirmation:Confirmation.chosen
+                    swarm.search.candidates:pick
           flows.run.answer:evaluate
             tasks.steps:judge_answer
               swarm.validation.judgement:judge
