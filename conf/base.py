@@ -1,7 +1,5 @@
 """What the sections of a configuration are made of: their base class, and types of values."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 
@@ -19,7 +17,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from swarm.redaction import holds_secret
 
-# A key, dotted if it is in a section below, and the end of a sentence about it.
+# A contradiction is a key, dotted if it is in a section below, and the end of a sentence about it.
 Contradiction = tuple[str, str]
 
 
@@ -77,7 +75,7 @@ FindingCode = Text
 ClassPath = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$")]
 Location = Annotated[str, Field(min_length=1), AfterValidator(_without_secret)]
 Params = dict[str, JsonValue]
-# The name of runs, registered models and files; hence no slashes or spaces.
+# Runs, registered models and files have this name, so it has no slashes or spaces.
 Name = Annotated[
     str,
     Field(

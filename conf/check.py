@@ -1,31 +1,29 @@
-"""Check what a configuration names: a model, scorers, a strategy, packages; before data is read.
+"""Check what a configuration names, before data is read: a model, scorers, a strategy, packages.
 
-What keys alone decide is checked as they are read (`contradictions` of the sections).
+Keys that contradict others are found as they are read, by `contradictions` of the sections.
 """
-
-from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
-from typing import Any
 
 from conf.estimator import build_estimator, build_scorer, with_params
 from conf.schema import CompareConfig, SelectConfig
 from swarm.errors import ConfigError, InputError
 from swarm.findings.registry import check_mute
 from swarm.problem.models import has_method, is_a
+from swarm.protocols import Estimator
 from swarm.search.warm_start import check_warm_start
 from swarm.strategies.catalogue import make
 
 
 def check(config: SelectConfig | CompareConfig) -> None:
-    """Raise the first problem of a configuration: in a comparison, of any strategy and data set."""
+    """Raise the first problem of a configuration, in a comparison of any strategy and data set."""
     for problem in _problems(config):
         raise problem
 
 
 def problems_of(config: SelectConfig | CompareConfig) -> list[str]:
-    """Return every problem that :func:`check` may raise; of a comparison the first."""
+    """Return every problem that :func:`check` may raise, for a comparison only the first."""
     return [str(problem) for problem in _problems(config)]
 
 
@@ -40,8 +38,8 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
     except ConfigError as error:
         yield error
     if config.proxy is not None:
-        cheaper = with_params(config.model, config.proxy.params)
-        yield from _error_of(build_estimator, cheaper, "proxy.params")
+        proxy_model = with_params(config.model, config.proxy.params)
+        yield from _error_of(build_estimator, proxy_model, "proxy.params")
     if config.evaluation.backend == "dask" and find_spec("dask") is None:
         yield ConfigError(
             "evaluation.backend 'dask' needs a package that is not installed; install"
@@ -51,10 +49,10 @@ def _problems(config: SelectConfig | CompareConfig) -> Iterator[InputError]:
     yield from _error_of(_check_strategy, config)
 
 
-def _error_of(checks: Callable[..., object], *arguments: Any) -> Iterator[InputError]:
+def _error_of(function: Callable[..., object], *arguments: object) -> Iterator[InputError]:
     """Yield the error of a check that stops at its first problem."""
     try:
-        checks(*arguments)
+        function(*arguments)
     except InputError as error:
         yield error
 
@@ -66,10 +64,10 @@ def _check_compare(config: CompareConfig) -> None:
             make(strategy.name, strategy.params)
         except ConfigError as error:
             raise ConfigError(f"strategies.{label}: {error}") from None
-    first = next(iter(config.strategies))
+    label = next(iter(config.strategies))
     for name in config.datasets:
         try:
-            check(config.as_select(name, first))
+            check(config.as_select(name, label))
         except ConfigError as error:
             raise ConfigError(f"data set {name!r}: {error}") from None
     kind = config.runner.kind
@@ -86,11 +84,12 @@ def _check_strategy(config: SelectConfig) -> None:
         check_warm_start(strategy)
 
 
-def _misfits(config: SelectConfig, estimator: Any) -> Iterator[str]:
-    """Yield why an estimator is none, or cannot have a vote, a label or a division of the rows."""
+def _misfits(config: SelectConfig, estimator: Estimator) -> Iterator[str]:
+    """Yield why an object is no estimator, or which settings it cannot have."""
     from sklearn.base import is_classifier, is_regressor
 
-    path, vote = config.model.estimator, config.ensemble.vote
+    path = config.model.estimator
+    vote = config.ensemble.vote
     if is_a(is_classifier, estimator):
         if vote == "mean":
             yield (
@@ -103,16 +102,20 @@ def _misfits(config: SelectConfig, estimator: Any) -> Iterator[str]:
                 " does not provide; set it to 'hard'"
             )
     elif is_a(is_regressor, estimator):
-        refused: list[tuple[str, object, str]] = []
-        if vote in ("hard", "soft", "any"):
-            refused.append(("ensemble.vote", vote, "'mean' or 'auto'"))
-        if config.pos_label is not None:
-            refused.append(("pos_label", config.pos_label, "null"))
-        for key, kind in (("split.kind", config.split.kind), ("folds.kind", config.folds.kind)):
-            if kind.startswith("stratified"):
-                refused.append((key, kind, "'group'" if kind.endswith("group") else "'random'"))
-        for key, value, other in refused:
-            yield f"{key} {value!r} needs a classifier, got the regressor {path}; set it to {other}"
+        split = config.split.kind
+        folds = config.folds.kind
+        other_folds = "'group'" if folds.endswith("group") else "'random'"
+        for key, value, needs_classes, remedy in (
+            ("ensemble.vote", vote, vote in ("hard", "soft", "any"), "'mean' or 'auto'"),
+            ("pos_label", config.pos_label, config.pos_label is not None, "null"),
+            ("split.kind", split, split == "stratified", "'random'"),
+            ("folds.kind", folds, folds.startswith("stratified"), other_folds),
+        ):
+            if needs_classes:
+                yield (
+                    f"{key} {value!r} needs a classifier, got the regressor {path};"
+                    f" set it to {remedy}"
+                )
     else:
         yield (
             f"model.estimator {path!r} is neither a classifier nor a regressor compatible with"

@@ -8,22 +8,21 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from conf.sections import ModelSection, StepSection
 from swarm.errors import ConfigError, as_clause, nearest
+from swarm.protocols import Estimator
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator
-
     from swarm.problem.scoring import Scoring
 
-# scikit-learn's message about a refused parameter.
+# scikit-learn refuses a parameter in these words.
 _CONSTRAINT = re.compile(r"The '(\w+)' parameter of \w+ must be (.*)\. Got (.*) instead\.")
 _PACKAGES = ("sklearn", "lightgbm", "swarm")
-# Parameters of scikit-learn that take estimators, which plain values cannot express.
+# These parameters of scikit-learn take estimators, which plain values cannot express.
 _OBJECTS = {"base_estimator", "estimator", "estimators", "final_estimator", "regressor", "steps"}
-_OWN = tuple(f"{package}." for package in _PACKAGES)
 # A category may be missing from the training rows of a fold, which scikit-learn refuses by default.
 _UNKNOWN_CATEGORIES: Mapping[str, Mapping[str, Any]] = {
     "OneHotEncoder": {"handle_unknown": "ignore"},
@@ -37,18 +36,18 @@ _UNKNOWN_CATEGORIES: Mapping[str, Mapping[str, Any]] = {
 _HELD_OUT = 0.2
 
 
-def build_estimator(model: ModelSection, key: str = "model.params") -> BaseEstimator:
+def build_estimator(model: ModelSection, key: str = "model.params") -> Estimator:
     """Build the unfitted estimator of `model`, in a pipeline if it has steps.
 
     ConfigError if a class is not allowed, or refuses its parameters, which errors call `key`.
     LightGBM models accept native parameters and aliases. Parameters are plain values: nothing in
     them is imported.
     """
-    kind = _import(model.estimator, model.allow)
-    _refuse_unknown(key, model.estimator, model.params, kind)
-    estimator = _make(key, model.estimator, kind, model.params)
+    estimator_class = _import(model.estimator, model.allow)
+    _refuse_unknown(key, model.estimator, model.params, estimator_class)
+    estimator = _make(key, model.estimator, estimator_class, model.params)
     if model.early_stopping is not None:
-        estimator = _with_early_stopping(model, kind)
+        estimator = _with_early_stopping(model, model.early_stopping, estimator_class)
     if not model.steps:
         return estimator
     from sklearn.pipeline import Pipeline
@@ -72,7 +71,7 @@ def build_scorer(scoring: str | None, allow: Sequence[str]) -> str | Scoring | N
     module, _, name = scoring.rpartition(".")
     content, scorer = _from_module(key, scoring, _allowed(allow), allow)
     if not callable(scorer):
-        functions = [each for each, value in vars(content).items() if callable(value)]
+        functions = [name for name, value in vars(content).items() if callable(value)]
         raise ConfigError(
             f"{key} is not a function of {module}{nearest(name, functions) or '; name one'}"
         )
@@ -100,29 +99,29 @@ def with_params(model: ModelSection, params: Mapping[str, Any]) -> ModelSection:
     return model.model_copy(update={"params": {**model.params, **params}})
 
 
-def _make(key: str, path: str, kind: type[Any], params: Mapping[str, Any]) -> Any:
+def _make(key: str, path: str, model_class: type[Any], params: Mapping[str, Any]) -> Any:
     """Return an instance; errors name the key of its parameters."""
     try:
-        made = kind(**params)
-        if hasattr(kind, "_parameter_constraints"):
-            made._validate_params()
+        model = model_class(**params)
+        if hasattr(model_class, "_parameter_constraints"):
+            model._validate_params()
     except (TypeError, ValueError) as error:
         reason = " ".join(str(error).split())
         if constraint := _CONSTRAINT.fullmatch(reason):
             name, must, got = constraint.groups()
             raise ConfigError(f"{key}.{name} must be {must}, got {got}") from None
-        plain = {name: value for name, value in params.items() if name not in _OBJECTS}
+        plain_params = {name: value for name, value in params.items() if name not in _OBJECTS}
         raise ConfigError(
-            f"{path} cannot be made with {key} {plain!r}: {_one_line(error)}; correct {key}"
+            f"{path} cannot be made with {key} {plain_params!r}: {_one_line(error)}; correct {key}"
         ) from None
-    return made
+    return model
 
 
 def _transformers(sections: Sequence[StepSection]) -> list[tuple[str, Any]]:
     """Return the steps before a model, by name.
 
-    Without a step for categories all of them see all columns, in a plain pipeline, for which there
-    may be a fast path. Otherwise numbers and categories have a chain of steps each.
+    Steps see all columns, in a plain pipeline that may have a fast path, unless one is for
+    categories: numbers and categories then have a chain of steps each.
     """
     from sklearn.compose import ColumnTransformer, make_column_selector
     from sklearn.pipeline import Pipeline
@@ -130,91 +129,96 @@ def _transformers(sections: Sequence[StepSection]) -> list[tuple[str, Any]]:
     chains: dict[str, list[tuple[str, Any]]] = {"numbers": [], "categories": []}
     for number, section in enumerate(sections):
         is_encoder = section.transformer.endswith("Encoder")
-        kind = section.columns or ("categories" if is_encoder else "numbers")
-        chains[kind].append((f"step_{number}", _transformer(number, section)))
+        columns = section.columns or ("categories" if is_encoder else "numbers")
+        chains[columns].append((f"step_{number}", _transformer(number, section)))
     if not chains["categories"]:
         return chains["numbers"]
     numbers = Pipeline(chains["numbers"]) if chains["numbers"] else "passthrough"
-    both = [
-        ("numbers", numbers, make_column_selector(dtype_exclude="category")),
-        (
-            "categories",
-            Pipeline(chains["categories"]),
-            make_column_selector(None, dtype_include="category"),
-        ),
-    ]
-    # Models without support for sparse matrices are trained too.
-    return [
-        ("columns", ColumnTransformer(both, sparse_threshold=0, verbose_feature_names_out=False))
-    ]
+    categories = Pipeline(chains["categories"])
+    transformer = ColumnTransformer(
+        [
+            ("numbers", numbers, make_column_selector(dtype_exclude="category")),
+            ("categories", categories, make_column_selector(None, dtype_include="category")),
+        ],
+        # Some models do not support sparse matrices.
+        sparse_threshold=0,
+        verbose_feature_names_out=False,
+    )
+    return [("columns", transformer)]
 
 
 def _transformer(number: int, section: StepSection) -> Any:
-    """Return an unfitted transformer of scikit-learn."""
-    path, key = section.transformer, f"model.steps.{number}.params"
+    path = section.transformer
+    key = f"model.steps.{number}.params"
     module, _, name = path.rpartition(".")
-    kind = getattr(import_module(module), name)
-    _refuse_unknown(key, path, section.params, kind)
-    return _make(key, path, kind, {**_UNKNOWN_CATEGORIES.get(name, {}), **section.params})
+    transformer_class = getattr(import_module(module), name)
+    _refuse_unknown(key, path, section.params, transformer_class)
+    params = {**_UNKNOWN_CATEGORIES.get(name, {}), **section.params}
+    return _make(key, path, transformer_class, params)
 
 
-def _with_early_stopping(model: ModelSection, kind: type[Any]) -> Any:
-    """Return the estimator with its own early stopping."""
+def _with_early_stopping(
+    model: ModelSection, n_rounds: int, estimator_class: type[Any]
+) -> Estimator:
+    """Return the estimator with its own early stopping after rounds without an improvement."""
     from lightgbm import LGBMClassifier, LGBMRegressor
     from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-    assert model.early_stopping is not None
-    rounds = model.early_stopping
-    if kind in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
+    if estimator_class in (HistGradientBoostingClassifier, HistGradientBoostingRegressor):
         params = {
             "early_stopping": True,
-            "n_iter_no_change": rounds,
+            "n_iter_no_change": n_rounds,
             "validation_fraction": _HELD_OUT,
         }
-    elif kind in (LGBMClassifier, LGBMRegressor):
+    elif estimator_class in (LGBMClassifier, LGBMRegressor):
         from swarm.early_stopping import EarlyStoppingLGBMClassifier, EarlyStoppingLGBMRegressor
 
-        classifies = kind is LGBMClassifier
-        kind = EarlyStoppingLGBMClassifier if classifies else EarlyStoppingLGBMRegressor
-        params = {"early_stopping_rounds": rounds, "validation_fraction": _HELD_OUT}
+        estimator_class = (
+            EarlyStoppingLGBMClassifier
+            if estimator_class is LGBMClassifier
+            else EarlyStoppingLGBMRegressor
+        )
+        params = {"early_stopping_rounds": n_rounds, "validation_fraction": _HELD_OUT}
     else:
         raise ConfigError(
             f"model.early_stopping supports LightGBM and scikit-learn's HistGradientBoosting, got"
             f" {model.estimator}; set it to null, or model.estimator to one of them"
         )
-    twice = sorted(set(params) & set(model.params))
-    if twice:
+    repeated = sorted(set(params) & set(model.params))
+    if repeated:
         raise ConfigError(
-            f"model.params.{twice[0]} is set by model.early_stopping too; remove one of them"
+            f"model.params.{repeated[0]} is set by model.early_stopping too; remove one of them"
         )
-    return _make("model.params", model.estimator, kind, {**model.params, **params})
+    return _make("model.params", model.estimator, estimator_class, {**model.params, **params})
 
 
 def _import(path: str, allow: Sequence[str]) -> type[Any]:
     """Return the class of a model, from a package that is allowed."""
-    key, prefixes = f"model.estimator {path!r}", [*_PACKAGES, *_allowed(allow)]
-    content, kind = _from_module(key, path, prefixes, allow)
+    key = f"model.estimator {path!r}"
+    prefixes = [*_PACKAGES, *_allowed(allow)]
+    content, estimator_class = _from_module(key, path, prefixes, allow)
     module, _, name = path.rpartition(".")
-    if not inspect.isclass(kind):
-        classes = [each for each, value in vars(content).items() if inspect.isclass(value)]
+    if not inspect.isclass(estimator_class):
+        classes = [name for name, value in vars(content).items() if inspect.isclass(value)]
         public = [*getattr(content, "__all__", []), *classes]
         hint = nearest(name, public) or "; name a class, such as lightgbm.LGBMClassifier"
         raise ConfigError(f"{key} is not a class of {module}{hint}")
     # A module may re-export classes of packages that are not allowed.
-    if path.startswith(_OWN) and not _within(kind.__module__, prefixes):
-        raise ConfigError(f"{key} is a class of {kind.__module__}, which is {_outside(prefixes)}")
+    origin = estimator_class.__module__
+    if _within(module, _PACKAGES) and not _within(origin, prefixes):
+        raise ConfigError(f"{key} is a class of {origin}, which is {_outside(prefixes)}")
     methods = ("fit", "predict", "get_params", "set_params")
-    if not all(callable(getattr(kind, each, None)) for each in methods):
+    if not all(callable(getattr(estimator_class, method, None)) for method in methods):
         raise ConfigError(
             f"{key} has no fit, predict and get_params; name a classifier or regressor that follows"
             " scikit-learn"
         )
-    return kind
+    return estimator_class
 
 
 def _from_module(
     key: str, path: str, prefixes: Sequence[str], allow: Sequence[str]
-) -> tuple[Any, Any]:
+) -> tuple[ModuleType, Any]:
     """Return the module of an import path within `prefixes`, and the object, None if missing."""
     module, _, name = path.rpartition(".")
     if not _within(module, prefixes):
@@ -237,7 +241,7 @@ def _from_module(
 
 
 def _allowed(allow: Sequence[str]) -> list[str]:
-    return [each.rstrip(".") for each in allow]
+    return [package.rstrip(".") for package in allow]
 
 
 def _outside(prefixes: Sequence[str]) -> str:
@@ -246,9 +250,9 @@ def _outside(prefixes: Sequence[str]) -> str:
 
 
 def search_in(folder: Path) -> None:
-    """Let modules be found in a folder too, after all others; worker processes inherit this.
+    """Let modules that a configuration allows be found in a folder too, after all others.
 
-    Only for modules in packages that a configuration allows.
+    Worker processes inherit this.
     """
     if str(folder) not in sys.path:
         sys.path.append(str(folder))
@@ -262,28 +266,28 @@ def _one_line(error: Exception) -> str:
     return as_clause(" ".join(str(error).split()))
 
 
-def _refuse_unknown(key: str, path: str, params: Mapping[str, Any], kind: type[Any]) -> None:
-    """Refuse parameters that a class does not have; of keyword arguments, those of LightGBM."""
+def _refuse_unknown(key: str, path: str, params: Mapping[str, Any], model_class: type[Any]) -> None:
+    """Refuse parameters that a class does not have; keyword arguments are known for LightGBM."""
     from lightgbm import LGBMModel
 
-    parameters = inspect.signature(kind).parameters
+    parameters = inspect.signature(model_class).parameters
     objects = [name for name in params if name in _OBJECTS and params[name] is not None]
-    if objects and _within(kind.__module__, ["sklearn"]):
+    if objects and _within(model_class.__module__, ["sklearn"]):
         raise ConfigError(
             f"{key}.{objects[0]} takes estimators, but parameters can only be plain values; build "
             "it in a class of your own, in a package of model.allow"
         )
-    names = [name for name, each in parameters.items() if each.kind is not each.VAR_KEYWORD]
+    names = [name for name, param in parameters.items() if param.kind is not param.VAR_KEYWORD]
     listed = ", ".join(parameters)
     if len(names) < len(parameters):
         # LightGBM ignores unknown parameters, with at most a warning.
-        native = _native_parameters() if issubclass(kind, LGBMModel) else []
+        native = _native_parameters() if issubclass(model_class, LGBMModel) else []
         if not native:
             return
         names += native
         listed = "LightGBM's own parameters"
     for name in [name for name in params if name not in names]:
-        # Those of a shipped configuration stay if only the estimator is overridden.
+        # An override of the estimator alone leaves the parameters of a shipped configuration.
         hint = nearest(name, names) or (
             f"; known are {listed} ({key}={{}} removes those of another model)"
         )
@@ -296,6 +300,7 @@ def _native_parameters() -> list[str]:
 
     try:
         aliases = basic._ConfigAliases._get_all_param_aliases()
-    except AttributeError:  # not part of its public interface
+    except AttributeError:
+        # The list is not part of LightGBM's public interface.
         return []
     return [name for names in aliases.values() for name in names]

@@ -1,7 +1,5 @@
 """One sentence for each error of pydantic: the key, the value, where it was set, the remedy."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -19,11 +17,23 @@ Path = tuple[str, ...]
 
 def sentences(
     error: ValidationError,
-    data: Mapping[str, Any],  # the merged configuration
-    model: type[BaseModel],  # which refused `data`
-    origin: Callable[[Path], str],  # the file, variable or option that set a key
+    data: Mapping[str, Any],
+    model: type[BaseModel],
+    origin: Callable[[Path], str],
 ) -> list[str]:
-    """Return a sentence for every problem, unknown keys first."""
+    """Return a sentence for every problem, unknown keys first.
+
+    Parameters
+    ----------
+    error
+        What pydantic raised.
+    data
+        The merged configuration.
+    model
+        The configuration class that refused `data`.
+    origin
+        Returns the file, variable or option that set a key.
+    """
     problems: dict[Path, list[ErrorDetails]] = {}
     reasons: list[str] = []
     refused: set[Path] = set()
@@ -35,11 +45,11 @@ def sentences(
             refused.add(path)
         else:
             problems.setdefault(path, []).append(detail)
-    # One member of a union has refused the value itself, so the type was not wrong.
-    others = [path for path in problems if path not in refused]
+    # A member of a union that refused the value itself accepted its type.
+    paths = [path for path in problems if path not in refused]
     # A misspelt key often explains a missing one.
-    order = sorted(others, key=lambda path: problems[path][0]["type"] != "extra_forbidden")
-    texts = [_sentence(path, problems[path], model, origin(path)) for path in order]
+    paths.sort(key=lambda path: problems[path][0]["type"] != "extra_forbidden")
+    texts = [_sentence(path, problems[path], model, origin(path)) for path in paths]
     return [" ".join(redact(text).split()) for text in texts + reasons]
 
 
@@ -48,38 +58,37 @@ def _path(detail: ErrorDetails, data: Any) -> Path:
     if detail["type"] == "contradiction":
         return tuple(map(str, detail["loc"]))
     path = []
-    for part in detail["loc"]:
-        inside = dict(enumerate(data)) if isinstance(data, list) else data
-        if isinstance(inside, Mapping) and part in inside:
-            data = inside[part]
+    for key in detail["loc"]:
+        section = dict(enumerate(data)) if isinstance(data, list) else data
+        if isinstance(section, Mapping) and key in section:
+            data = section[key]
         elif detail["type"] != "missing":
             break
-        path.append(str(part))
+        path.append(str(key))
     return tuple(path)
 
 
 def _sentence(path: Path, details: list[ErrorDetails], model: type[BaseModel], origin: str) -> str:
-    if any(each["type"].startswith(("greater", "less")) for each in details):
+    if any(detail["type"].startswith(("greater", "less")) for detail in details):
         # A number that is out of range is no attempt to write a text.
-        details = [each for each in details if each["type"] != "string_type"]
-    key, detail = ".".join(path), details[-1]
-    section = _fields(path[:-1], model)
+        details = [detail for detail in details if detail["type"] != "string_type"]
+    key = ".".join(path)
+    detail = details[-1]
     match detail["type"]:
         case "extra_forbidden":
             return f"unknown key {key!r} in {origin}; {_suggestion(path, model)}"
         case "missing":
-            about = (section[path[-1]].description or "").rstrip(".")
-            return f"key {key!r} is missing from {origin}; add it ({about})"
+            description = _fields(path[:-1], model)[path[-1]].description or ""
+            return f"key {key!r} is missing from {origin}; add it ({description.rstrip('.')})"
         case "invalid_key":
             return f"key {key!r} in {origin} is not text; put it in quotes"
-    # What pydantic says after "Input should be a valid list" or "String should match pattern".
-    musts = dict.fromkeys(_must(each) for each in details)
-    return f"{key} must {' or '.join(musts)}, got {shown(detail['input'])} in {origin}" + _remedy(
-        detail, _fields(path, model)
-    )
+    expected = " or ".join(dict.fromkeys(map(_expected, details)))
+    remedy = _remedy(detail, _fields(path, model))
+    return f"{key} must {expected}, got {shown(detail['input'])} in {origin}{remedy}"
 
 
-def _must(detail: ErrorDetails) -> str:
+def _expected(detail: ErrorDetails) -> str:
+    """Return what pydantic says after "Input should", such as "be a valid list"."""
     if detail["type"] == "model_type":
         return "be a mapping of keys"
     return detail["msg"].partition(" should ")[2] or detail["msg"]
@@ -100,12 +109,12 @@ def _remedy(detail: ErrorDetails, below: Mapping[str, FieldInfo]) -> str:
 
 
 def _suggestion(path: Path, model: type[BaseModel]) -> str:
-    """Return the nearest key of the same section, or one of that name elsewhere, or all keys."""
+    """Suggest the nearest key of the same section, or one of that name elsewhere, or all keys."""
     *section, name = path
     siblings = list(_fields(path[:-1], model))
-    close = difflib.get_close_matches(name, siblings, n=1)
-    near = [".".join((*section, *close))] if close else _keys_called(name, model)
-    return f"did you mean {near[0]!r}?" if near else f"known keys are {', '.join(siblings)}"
+    nearest_siblings = difflib.get_close_matches(name, siblings, n=1)
+    keys = [".".join((*section, key)) for key in nearest_siblings] or _keys_called(name, model)
+    return f"did you mean {keys[0]!r}?" if keys else f"known keys are {', '.join(siblings)}"
 
 
 def _keys_called(name: str, model: type[BaseModel], above: str = "") -> list[str]:
@@ -114,8 +123,8 @@ def _keys_called(name: str, model: type[BaseModel], above: str = "") -> list[str
     for key, field in _fields((), model).items():
         keys += [above + key] if key == name else []
         # The keys below a mapping of sections have a name of the user in them.
-        inside = () if get_origin(field.annotation) is dict else _sections(field.annotation)
-        for section in inside:
+        sections = () if get_origin(field.annotation) is dict else _sections(field.annotation)
+        for section in sections:
             keys += _keys_called(name, section, f"{above}{key}.")
     return keys
 
@@ -125,21 +134,20 @@ def _fields(path: Path, model: type[BaseModel]) -> dict[str, FieldInfo]:
     fields = {field.alias or name: field for name, field in model.model_fields.items()}
     if not path:
         return fields
-    inside = _sections(fields[path[0]].annotation) if path[0] in fields else iter([model])
-    return _fields(path[1:], next(inside, model))
+    sections = _sections(fields[path[0]].annotation) if path[0] in fields else iter([model])
+    return _fields(path[1:], next(sections, model))
 
 
 def _sections(annotation: Any) -> Iterator[type[BaseModel]]:
     """Yield the sections in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
-    for part in get_args(annotation):
-        yield from _sections(part)
+    for argument in get_args(annotation):
+        yield from _sections(argument)
 
 
-def shown(value: Any) -> str:
+def shown(value: object) -> str:
     """Format `value` as in YAML, with at most 80 characters and without passwords."""
     words = {None: "null", True: "true", False: "false"}
-    text = words[value] if value is None or isinstance(value, bool) else repr(value)
-    text = redact(text)
+    text = redact(words[value] if value is None or isinstance(value, bool) else repr(value))
     return text if len(text) <= 80 else f"{text[:77]}..."

@@ -1,13 +1,12 @@
 """Read a configuration from YAML, the environment and `--set`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
+from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, get_args
 
@@ -28,11 +27,23 @@ _PREFIX = "SWARM_"
 
 
 class Setting(NamedTuple):
-    """A value that replaces that of a file, or is appended to it."""
+    """A value that replaces that of a file, or is appended to it.
+
+    Attributes
+    ----------
+    keys
+        The key and the sections above it, from the top.
+    text
+        The value as YAML.
+    option
+        The option or variable that it comes from.
+    appends
+        Whether the value is appended to a list.
+    """
 
     keys: tuple[str, ...]
-    text: str  # YAML
-    option: str  # where it comes from
+    text: str
+    option: str
     appends: bool = False
 
 
@@ -49,16 +60,17 @@ def load(
     return config
 
 
-def load_as(kind: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
-    """Read a configuration of a kind, see :func:`load`; of another one, name its command."""
+def load_as(model: type[C], path: str | Path, overrides: Sequence[str] = ()) -> C:
+    """Read a configuration for one command, see :func:`load`; ConfigError if it is for another."""
     config = load(path, overrides)
-    if isinstance(config, kind):
+    if isinstance(config, model):
         return config
-    wanted, name = _COMMANDS[kind], _COMMANDS[type(config)]
+    command = _COMMANDS[model]
+    actual = _COMMANDS[type(config)]
+    template = "default" if command == "select" else command
     raise ConfigError(
-        f"{path} is for `swarm {name}`, not for `swarm {wanted}`; run `swarm {name}"
-        f" {shlex.quote(str(path))}`, or start from `swarm config"
-        f" {'default' if wanted == 'select' else wanted}`"
+        f"{path} is for `swarm {actual}`, not for `swarm {command}`; run `swarm {actual}"
+        f" {shlex.quote(str(path))}`, or start from `swarm config {template}`"
     )
 
 
@@ -96,13 +108,13 @@ def try_load(path: str | Path, overrides: Sequence[str] = ()) -> tuple[AnyConfig
 
 
 def _validate(
-    model: type[AnyConfig], data: dict[str, Any], where: Callable[[tuple[str, ...]], str]
+    model: type[AnyConfig], data: dict[str, Any], origin_of: Callable[[tuple[str, ...]], str]
 ) -> tuple[AnyConfig | None, list[str]]:
     """Return the configuration, or None and why its values are refused."""
     try:
         return model.model_validate(data), []
     except ValidationError as error:
-        return None, sentences(error, data, model, where)
+        return None, sentences(error, data, model, origin_of)
 
 
 def _find_modules(path: str | Path, config: AnyConfig) -> None:
@@ -115,57 +127,60 @@ def _find_modules(path: str | Path, config: AnyConfig) -> None:
 def _merge(
     text: str, origin: str, overrides: Sequence[str], env: Mapping[str, str] | None
 ) -> tuple[type[AnyConfig], dict[str, Any], Callable[[tuple[str, ...]], str]]:
-    """Return the kind of a configuration, its values, and a function that names their origin."""
+    """Return the class of a configuration, its values, and a function that names their origin."""
     data = parse(text, origin)
     if not isinstance(data, dict):
         got = "nothing" if data is None else f"a {type(data).__name__}"
         raise ConfigError(f"{origin} must be a mapping of keys such as 'name: mine', got {got}")
-    model: type[AnyConfig] = RefreshConfig if "champion" in data else SelectConfig
-    model = CompareConfig if "datasets" in data else model
+    model: type[AnyConfig] = SelectConfig
+    if "datasets" in data:
+        model = CompareConfig
+    elif "champion" in data:
+        model = RefreshConfig
     settings = from_environment(os.environ if env is None else env, model)
     settings += map(_override, overrides)
     for setting in settings:
         data = _with_setting(data, setting)
     # A section whose keys are all commented out is null in YAML: use its defaults, unless null
     # turns it off. An option that says null means it.
-    meant = {each.keys[0] for each in settings if len(each.keys) == 1}
+    set_keys = {setting.keys[0] for setting in settings if len(setting.keys) == 1}
     data = {
         key: value
         for key, value in data.items()
-        if value is not None or key in meant or _may_be_null(model, key)
+        if value is not None or key in set_keys or _may_be_null(model, key)
     }
 
-    def where(keys: tuple[str, ...]) -> str:
+    def origin_of(keys: tuple[str, ...]) -> str:
         """Return the last option that set a key, a section above it or a key below it."""
-        for each in reversed(settings):
-            if all(one == other for one, other in zip(each.keys, keys, strict=False)):
-                return each.option
+        for setting in reversed(settings):
+            if all(map(eq, setting.keys, keys)):
+                return setting.option
         return origin
 
-    return model, data, where
+    return model, data, origin_of
 
 
 def _with_setting(data: Mapping[str, Any], setting: Setting) -> dict[str, Any]:
     """Return `data` with one nested value replaced."""
     keys, text, option, appends = setting
     # Sections are copied, as the same one may be at two places of a file with aliases.
-    merged = inside = dict(data)
+    merged = section = dict(data)
     for depth, key in enumerate(keys[:-1], 1):
-        below = inside.get(key)
+        below = section.get(key)
         if not isinstance(below, dict | None):
             name = ".".join(keys[:depth])
             raise ConfigError(
                 f"{option} goes below {name!r}, which is {shown(below)} and has no keys;"
                 f" set {name!r} itself"
             )
-        inside[key] = inside = dict(below or {})
+        section[key] = section = dict(below or {})
     value = parse(text, option)
     if appends:
-        before = inside.get(keys[-1]) or []
-        if not isinstance(before, list):
-            raise ConfigError(f"{option} appends to a list, got {shown(before)}; set it with =")
-        value = [*before, *(value if isinstance(value, list) else [value])]
-    inside[keys[-1]] = value
+        values = section.get(keys[-1]) or []
+        if not isinstance(values, list):
+            raise ConfigError(f"{option} appends to a list, got {shown(values)}; set it with =")
+        value = [*values, *(value if isinstance(value, list) else [value])]
+    section[keys[-1]] = value
     return merged
 
 
@@ -176,10 +191,11 @@ def from_environment(
 
     Keys are lower case; others are set through their section: ``SWARM_MODEL__PARAMS={C: 1}``.
     """
-    fields, settings = model.model_fields, []
+    fields = model.model_fields
+    settings = []
     for variable in sorted(name for name in env if name.startswith(_PREFIX)):
         keys = tuple(variable.removeprefix(_PREFIX).lower().split("__"))
-        # Others use the prefix too: orchestrators set SWARM_PORT for a service called swarm.
+        # Orchestrators use the prefix too: they set SWARM_PORT for a service called swarm.
         is_key = keys[0] in fields and not _is_section(fields[keys[0]].annotation)
         if all(keys) and (len(keys) > 1 or is_key):
             settings.append(Setting(keys, env[variable], variable))
@@ -189,8 +205,9 @@ def from_environment(
 def _override(text: str) -> Setting:
     """Split ``section.key=value``, or ``section.key+=value``, which appends to a list."""
     key, equals, value = text.partition("=")
-    appends, key = key.endswith("+"), key.removesuffix("+")
-    keys = tuple(part.strip() for part in key.split("."))
+    appends = key.endswith("+")
+    key = key.removesuffix("+")
+    keys = tuple(name.strip() for name in key.split("."))
     if not equals or not all(keys):
         raise ConfigError(
             f"--set {redact(text)!r} has no key and value; write it as section.key=value"

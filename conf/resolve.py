@@ -1,14 +1,13 @@
-"""A configuration with what it leaves open resolved by the estimator."""
-
-from __future__ import annotations
+"""Arguments of the tasks from a configuration, with what it leaves open resolved."""
 
 from typing import Any
 
 from conf.estimator import build_estimator, build_scorer, with_params
 from conf.schema import SelectConfig
+from swarm.protocols import Estimator
 
 
-def fold_kind(config: SelectConfig, estimator: Any) -> str:
+def fold_kind(config: SelectConfig, estimator: Estimator) -> str:
     """Return the kind of the folds, with ``auto`` resolved."""
     from sklearn.base import is_regressor
 
@@ -20,14 +19,14 @@ def fold_kind(config: SelectConfig, estimator: Any) -> str:
 def outer_gap(config: SelectConfig) -> int:
     """Return the gap of the outer folds of nested resampling.
 
-    That of the split if it is in time, as outer test rows take the place of test rows, else that of
-    the folds, which is 0 unless they are in time.
+    It is that of the split if it is in time, as outer test rows take the place of test rows, else
+    that of the folds, which is 0 unless they are in time.
     """
     return config.split.gap if config.split.kind == "time" else config.folds.gap
 
 
 def split_options(config: SelectConfig) -> dict[str, Any]:
-    """Return what :func:`tasks.split.split` has to know besides the table and the estimator."""
+    """Return the options of :func:`tasks.split.split`."""
     split = config.split
     return {
         "kind": split.kind,
@@ -37,8 +36,8 @@ def split_options(config: SelectConfig) -> dict[str, Any]:
     }
 
 
-def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
-    """Return what :func:`tasks.preparation.pose` has to know of a problem."""
+def problem_options(config: SelectConfig, estimator: Estimator) -> dict[str, Any]:
+    """Return the options of :func:`tasks.preparation.pose`."""
     folds = config.folds
     return {
         "scoring": build_scorer(config.scoring, config.model.allow),
@@ -57,7 +56,7 @@ def problem_options(config: SelectConfig, estimator: Any) -> dict[str, Any]:
 
 
 def proxy_options(config: SelectConfig) -> dict[str, Any] | None:
-    """Return what :func:`swarm.search.pose.proxy_of` has to know; None without a proxy."""
+    """Return the options of :func:`swarm.search.pose.proxy_of`; None without a proxy."""
     proxy = config.proxy
     if proxy is None:
         return None

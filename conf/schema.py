@@ -1,7 +1,5 @@
 """The configurations of a select run, a refresh and a comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Literal
@@ -42,10 +40,10 @@ from conf.sections import (
 )
 from conf.stores import ArchiveSection, ScheduleSection, TrackingSection
 
-# Sections that a data set may override.
-_OWN = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
+# A data set may override these sections.
+_OVERRIDABLE = ("split", "model", "scoring", "pos_label", "folds", "space", "prepare")
 
-# Parts of the names of files, metrics and runs.
+# The labels of data sets and strategies are parts of the names of files, metrics and runs.
 Entry = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$")]
 Label = bool | int | str
 Subset = Annotated[list[Text], Field(min_length=1)]
@@ -95,25 +93,27 @@ class SelectConfig(Section):
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield columns with two roles, kinds without their column, and gaps of other kinds."""
         yield from self._columns_with_two_roles()
-        data, split, folds = self.data, self.split, self.folds
-        needs = {"group": "group", "stratified_group": "group", "time": "time"}
+        split = self.split
+        folds = self.folds
+        roles = {"group": "group", "stratified_group": "group", "time": "time"}
         for key, kind, role in (
-            ("split.kind", split.kind, {**needs, "column": "part"}.get(split.kind)),
-            ("folds.kind", folds.kind, needs.get(folds.kind)),
+            ("split.kind", split.kind, {**roles, "column": "part"}.get(split.kind)),
+            ("folds.kind", folds.kind, roles.get(folds.kind)),
         ):
-            if role is not None and getattr(data, role) is None:
+            if role is not None and getattr(self.data, role) is None:
                 yield key, f"{kind!r} needs data.{role}, which is null; set it to a column"
-        if data.part is not None and split.kind != "column":
+        if self.data.part is not None and split.kind != "column":
             yield (
                 "data.part",
                 f"is for split kind 'column', got kind {split.kind!r}; set split.kind",
             )
         # Targets with and without classes have the same folds in time.
-        resolved = self.kind_of_folds(classes=True)
-        gaps = ("split", split.gap, split.kind), ("folds", folds.gap, resolved)
-        for section, gap, chosen in gaps:
-            if gap and chosen != "time":
-                text = f"{gap} is for kind 'time', got kind {chosen!r}"
+        for section, gap, resolved_kind in (
+            ("split", split.gap, split.kind),
+            ("folds", folds.gap, self.kind_of_folds(classes=True)),
+        ):
+            if gap and resolved_kind != "time":
+                text = f"{gap} is for kind 'time', got kind {resolved_kind!r}"
                 yield f"{section}.gap", f"{text}; set {section}.kind to 'time', or leave it out"
 
     def _columns_with_two_roles(self) -> Iterator[Contradiction]:
@@ -139,9 +139,9 @@ class SelectConfig(Section):
         if self.split.kind == "time":
             return "time"
         if self.data.group is not None:
-            # Several labels have no classes to stratify by.
-            several = isinstance(self.data.target, list)
-            return "stratified_group" if classes and not several else "group"
+            # A target of several columns has no classes to stratify by.
+            is_multilabel = isinstance(self.data.target, list)
+            return "stratified_group" if classes and not is_multilabel else "group"
         return "stratified" if classes else "random"
 
     @property
@@ -288,18 +288,19 @@ class CompareConfig(Section):
         """Yield names of one file, repeated seeds, unknown references, and refused data sets."""
         for key in ("datasets", "strategies"):
             # Some file systems ignore case.
-            for one, other in pairwise(sorted(getattr(self, key), key=str.lower)):
-                if one.lower() == other.lower():
-                    yield key, f"has {one!r} and {other!r}, which would name one file; rename one"
+            for label, following in pairwise(sorted(getattr(self, key), key=str.lower)):
+                if label.lower() == following.lower():
+                    text = f"has {label!r} and {following!r}, which would name one file"
+                    yield key, f"{text}; rename one"
         for seed in {seed for seed in self.seed_list if self.seed_list.count(seed) > 1}:
             yield "seeds", f"contains {seed} twice, which would count one search twice; remove one"
         if self.reference is not None and self.reference not in self.strategies:
             labels = ", ".join(self.strategies)
             yield "reference", f"must be a label of strategies, {labels}, got {self.reference!r}"
-        kind, address = self.runner.kind, self.runner.address
-        if address is not None and kind not in ("dask", "ray"):
-            instead = "set runner.kind, or remove the address"
-            yield "runner.address", f"{address!r} is for dask and ray, got {kind!r}; {instead}"
+        runner = self.runner
+        if runner.address is not None and runner.kind not in ("dask", "ray"):
+            text = f"{runner.address!r} is for dask and ray, got {runner.kind!r}"
+            yield "runner.address", f"{text}; set runner.kind, or remove the address"
         for name in self.datasets:
             yield from self._clashes(name)
 
@@ -308,9 +309,9 @@ class CompareConfig(Section):
         try:
             self.as_select(dataset, next(iter(self.strategies)))
         except ValidationError as error:
-            for each in error.errors(include_url=False):
-                key = ".".join(map(str, each["loc"]))
-                yield f"datasets.{dataset}", f"cannot be searched: {key} {each['msg']}"
+            for detail in error.errors(include_url=False):
+                key = ".".join(map(str, detail["loc"]))
+                yield f"datasets.{dataset}", f"cannot be searched: {key} {detail['msg']}"
         split = self.split_of(dataset)
         kind = "null" if split is None else split.kind
         if self.resample and kind in ("null", "time", "column"):
@@ -324,8 +325,8 @@ class CompareConfig(Section):
 
     def strategy(self, label: str) -> StrategySection:
         """Return the strategy behind a label."""
-        rival = self.strategies[label]
-        return StrategySection(name=rival.name or label, params=rival.params)
+        section = self.strategies[label]
+        return StrategySection(name=section.name or label, params=section.params)
 
     def shift(self, seed: int) -> int:
         """Return what the seed of a search adds to the seed of the split."""
@@ -344,9 +345,10 @@ class CompareConfig(Section):
         section = self.datasets[dataset]
         sections = {
             name: getattr(self, name) if getattr(section, name) is None else getattr(section, name)
-            for name in _OWN
+            for name in _OVERRIDABLE
         }
-        folds, split = sections["folds"], sections["split"] or SplitSection()
+        folds = sections["folds"]
+        split = sections["split"] or SplitSection()
         return SelectConfig(
             name=f"{dataset}-{label}-{seed}",
             seed=seed,
@@ -356,7 +358,7 @@ class CompareConfig(Section):
             evaluation=self.evaluation,
             tracking=self.tracking,
             archive=self.archive,
-            # Strategies are compared by what they find on the same folds.
+            # A comparison is of costs on the folds of the search, not on fresh ones.
             confirm=None,
             **{
                 **sections,

@@ -1,7 +1,5 @@
 """The sections of a configuration: their keys, defaults, descriptions and bounds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
@@ -86,17 +84,17 @@ class DataSection(Section):
     """Column with train or test for each row; never a feature"""
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """Yield what the source needs, and roles that need others."""
-        needed = {
+        """Yield keys that the source needs or does not read, and roles that need others."""
+        keys = {
             "bundled": ("name",),
             "file": ("path", "target"),
             "uci": ("name",),
             "sql": ("url", "query", "target"),
         }[self.source]
-        missing = [f"data.{key}" for key in needed if getattr(self, key) is None]
+        missing = [f"data.{key}" for key in keys if getattr(self, key) is None]
         if missing:
-            them = "it" if len(missing) == 1 else "them"
-            yield "source", f"{self.source!r} needs {' and '.join(missing)}; set {them}"
+            pronoun = "it" if len(missing) == 1 else "them"
+            yield "source", f"{self.source!r} needs {' and '.join(missing)}; set {pronoun}"
         if self.source != "file" and self.csv != CsvSection():
             yield "csv", f"is for source file, got source {self.source!r}; remove it"
         if self.weights_in_score and self.weight is None:
@@ -210,17 +208,22 @@ class SpaceSection(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield sizes in the wrong order, and columns that are fixed and forbidden."""
-        least = self.min_size
-        if self.max_size is not None and self.max_size < least:
-            yield "max_size", f"must be at least space.min_size {least}, got {self.max_size}"
-        groups = {name: [one] if isinstance(one, str) else one for name, one in self.groups.items()}
-        fixed, forbidden = (
-            {column: name for name in names for column in groups.get(name, [name])}
-            for names in (self.fixed, self.forbidden)
-        )
+        min_size = self.min_size
+        if self.max_size is not None and self.max_size < min_size:
+            yield "max_size", f"must be at least space.min_size {min_size}, got {self.max_size}"
+        fixed = self._names_by_column(self.fixed)
+        forbidden = self._names_by_column(self.forbidden)
         for column in [column for column in fixed if column in forbidden]:
             by = " and ".join(dict.fromkeys((repr(fixed[column]), repr(forbidden[column]))))
             yield "forbidden", f"and space.fixed both cover {column!r}, by {by}; remove one of them"
+
+    def _names_by_column(self, names: list[str]) -> dict[str, str]:
+        """Return the item of `fixed` or `forbidden` that covers each column."""
+        by_column: dict[str, str] = {}
+        for name in names:
+            columns = self.groups.get(name, name)
+            by_column |= dict.fromkeys([columns] if isinstance(columns, str) else columns, name)
+        return by_column
 
 
 class PrepareSection(Section):
@@ -283,14 +286,12 @@ class EvaluationSection(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield keys that are for another backend."""
-        instead = f"got evaluation.backend {self.backend!r}; set that, or leave this out"
+        remedy = f"got evaluation.backend {self.backend!r}; set that, or leave this out"
         if self.address is not None and self.backend != "dask":
-            yield "address", f"{self.address!r} is for the backend 'dask', {instead}"
+            yield "address", f"{self.address!r} is for the backend 'dask', {remedy}"
         if self.timeout_seconds is not None and self.backend != "loky":
-            yield (
-                "timeout_seconds",
-                f"{self.timeout_seconds:g} is for the backend 'loky', {instead}",
-            )
+            seconds = f"{self.timeout_seconds:g}"
+            yield "timeout_seconds", f"{seconds} is for the backend 'loky', {remedy}"
 
 
 class ProxySection(Section):

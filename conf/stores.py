@@ -1,7 +1,5 @@
 """Where the runs of a configuration are kept, and when they run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal
 
@@ -56,17 +54,15 @@ class ScheduleSection(Section):
 
     def contradictions(self) -> Iterator[Contradiction]:
         """Yield what Prefect cannot schedule."""
-        # Imported here, as it is slow and only schedules need it.
+        # The import is slow, and only schedules need it.
         from prefect.client.schemas.schedules import CronSchedule
 
         # A sixth field would be seconds.
         if len(self.cron.split()) != 5:
-            yield (
-                "cron",
-                f"must be five fields such as '0 4 * * 1', Mondays at 4, got {self.cron!r}",
-            )
+            text = "must be five fields such as '0 4 * * 1', Mondays at 4"
+            yield "cron", f"{text}, got {self.cron!r}"
         try:
             CronSchedule(cron=self.cron, timezone=self.timezone)
         except ValidationError as error:
-            for each in error.errors():
-                yield str(each["loc"][0]), f"is refused: {each['ctx']['error']}; correct it"
+            for detail in error.errors():
+                yield str(detail["loc"][0]), f"is refused: {detail['ctx']['error']}; correct it"

@@ -1,7 +1,5 @@
 """YAML text of a configuration: what it may hold, and how it is written."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Hashable
 from typing import Any
@@ -13,8 +11,8 @@ from swarm.errors import ConfigError
 # YAML 1.1, which PyYAML follows, reads 1e-3 as text; a learning rate must not become a string.
 _EXPONENT = re.compile(r"^[-+]?[0-9][0-9_]*(?:\.[0-9_]*)?[eE][-+]?[0-9]+$")
 _MERGE = "tag:yaml.org,2002:merge"
-# Maximum number of nodes in a document with all aliases expanded.
-_MOST_NODES = 100_000
+# Nodes of a document with all aliases expanded.
+_MAX_NODES = 100_000
 
 
 class _RepeatedKey(yaml.MarkedYAMLError):
@@ -26,8 +24,8 @@ class _Loader(yaml.SafeLoader):
 
     def construct_document(self, node: yaml.Node) -> Any:
         # Ten aliases of ten aliases, nine times over, are 400 bytes and 10^9 values.
-        if _nodes(node, {}) > _MOST_NODES:
-            raise yaml.YAMLError(f"its aliases make more than {_MOST_NODES:,} values of it")
+        if _n_nodes(node, {}) > _MAX_NODES:
+            raise yaml.YAMLError(f"its aliases make more than {_MAX_NODES:,} values of it")
         return super().construct_document(node)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -45,7 +43,7 @@ class _Loader(yaml.SafeLoader):
 class _Dumper(yaml.SafeDumper):
     """A dumper without aliases."""
 
-    def ignore_aliases(self, data: Any) -> bool:
+    def ignore_aliases(self, data: object) -> bool:
         return True
 
 
@@ -56,18 +54,22 @@ def _text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text_node)
-for _each in (_Loader, _Dumper):
-    _each.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
+for _resolver in (_Loader, _Dumper):
+    _resolver.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, list("-+0123456789"))
 
 
-def _nodes(node: yaml.Node, counted: dict[int, int]) -> int:
-    """Count the nodes below a node with all aliases expanded."""
-    if id(node) not in counted:
-        counted[id(node)] = 1  # a node inside itself is refused elsewhere
-        below = node.value if isinstance(node, yaml.CollectionNode) else []
-        parts = (part for each in below for part in (each if isinstance(each, tuple) else (each,)))
-        counted[id(node)] = 1 + sum(_nodes(part, counted) for part in parts)
-    return counted[id(node)]
+def _n_nodes(node: yaml.Node, counts: dict[int, int]) -> int:
+    """Count a node and those below it with all aliases expanded."""
+    if id(node) not in counts:
+        # A node inside itself is refused elsewhere.
+        counts[id(node)] = 1
+        children: list[yaml.Node] = []
+        if isinstance(node, yaml.MappingNode):
+            children = [child for pair in node.value for child in pair]
+        elif isinstance(node, yaml.SequenceNode):
+            children = node.value
+        counts[id(node)] = 1 + sum(_n_nodes(child, counts) for child in children)
+    return counts[id(node)]
 
 
 def parse(text: str, origin: str) -> Any:
@@ -89,6 +91,6 @@ def parse(text: str, origin: str) -> Any:
         raise ConfigError(message) from None
 
 
-def render(data: Any) -> str:
+def render(data: object) -> str:
     """Return `data` as YAML text; the inverse of :func:`parse`."""
     return yaml.dump(data, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=100)
