@@ -1,7 +1,5 @@
 """What the findings of a check advise, as options of a command: ``--set KEY=VALUE``."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -16,38 +14,41 @@ from conf.yaml_text import parse
 from swarm.findings import Finding
 from swarm.findings.columns import sentinels, text_kind
 from swarm.problem.models import is_lightgbm, last_step
+from swarm.protocols import Estimator
 from tasks.sources import kind_of
 
 # Options that name more columns would be hard to read.
-_MOST_COLUMNS = 20
-# The loss that the mean absolute error is, in packages whose estimators do not list theirs.
-_ABSOLUTE = {
+_MAX_COLUMNS = 20
+# Estimators of these packages do not list their losses; this one is the mean absolute error.
+_ABSOLUTE_LOSSES = {
     "catboost": {"loss_function": "MAE"},
     "lightgbm": {"objective": "mae"},
     "xgboost": {"objective": "reg:absoluteerror"},
 }
-Setting = tuple[str, Any]
+Setting = tuple[str, object]
 
 
 def with_settings(
-    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Any
+    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Estimator | None
 ) -> Finding:
     """Return a finding whose remedy ends with options that follow it, if there are any."""
-    if len(finding.columns) > _MOST_COLUMNS:
+    if len(finding.columns) > _MAX_COLUMNS:
         return finding
-    advice = _advice(finding, config, frame, estimator)
-    settings = [f"{key}={_as_yaml(value)}" for key, value in advice]
-    if not settings:
+    options = [
+        f"--set {shlex.quote(f'{key}={_as_yaml(value)}')}"
+        for key, value in _advice(finding, config, frame, estimator)
+    ]
+    if not options:
         return finding
-    options = " ".join(f"--set {shlex.quote(each)}" for each in settings)
-    return replace(finding, remedy=f"{finding.remedy}: {options}")
+    return replace(finding, remedy=f"{finding.remedy}: {' '.join(options)}")
 
 
 def _advice(
-    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Any
+    finding: Finding, config: SelectConfig, frame: pd.DataFrame, estimator: Estimator | None
 ) -> Iterator[Setting]:
     """Yield keys, which end with a plus to append to a list, and their values."""
-    names, data = list(finding.columns), config.data
+    names = list(finding.columns)
+    data = config.data
     match finding.code:
         case "SWM004":
             yield "scoring", "balanced_accuracy"
@@ -68,7 +69,8 @@ def _advice(
                 if data.time is None:
                     yield from _without(config, names[:1])
                     yield "data.time", names[0]
-                    yield from _formats(frame, [n for n in names[:1] if n not in data.dates])
+                    if names[0] not in data.dates:
+                        yield from _formats(frame, names[:1])
                 yield "split.kind", "time"
             yield "folds.kind", "time"
         case "SWM111" | "SWM112" | "SWM113" | "SWM114" | "SWM211":
@@ -80,14 +82,14 @@ def _advice(
         case "SWM115" | "SWM117":
             kinds = {name: text_kind(frame[name])[0] for name in names}
             dates = [name for name, kind in kinds.items() if kind == "date"]
-            words = [name for name, kind in kinds.items() if kind == "category"]
-            others = [name for name in names if name not in (*dates, *words, *data.drop)]
-            yield from _without(config, [*dates, *others])
+            categories = [name for name, kind in kinds.items() if kind == "category"]
+            unusable = [name for name in names if name not in (*dates, *categories, *data.drop)]
+            yield from _without(config, [*dates, *unusable])
             yield from _formats(frame, dates)
-            if words:
-                yield "data.categorical+", words
-            if others:
-                yield "data.drop+", others
+            if categories:
+                yield "data.categorical+", categories
+            if unusable:
+                yield "data.drop+", unusable
         case "SWM121" if data.source == "file" and kind_of(str(data.path)) != "parquet":
             marks = sentinels(frame[[name for name in names if name in frame.columns]])
             values = dict.fromkeys(f"{value:.12g}" for value, _ in marks.values())
@@ -110,7 +112,7 @@ def _formats(frame: pd.DataFrame, names: Sequence[str]) -> Iterator[Setting]:
             yield f"data.dates.{name}", form
 
 
-def _absolute_error(config: SelectConfig, estimator: Any) -> Iterator[Setting]:
+def _absolute_error(config: SelectConfig, estimator: Estimator | None) -> Iterator[Setting]:
     """Yield the scorer that squares no errors, and a model whose loss squares none either."""
     yield "scoring", "neg_mean_absolute_error"
     model = last_step(estimator)
@@ -119,22 +121,22 @@ def _absolute_error(config: SelectConfig, estimator: Any) -> Iterator[Setting]:
     losses = [
         {name: "absolute_error"}
         for name in ("loss", "criterion")
-        for each in constraints.get(name, ())
-        if "absolute_error" in getattr(each, "options", ())
+        for constraint in constraints.get(name, ())
+        if "absolute_error" in getattr(constraint, "options", ())
     ]
-    for name, loss in _ABSOLUTE.get(package, losses[0] if losses else {}).items():
+    for name, loss in _ABSOLUTE_LOSSES.get(package, losses[0] if losses else {}).items():
         yield f"model.params.{name}", loss
     if type(model).__module__.startswith("sklearn.linear_model."):
         yield "model.estimator", "sklearn.linear_model.HuberRegressor"
         yield "model.params", {}
 
 
-def _params(estimator: Any) -> dict[str, Any]:
+def _params(estimator: Estimator | None) -> dict[str, Any]:
     model = last_step(estimator)
     return dict(model.get_params(deep=False)) if hasattr(model, "get_params") else {}
 
 
-def _as_yaml(value: Any) -> str:
+def _as_yaml(value: object) -> str:
     """Return a value of a key on one line, without blanks between the items of a list."""
     if isinstance(value, list):
         return f"[{','.join(map(_as_yaml, value))}]"

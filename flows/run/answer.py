@@ -1,10 +1,8 @@
 """The answer of a search: its ensemble, what unseen rows say of it, its report and its model."""
 
-from __future__ import annotations
-
 import hashlib
 import json
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,40 +66,69 @@ from tasks.steps import (
 )
 from tasks.table import Table
 
-# Ensembles of random subsets, as a baseline.
+# Ensembles of random subsets are a baseline.
 _RANDOM_SUBSETS = 5
 # Rows on which the saved model is compared with the ensemble.
 _EXAMPLE_ROWS = 50
-# Columns in the description of the run, and findings on the terminal.
-_MOST_COLUMNS, _MOST_FINDINGS = 40, 3
+# Columns in the description of the run.
+_MAX_COLUMNS = 40
+# Findings on the terminal.
+_MAX_FINDINGS = 3
 
 
 @dataclass(frozen=True)
 class SelectRun:
-    """Result of a select run."""
+    """Result of a select run.
+
+    Attributes
+    ----------
+    run_id
+        Id of the MLflow run.
+    search, result
+        The search and its result.
+    ensemble
+        The ensemble of the best subsets, fitted on the training rows.
+    models
+        The models to store by name: `subset`, one model of the columns to keep, and `ensemble`
+        unless it is that model.
+    served
+        Name of the model that is registered.
+    judgement
+        The answer and its rivals on the test rows.
+    losses
+        Losses without each chosen feature on the test rows.
+    columns
+        Columns of the source that the answer and its models need; see `describe_columns`.
+    headline
+        The answer in one sentence.
+    findings
+        Reasons to doubt the data or the result, without those that are muted.
+    model_uri
+        URI of the served model; empty if it cannot be stored without pickle.
+    declined
+        Whether the served model lost, and was not registered.
+    unsent
+        What the tracking store lacks, and how to send it; empty if it has everything.
+    """
 
     run_id: str
     search: Search
     result: SearchResult
-    ensemble: SubsetEnsemble  # fitted on the training rows
-    # The models to store, by name: `subset`, one model of the columns to keep, and `ensemble`
-    # unless it is that model.
+    ensemble: SubsetEnsemble
     models: Mapping[str, SubsetEnsemble]
-    served: str  # name of the one that is registered
+    served: str
     judgement: Judgement
-    losses: FeatureLosses  # without each chosen feature, on the test rows
-    # of the source, that the answer and its models need; see `describe_columns`
+    losses: FeatureLosses
     columns: list[dict[str, Any]]
     headline: Headline
-    # reasons to doubt the data or the result, without those that are muted
     findings: tuple[Finding, ...]
-    model_uri: str = ""  # of the served one; empty if it cannot be stored without pickle
-    declined: bool = False  # whether it was not registered as it lost
-    unsent: str = ""  # what the tracking store lacks and how to send it; empty if it has everything
+    model_uri: str = ""
+    declined: bool = False
+    unsent: str = ""
 
     @property
     def lines(self) -> list[str]:
-        """What supports the headline, a sentence each: the subset, another one, the models."""
+        """What supports the headline: a sentence on the subset, on another one, on each model."""
         return [*self.headline.answer(), *map(self.model_line, self.models)]
 
     def contender(self, model: str) -> str:
@@ -129,12 +156,13 @@ class SelectRun:
     @property
     def doubts(self) -> list[str]:
         """The findings that the headline does not say, the gravest first, without notes."""
-        return [f"{each.code}: {each.text}" for each in doubts(self.headline, self.findings)]
+        findings = doubts(self.headline, self.findings)
+        return [f"{finding.code}: {finding.text}" for finding in findings]
 
     @property
     def shown_doubts(self) -> list[str]:
         """The gravest doubts that fit into the answer."""
-        return self.doubts[: _MOST_FINDINGS - len(self.headline.notes)]
+        return self.doubts[: _MAX_FINDINGS - len(self.headline.notes)]
 
     @property
     def model_inputs(self) -> list[str]:
@@ -143,7 +171,7 @@ class SelectRun:
 
     def markdown(self) -> str:
         """Return the answer for Prefect's page and the note of the run."""
-        names = listed([as_code(name) for name in self.result.features], _MOST_COLUMNS)
+        names = listed([as_code(name) for name in self.result.features], _MAX_COLUMNS)
         lines = "\n".join(f"- {line}" for line in (*self.lines, *self.shown_doubts))
         return f"**{self.headline.title}.** {names}\n\n{lines}"
 
@@ -153,7 +181,7 @@ class SelectRun:
         return is_version(self.model_uri)
 
 
-def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> list[Any]:
+def _columns(names: Iterable[str], subsets: Sequence[Sequence[str]]) -> list[str]:
     """Return the names that subsets use, in their order."""
     used = {name for subset in subsets for name in subset}
     return [name for name in names if name in used]
@@ -161,25 +189,26 @@ def _columns(names: Iterable[Any], subsets: Sequence[Sequence[Hashable]]) -> lis
 
 def fit(run: SearchRun, result: SearchResult, verbosity: int) -> SubsetEnsemble:
     """Fit the ensemble of the best subsets on the training rows."""
-    config, train = run.config, run.train
     masks = result.best_members(*run.ensemble_limits).masks
     subsets = [result.space.subset(mask) for mask in masks]
-    several = counted(len(subsets), "model")
-    with show_stage(f"training an ensemble of {several}", verbosity):
-        trained = fit_ensemble.after(last_step(result))
-        return trained(run.search.problem, train, subsets, config.ensemble.vote)
+    with show_stage(f"training an ensemble of {counted(len(subsets), 'model')}", verbosity):
+        return fit_ensemble.after(last_step(result))(
+            run.search.problem, run.train, subsets, run.config.ensemble.vote
+        )
 
 
 def evaluate(
     run: SearchRun, result: SearchResult, ensemble: SubsetEnsemble, verbosity: int
 ) -> SelectRun:
     """Judge the ensemble and the best subset on the test rows, and drop each of its features."""
-    config, log, test = run.config, run.log, run.test
+    config = run.config
+    log = run.log
+    test = run.test
     problem = run.search.problem
-    # The ensemble, its baselines of as many models, and two single models.
-    total = len(ensemble.subsets_) * (2 + _RANDOM_SUBSETS) + 2
+    # Models of the ensemble and of its baselines, and two single models, are counted.
+    n_models = len(ensemble.subsets_) * (2 + _RANDOM_SUBSETS) + 2
     text = f"judging on {len(test.features):,} test rows"
-    with show_stage(text, verbosity, total=total, unit="models") as shown:
+    with show_stage(text, verbosity, total=n_models, unit="models") as stage:
         judgement = judge_answer.after(ensemble)(
             problem,
             run.train,
@@ -192,7 +221,7 @@ def evaluate(
             n_random=_RANDOM_SUBSETS,
             seed=config.seed,
             n_jobs=config.evaluation.n_jobs,
-            on_models=shown.count,
+            on_models=stage.count,
         )
     importances = _importances(run, result)
     by_name = by_column(importances, result.best_mask, result.space)
@@ -206,13 +235,15 @@ def evaluate(
             ranked=ranked(result.features, by_name),
             n_jobs=config.evaluation.n_jobs,
         )
-    found = [
-        *search_findings(result, problem.target, problem.task, judgement),
-        *judgement_findings(judgement),
-        *dependence_findings(losses, importances, result.space),
-    ]
-    late = unmuted(found, config.mute)
-    findings = unmuted([*run.findings, *late])
+    new_findings = unmuted(
+        [
+            *search_findings(result, problem.target, problem.task, judgement),
+            *judgement_findings(judgement),
+            *dependence_findings(losses, importances, result.space),
+        ],
+        config.mute,
+    )
+    findings = unmuted([*run.findings, *new_findings])
     head = headline(result, problem.scoring, judgement)
     models = _models_to_store(run, head, ensemble)
     outcome = SelectRun(
@@ -237,13 +268,13 @@ def evaluate(
     answers = {"served": answers_of(outcome.model, test.features)}
     predictions = compared_predictions(predictions_of(judgement, test.row), rows, answers)
     log.files(judgement_files(judgement, head, predictions))
-    # The metrics of the served model are logged with it.
+    # Those of the served model are logged when it is stored.
     log.metrics({0: selection_metrics(judgement)})
-    print_findings(late, verbosity - 1)
+    print_findings(new_findings, verbosity - 1)
     return outcome
 
 
-def _subsets_of(models: Mapping[str, SubsetEnsemble]) -> list[list[Any]]:
+def _subsets_of(models: Mapping[str, SubsetEnsemble]) -> list[list[str]]:
     return [list(subset) for model in models.values() for subset in model.subsets_]
 
 
@@ -257,16 +288,18 @@ def _models_to_store(
     run: SearchRun, head: Headline, ensemble: SubsetEnsemble
 ) -> dict[str, SubsetEnsemble]:
     """Return one model of the columns to keep, and the ensemble if it has several."""
-    problem, train = run.search.problem, run.train
-    everything = problem.space.subset(~problem.space.forbidden)
-    columns = everything if head.keeps_all else ensemble.subsets_[0]
+    problem = run.search.problem
+    all_columns = problem.space.subset(~problem.space.forbidden)
+    columns = all_columns if head.keeps_all else ensemble.subsets_[0]
     if columns == ensemble.subsets_[0]:
         single = SubsetEnsemble(ensemble.estimator, [columns], pos_label=positive_of(problem))
-        single.with_models(ensemble.models_[:1], train.target)
+        single.with_models(ensemble.models_[:1], run.train.target)
     else:
-        single = fit_ensemble(problem, train, [columns], "auto")
-    several = {"ensemble": ensemble} if len(ensemble.models_) > 1 else {}
-    return {"subset": single, **several}
+        single = fit_ensemble(problem, run.train, [columns], "auto")
+    models = {"subset": single}
+    if len(ensemble.models_) > 1:
+        models["ensemble"] = ensemble
+    return models
 
 
 def _served(
@@ -287,7 +320,8 @@ def _served(
 
 def _model_files(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     """Return what a consumer needs, and a refresh if the served model becomes the champion."""
-    inputs, train = outcome.model_inputs, run.train
+    inputs = outcome.model_inputs
+    train = run.train
     has_classes = outcome.judgement.task in ("binary", "multiclass")
     facts: dict[str, Any] = {
         "served": outcome.served,
@@ -305,20 +339,22 @@ def _model_files(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
 def _importances(run: SearchRun, result: SearchResult) -> Float:
     """Return the importances of the best subset (n_units,); NaN or 0 if there are none."""
     best = result.best_mask[None, :]
-    importances: Float = importances_of(best, result, run.search.problem, run.evaluations)[0]
-    return importances
+    return importances_of(best, result, run.search.problem, run.evaluations)[0]
 
 
 def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
     """Render the report and its figures."""
-    config, search, log = run.config, run.search, run.log
-    train, test = run.train, run.test
-    problem, result, judgement = search.problem, outcome.result, outcome.judgement
+    config = run.config
+    search = run.search
+    log = run.log
+    problem = search.problem
+    result = outcome.result
+    judgement = outcome.judgement
     facts = {
         "strategy": run.strategy,
         "seed": config.seed,
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
-        "rows": f"{len(train.features)} to search, {len(test.features)} to test",
+        "rows": f"{len(run.train.features)} to search, {len(run.test.features)} to test",
         "ensemble": _describe_ensemble(outcome, config.ensemble.union_at_most),
         "model": f"{outcome.served}, {counted(len(outcome.model_inputs), 'column')}",
         "models": " ".join(map(outcome.model_line, outcome.models)),
@@ -370,11 +406,13 @@ def report(run: SearchRun, outcome: SelectRun) -> dict[str, bytes]:
 
 def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
     """Store the models, and register the served one with its metrics unless it lost."""
-    config, log, served = run.config, run.log, outcome.served
-    problem = outcome.search.problem
+    config = run.config
+    log = run.log
+    served = outcome.served
+    head = outcome.headline
+    judgement = outcome.judgement
     # A refresh needs its challenger as a version, and compares it with the champion itself.
     always = log.tags.get("kind") == "refresh" or config.tracking.registers_always
-    head, judgement = outcome.headline, outcome.judgement
     loses = outcome.model_loses or not head.beats_guessing
     declined = run.registered_name is not None and loses and not always
     name = None if declined else run.registered_name
@@ -383,26 +421,26 @@ def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
     tags = log.tracking.run(log.run_id).data.tags
     is_known = tags.get("answer") == digest
     # Models that could not be stored have no ids.
-    ids = {each: tags.get(f"model.{each}") for each in outcome.models if is_known}
+    ids = {key: tags.get(f"model.{key}") for key in outcome.models if is_known}
     uri = tags["model"] if is_known and tags.get("served") == served else ""
-    if not is_known and is_storable(problem.estimator):
+    if not is_known and is_storable(outcome.search.problem.estimator):
         example = run.train.take(np.arange(min(_EXAMPLE_ROWS, len(run.train.features)))).cells
-        # The served one last: once it is registered, nothing is missing.
+        # Nothing is missing once the served model is registered, so it is the last.
         models = sorted(outcome.models.items(), key=lambda item: item[0] == served)
-        several = "the models" if len(models) > 1 else "the model"
-        with show_stage(f"{'storing' if name is None else 'registering'} {several}", verbosity):
-            for each, model in models:
-                uri, ids[each] = register_model.after(outcome.judgement)(
+        action = "storing" if name is None else "registering"
+        with show_stage(f"{action} the {'models' if len(models) > 1 else 'model'}", verbosity):
+            for key, model in models:
+                uri, ids[key] = register_model.after(outcome.judgement)(
                     log.tracking,
                     log.run_id,
                     model,
                     example,
-                    registered_name=name if each == served else None,
+                    registered_name=name if key == served else None,
                     description=description,
-                    name=_stored_name(config.name, each),
+                    name=_stored_name(config.name, key),
                     reader=run.train.reader,
                     params=_model_params(config, outcome, model),
-                    card=_card(run, outcome, each),
+                    card=_card(run, outcome, key),
                 )
     model_id = ids.get(served)
     if model_id is not None and not is_version(uri):
@@ -410,34 +448,37 @@ def register(run: SearchRun, outcome: SelectRun, verbosity: int) -> SelectRun:
         uri = f"models:/{model_id}"
         if name is not None:
             uri = register_logged(log.tracking, log.run_id, model_id, name, description)
-    # The tags first: a resume that finds them knows the model that its metrics belong to.
-    stored = {"model_id": model_id, **{f"model.{each}": ids[each] for each in ids}}
-    stored |= {"answer": digest, "model": uri, "served": served}
-    log.tag({key: value for key, value in stored.items() if value is not None})
+    # A resume that finds these tags knows the model of the metrics, so they are written first.
+    tags = {"model_id": model_id, **{f"model.{key}": value for key, value in ids.items()}}
+    tags |= {"answer": digest, "model": uri, "served": served}
+    log.tag({key: value for key, value in tags.items() if value is not None})
     log.metrics({0: model_metrics(judgement, outcome.contender(served))}, model_id)
     return replace(outcome, model_uri=uri, declined=declined)
 
 
 def _stored_name(name: str, model: str) -> str:
-    """Name a model by its configuration and its kind; MLflow accepts no dots in it."""
+    """Name a model by its configuration and its role; MLflow accepts no dots in it."""
     return f"{name}-{model}".replace(".", "-")
 
 
 def _card(run: SearchRun, outcome: SelectRun, name: str) -> dict[str, Any]:
     """Return the facts of the README of a model."""
-    config, train, test = run.config, run.train, run.test
-    problem, judgement, head = run.search.problem, outcome.judgement, outcome.headline
+    config = run.config
+    train = run.train
+    test = run.test
+    problem = run.search.problem
+    judgement = outcome.judgement
     model = outcome.models[name]
     target = [train.target.name] if isinstance(train.target, pd.Series) else [*train.target.columns]
-    needed = set(_reader(train, model.subsets_).inputs)
+    inputs = set(_reader(train, model.subsets_).inputs)
     n_rows = f"{len(train.features):,} to train on, {len(test.features):,} unseen"
     facts = {"target": ", ".join(map(str, target)), "task": judgement.task}
     if judgement.pos_label is not None:
         facts["positive class"] = str(judgement.pos_label)
     facts |= {"data": train.source, "rows": n_rows}
     if train.time is not None and test.time is not None:
-        both = pd.concat([train.time, test.time])
-        facts["period"] = f"{both.min()} to {both.max()}"
+        times = pd.concat([train.time, test.time])
+        facts["period"] = f"{times.min()} to {times.max()}"
     facts |= {
         "folds": f"{problem.n_folds}, {fold_kind(config, problem.estimator)}",
         "unseen rows": f"{config.split.kind} split",
@@ -446,33 +487,35 @@ def _card(run: SearchRun, outcome: SelectRun, name: str) -> dict[str, Any]:
     }
     return {
         "name": f"{config.name}: {name}",
-        "headline": head.title,
+        "headline": outcome.headline.title,
         "description": config.description,
         "facts": facts,
-        "columns": [each for each in outcome.columns if each["name"] in needed],
+        "columns": [column for column in outcome.columns if column["name"] in inputs],
         "n_train": len(train.features),
         "n_test": judgement.n_rows,
         "level": f"{judgement.jackknife.level:.0%}",
         "scores": score_rows(judgement, outcome.contender(name)),
-        "lines": [*head.answer(), judgement.sentence()],
-        "findings": [str(each) for each in outcome.findings],
+        "lines": [*outcome.headline.answer(), judgement.sentence()],
+        "findings": [str(finding) for finding in outcome.findings],
         "has_probabilities": hasattr(model, "mean_proba"),
     }
 
 
 def _digest(models: Mapping[str, SubsetEnsemble]) -> str:
-    """Return the hash of what stored models follow from, besides the run's own configuration."""
+    """Return the hash of what determines stored models, besides the configuration of the run."""
     text = json.dumps({name: [model.subsets_, model.vote_] for name, model in models.items()})
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def describe(run: SearchRun, outcome: SelectRun) -> None:
     """Write the result into the tags and the note of the run, and into Prefect's artifact."""
-    config, log = run.config, run.log
-    result, judgement, head = outcome.result, outcome.judgement, outcome.headline
+    config = run.config
+    log = run.log
+    judgement = outcome.judgement
+    head = outcome.headline
     tags = {} if judgement.pos_label is None else {"positive_class": str(judgement.pos_label)}
     tags |= {
-        "stopped": result.reason,
+        "stopped": outcome.result.reason,
         "headline": head.title,
         "kept": f"{head.n_available if head.keeps_all else head.n_features} of {head.n_available}",
         "verdict": judgement.sentence(),
@@ -495,7 +538,7 @@ def describe(run: SearchRun, outcome: SelectRun) -> None:
 def _model_params(
     config: SelectConfig, outcome: SelectRun, model: SubsetEnsemble
 ) -> dict[str, object]:
-    """Return the parameters of a logged model: what it is made of, and what found it."""
+    """Return the parameters of a logged model: its parts, and the search that found it."""
     judgement = outcome.judgement
     params: dict[str, object] = {
         "estimator": config.model.estimator,
@@ -514,7 +557,7 @@ def _model_params(
 def _describe_ensemble(outcome: SelectRun, at_most: int | float | None) -> str:
     """Describe the ensemble: its subsets, the columns that they use together, and its vote."""
     subsets = outcome.ensemble.subsets_
-    n, together = len(subsets), len({name for subset in subsets for name in subset})
+    columns = counted(len({name for subset in subsets for name in subset}), "column")
     bound = "" if at_most is None else f" (union_at_most {at_most:g})"
-    columns, vote = counted(together, "column"), outcome.ensemble.vote_
-    return f"{counted(n, 'subset')}, {columns} together{bound}, {vote} vote"
+    subset_count = counted(len(subsets), "subset")
+    return f"{subset_count}, {columns} together{bound}, {outcome.ensemble.vote_} vote"

@@ -3,8 +3,6 @@
 A person may have to approve the promotion, by a form of a deployed run.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from prefect.exceptions import FlowPauseTimeout
 from prefect.flow_runs import pause_flow_run
 from prefect.input import RunInput
@@ -30,6 +27,7 @@ from flows.run.difference import compare_runs
 from flows.run.search_run import SearchRun
 from flows.run.tracking import stored_configuration
 from swarm.answers import Answers
+from swarm.arrays import Bool
 from swarm.errors import DataError, SwarmError
 from swarm.findings import Finding, make_finding, unmuted
 from swarm.json_data import json_file, plain
@@ -57,33 +55,53 @@ from tasks.report import predictions_of
 from tasks.table import Table
 
 Decision = Literal["first", "promoted", "replaced", "kept", "declined", "unchanged"]
-# Champion and challenger are compared on at least so many rows that neither was trained on.
-_FEWEST_ROWS = 30
+# Rows that neither champion nor challenger was trained on, for a comparison.
+_MIN_ROWS = 30
 # A run does not wait for a day, as the next one may start.
-_MOST_WAIT_SECONDS = 12 * 3600
+_MAX_WAIT_SECONDS = 12 * 3600
 
 
 @dataclass(frozen=True)
 class RefreshRun:
-    """Result of a refresh."""
+    """Result of a refresh.
 
-    # "first" champion, challenger "promoted", champion "replaced" as its columns are missing,
-    # champion "kept", challenger "declined" though it won or there is no champion, or "unchanged"
-    # data and configuration
+    Attributes
+    ----------
+    decision
+        "first" champion, challenger "promoted", champion "replaced" as it cannot be compared,
+        champion "kept", challenger "declined" though it won or there is no champion, or
+        "unchanged" data and configuration.
+    why
+        The reason in one sentence.
+    champion
+        The champion after the refresh; None if all features or guessing are better than the first
+        challenger.
+    run_id
+        Id of the run of this refresh, or of the earlier one if nothing has changed.
+    outcome
+        Result of the search, if there was one.
+    duel
+        The comparison on test rows, if there was one.
+    drift
+        Drift of the champion's columns; see `drift_table`.
+    findings
+        Findings about drift and the comparison; `outcome` has those of the search.
+    record
+        Content of ``decision.json``; empty if nothing has changed.
+    """
+
     decision: Decision
-    why: str  # one sentence
-    # After the refresh; None if all features or guessing are better than the first challenger.
+    why: str
     champion: Champion | None
-    run_id: str  # of this refresh, or of the earlier one if nothing has changed
-    outcome: SelectRun | None  # result of the search, if there was one
+    run_id: str
+    outcome: SelectRun | None
     duel: PairedComparison | None
-    drift: pd.DataFrame  # see `drift_table`
-    # about drift and the comparison; `outcome` has those of the search
+    drift: pd.DataFrame
     findings: tuple[Finding, ...] = ()
-    record: Mapping[str, Any] = field(default_factory=dict)  # decision.json; empty if unchanged
+    record: Mapping[str, Any] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return ``decision.json``, or of an unchanged refresh the decision and the champion."""
+        """Return ``decision.json``; an unchanged refresh has the decision and the champion."""
         facts = {"decision": self.decision, "why": self.why, "run": self.run_id}
         return {**facts, "winner": _side(self.champion), "loser": None, **self.record}
 
@@ -95,14 +113,32 @@ class RefreshRun:
 
 @dataclass
 class Challenge:
-    """A champion, if there is one, against the challenger that a refresh finds."""
+    """A champion, if there is one, against the challenger that a refresh finds.
+
+    Attributes
+    ----------
+    config
+        The configuration of the refresh.
+    champions
+        The champions of the tracking store.
+    champion
+        The present champion, if there is one.
+    verbosity
+        0 for silence, 1 for progress, 2 for a line per epoch.
+    misfit
+        Why the champion cannot be compared on these rows; empty if it can.
+    drift
+        Drift of the champion's columns.
+    findings
+        Findings about drift and the comparison.
+    """
 
     config: RefreshConfig
     champions: Champions
     champion: Champion | None
     verbosity: int
-    misfit: str = ""  # why the champion cannot be compared on these rows; empty if it can
-    drift: pd.DataFrame = field(default_factory=pd.DataFrame)  # that of the champion's columns
+    misfit: str = ""
+    drift: pd.DataFrame = field(default_factory=pd.DataFrame)
     findings: tuple[Finding, ...] = ()
 
     @cached_property
@@ -125,22 +161,21 @@ class Challenge:
     def check_columns(self, answer: dict[str, Any], table: Table) -> None:
         """Find out whether the table has the columns that the champion needs."""
         assert self.champion is not None
-        needed = dict.fromkeys(answer["model_inputs"])
-        gone = [name for name in needed if name not in table.features]
-        if gone:
-            uri = self.champion.uri
-            self._replace(f"the table lacks {quoted(gone)}, which champion {uri} needs")
+        uri = self.champion.uri
+        inputs = dict.fromkeys(answer["model_inputs"])
+        missing = [name for name in inputs if name not in table.features]
+        if missing:
+            self._replace(f"the table lacks {quoted(missing)}, which champion {uri} needs")
             return
         changed = [
             name
-            for name in needed
+            for name in inputs
             if name in self.reference and changed_type(self.reference[name], table.features[name])
         ]
         if changed:
             have = "has values" if len(changed) == 1 else "have values"
             self._replace(
-                f"{quoted(changed)} {have} of another type than champion {self.champion.uri} was "
-                "trained on"
+                f"{quoted(changed)} {have} of another type than champion {uri} was trained on"
             )
 
     def check_drift(self, table: Table) -> None:
@@ -150,27 +185,30 @@ class Challenge:
         if self.drift.empty:
             return
         largest = self.drift[["psi", "ks"]].max(axis=1)
-        far = self.drift[difference(largest, limits.threshold) > 0.0]
-        if far.empty:
+        drifted = self.drift[difference(largest, limits.threshold) > 0.0]
+        if drifted.empty:
             return
-        worst = far.iloc[0]
+        worst = drifted.iloc[0]
         text = (
-            f"{len(far)} of the champion's {len(self.drift)} columns have drifted, most "
+            f"{len(drifted)} of the champion's {len(self.drift)} columns have drifted, most "
             f"{worst['feature']!r} (PSI {worst['psi']:.2f}, KS {worst['ks']:.2f})"
         )
         if limits.action == "stop":
             raise DataError(f"{text}; check the table, or set drift.action to warn")
-        self._add([make_finding("SWM301", text, list(far["feature"]))])
+        self._add([make_finding("SWM301", text, list(drifted["feature"]))])
 
     def check_rows(self, answer: dict[str, Any], data: PreparedData) -> None:
         """Find out whether the champion predicts the target of these rows.
 
         `answer` is its ``features.json``.
         """
-        champion, train, test = self.champion, data.train, data.test
+        champion = self.champion
+        train = data.train
+        test = data.test
         assert champion is not None
         assert test is not None
-        n_rows, allowed = len(train.features) + len(test.features), self.config.champion.allow
+        n_rows = len(train.features) + len(test.features)
+        allowed = self.config.champion.allow
         if 2 * n_rows < answer["n_rows"] and "fewer_rows" not in allowed:
             raise DataError(
                 f"the table has {n_rows:,} rows, less than half of the {answer['n_rows']:,} of "
@@ -179,23 +217,25 @@ class Challenge:
         if self.misfit:
             return
         target = test.target
-        names: list[Any] = [target.name] if isinstance(target, pd.Series) else list(target.columns)
-        # Null for a data set that has a target of its own.
+        names = [target.name] if isinstance(target, pd.Series) else list(target.columns)
+        # This key is null for a data set that has a target of its own.
         stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
-        before = stored if isinstance(stored, list) else [stored]
-        if stored is not None and before != names:
-            was, now = (", ".join(map(repr, each)) for each in (before, names))
-            self._replace(f"the target is {now}, but champion {champion.uri} was trained on {was}")
+        stored_names = stored if isinstance(stored, list) else [stored]
+        if stored is not None and stored_names != names:
+            self._replace(
+                f"the target is {', '.join(map(repr, names))}, but champion {champion.uri} was"
+                f" trained on {', '.join(map(repr, stored_names))}"
+            )
             return
         classes = None
         if data.problem.task in ("binary", "multiclass"):
             classes = labels_of(train.target, target)
-            old, new = (set(labels or []) for labels in (answer["labels"], classes))
+            old = set(answer["labels"] or [])
+            new = set(classes or [])
             if old != new:
-                was, now = (quoted(sorted(each, key=str)) for each in (old, new))
                 text = (
-                    f"the labels of {names[0]!r} are {now}, but champion {champion.uri} was trained"
-                    f" on {was}"
+                    f"the labels of {names[0]!r} are {quoted(sorted(new, key=str))}, but champion"
+                    f" {champion.uri} was trained on {quoted(sorted(old, key=str))}"
                 )
                 if not (old and old < new):
                     self._replace(text)
@@ -210,9 +250,10 @@ class Challenge:
         if data.problem.task == "regression" and not np.issubdtype(
             answers.predicted.dtype, np.number
         ):
-            shown = ", ".join(map(repr, answers.predicted[:3].tolist()))
+            examples = ", ".join(map(repr, answers.predicted[:3].tolist()))
             self._replace(
-                f"champion {champion.uri} predicts {shown}, and the target {names[0]!r} is a number"
+                f"champion {champion.uri} predicts {examples}, and the target {names[0]!r} is a"
+                " number"
             )
             return
         metric = _metric(data.problem, answers)[1]
@@ -228,26 +269,29 @@ class Challenge:
 
     def decide(self, run: SearchRun, outcome: SelectRun) -> RefreshRun:
         """Compare challenger and champion on the test rows, and promote or keep."""
-        config, champion = self.config, self.champion
-        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        config = self.config
+        champion = self.champion
+        version = outcome.model_uri.rpartition("/")[2]
         with show_stage("comparing with the champion", self.verbosity):
             decision, why, duel = self._compare(run, outcome)
         if config.champion.approve and decision in ("promoted", "replaced"):
             decision, why = self._ask_approval(run, version, decision, why)
         when = datetime.now(UTC).isoformat(timespec="seconds")
         facts = self._facts(run, outcome, duel)
-        challenger, before = facts.pop("challenger"), facts.pop("champion")
+        challenger_side = facts.pop("challenger")
+        champion_side = facts.pop("champion")
         record = {"decision": decision, "why": why, "when": when, **facts}
         if champion is not None:
-            self._log_difference(run, {**facts, "winner": challenger, "loser": before})
-        now, changes = champion, decision not in ("kept", "declined")
-        if changes:
-            record |= {"winner": challenger, "loser": before}
+            self._log_difference(run, {**facts, "winner": challenger_side, "loser": champion_side})
+        new_champion = champion
+        promotes = decision not in ("kept", "declined")
+        if promotes:
+            record |= {"winner": challenger_side, "loser": champion_side}
             # The store must have everything that a rollback, a consumer or a later refresh needs.
             run.log.files(decision_files(record, self.drift))
             run.log.settle()
-            now = self.champions.promote(
-                name,
+            new_champion = self.champions.promote(
+                config.name,
                 version,
                 expected=None if champion is None else champion.version,
                 decision=decision,
@@ -255,24 +299,27 @@ class Challenge:
                 when=when,
                 published=config.champion.publish,
             )
-            if now is None or now.version != version:
-                changes, decision = False, "kept"
-                old, new = (
-                    f"version {each.version}" if each else "none" for each in (champion, now)
+            if new_champion is None or new_champion.version != version:
+                promotes = False
+                decision = "kept"
+                why = (
+                    f"the champion was changed from {_version(champion)} to"
+                    f" {_version(new_champion)} during the refresh"
                 )
-                why = f"the champion was changed from {old} to {new} during the refresh"
-                before, now = _side(now or champion), now or champion
-        if not changes:
-            record |= {"decision": decision, "why": why, "winner": before, "loser": challenger}
+                new_champion = new_champion or champion
+                champion_side = _side(new_champion)
+        if not promotes:
+            record |= {"decision": decision, "why": why}
+            record |= {"winner": champion_side, "loser": challenger_side}
             run.log.files(decision_files(record, self.drift))
         run.log.tag({"decision": decision, "why": why})
         show_decision(record)
-        if changes and now is not None:
-            complete_change(self.champions, now)
+        if promotes and new_champion is not None:
+            complete_change(self.champions, new_champion)
         return RefreshRun(
             decision=decision,
             why=why,
-            champion=now,
+            champion=new_champion,
             run_id=outcome.run_id,
             outcome=outcome,
             duel=duel,
@@ -282,20 +329,21 @@ class Challenge:
         )
 
     def _log_difference(self, run: SearchRun, decision: dict[str, Any]) -> None:
-        """Log what differs from the champion; nothing of it if the store lacks a part of a run."""
+        """Log what differs from the champion, unless the store lacks a part of a run."""
         assert self.champion is not None
         with contextlib.suppress(SwarmError):
-            found = compare_runs(
+            changes = compare_runs(
                 run.log.tracking, self.champion.run_id, run.log.run_id, decision=decision
             )
-            run.log.files({"difference.json": json_file(found.as_dict())})
-            run.log.tag({"difference": found.summary()})
+            run.log.files({"difference.json": json_file(changes.as_dict())})
+            run.log.tag({"difference": changes.summary()})
 
     def _facts(
         self, run: SearchRun, outcome: SelectRun, duel: PairedComparison | None
     ) -> dict[str, Any]:
-        """Return both sides of a decision, and what it was made from."""
-        uri, judgement = outcome.model_uri, outcome.judgement
+        """Return both sides of a decision, and its reasons."""
+        uri = outcome.model_uri
+        judgement = outcome.judgement
         score = judgement.first_metric[outcome.contender(outcome.served)]["value"]
         return {
             "name": self.config.name,
@@ -318,8 +366,10 @@ class Challenge:
         self, run: SearchRun, outcome: SelectRun
     ) -> tuple[Decision, str, PairedComparison | None]:
         """Return the decision before any approval, its reason, and the comparison, if any."""
-        config, champion = self.config, self.champion
-        name, version = config.name, outcome.model_uri.rpartition("/")[2]
+        config = self.config
+        champion = self.champion
+        name = config.name
+        version = outcome.model_uri.rpartition("/")[2]
         if outcome.result.interrupted:
             # The next refresh of the same data searches again.
             run.log.tag({"refresh.digest": "interrupted"})
@@ -336,21 +386,22 @@ class Challenge:
         compared = self._unseen_rows(champion, run)
         duel = self._duel(champion, run, outcome, compared)
         why = duel.verdict()
-        if seen := int((~compared).sum()):
-            why = f"{why}; {seen} test rows are left out, as the champion was trained on them"
+        if n_seen := int((~compared).sum()):
+            why = f"{why}; {n_seen} test rows are left out, as the champion was trained on them"
         has_classes = run.search.problem.task in ("binary", "multiclass")
         target = run.test.take(compared).target if has_classes else None
-        if lack := shortage(duel, target, config.champion.least_rows):
-            return "kept", f"{why}; {lack}", duel
+        if reason := shortage(duel, target, config.champion.least_rows):
+            return "kept", f"{why}; {reason}", duel
         return ("promoted" if duel.won else "kept"), why, duel
 
     def _ask_approval(
         self, run: SearchRun, version: str, decision: Decision, why: str
     ) -> tuple[Decision, str]:
         """Ask a person by the form of a deployed run; a run by hand promotes nothing."""
-        name, approval = self.config.name, None
+        name = self.config.name
+        approval = None
         if deployment.id:
-            # Meanwhile the store should have the report, which a person may want to read.
+            # A person who decides may want to read the report in the store.
             run.log.settle()
             self.champions.point(name, CHALLENGER, version)
             try:
@@ -360,24 +411,24 @@ class Challenge:
         if approval is None:
             # The next refresh of the same data asks again.
             run.log.tag({"refresh.digest": "not approved yet"})
-            missing = "nobody approved it in time"
+            cause = "nobody approved it in time"
             if not deployment.id:
-                missing = "champion.approve is set, and only a deployed run asks for approval"
+                cause = "champion.approve is set, and only a deployed run asks for approval"
             how = promotion(name, version, run.log.tracking.option)
-            return "declined", f"{why}; {missing}; {how}"
+            return "declined", f"{why}; {cause}; {how}"
         reason = f" ({approval.reason})" if approval.reason else ""
         if approval.approve:
             return decision, f"{why}; approved by hand{reason}"
         return "declined", f"{why}; declined by hand{reason}"
 
-    def _unseen_rows(self, champion: Champion, run: SearchRun) -> NDArray[np.bool_]:
+    def _unseen_rows(self, champion: Champion, run: SearchRun) -> Bool:
         """Find the test rows (n_rows,) that the champion was not trained on.
 
         If they are too few for a comparison, return all test rows and add a finding.
         """
         test = run.test
         record = self.champions.trained_rows(champion)
-        everything = np.ones(len(test.features), dtype=bool)
+        all_rows = np.ones(len(test.features), dtype=bool)
         seen = None if record is None else find_trained_rows(record, test)
         if seen is None and self.config.split.kind != "time":
             why = "its run has no record of them"
@@ -389,49 +440,49 @@ class Challenge:
             )
             self._add([make_finding("SWM303", text)])
         if seen is None or not seen.any():
-            return everything
-        rest = test.take(~seen)
-        lost = run.search.problem.task in ("binary", "multiclass") and set(rest.target) != set(
-            test.target
-        )
-        if len(rest.features) >= _FEWEST_ROWS and not lost:
+            return all_rows
+        unseen = test.take(~seen)
+        has_classes = run.search.problem.task in ("binary", "multiclass")
+        lacks_class = has_classes and set(unseen.target) != set(test.target)
+        if len(unseen.features) >= _MIN_ROWS and not lacks_class:
             return ~seen
         text = (
             f"the champion {champion.uri} was trained on {seen.sum():,} of the {len(seen):,} test "
             "rows, and the others are too few to compare on"
         )
         self._add([make_finding("SWM303", text)])
-        return everything
+        return all_rows
 
     def _duel(
-        self, champion: Champion, run: SearchRun, outcome: SelectRun, compared: NDArray[np.bool_]
+        self, champion: Champion, run: SearchRun, outcome: SelectRun, compared: Bool
     ) -> PairedComparison:
         """Compare the answers of both on test rows (n_rows,), and log them."""
-        config, test = self.config, run.test
-        now = answers_of(outcome.model, test.features)
-        before = self.champions.predict(champion, test.cells, now.classes)
-        asked, metric = _metric(run.search.problem, before)
-        if now.proba is None:
-            metric = asked
-        if metric != asked:
+        config = self.config
+        test = run.test
+        new_answers = answers_of(outcome.model, test.features)
+        old_answers = self.champions.predict(champion, test.cells, new_answers.classes)
+        search_metric, metric = _metric(run.search.problem, old_answers)
+        if new_answers.proba is None:
+            metric = search_metric
+        if metric != search_metric:
             text = (
-                f"{display_name(metric)} decides in place of {display_name(asked)}, as the champion"
-                f" {champion.uri} has no probabilities of these classes"
+                f"{display_name(metric)} decides in place of {display_name(search_metric)}, as the"
+                f" champion {champion.uri} has no probabilities of these classes"
             )
             self._add([make_finding("SWM302", text)])
         table = compared_predictions(
             predictions_of(outcome.judgement, test.row),
             test.rows_to_test(run.search.problem, config.split.kind),
-            {"champion": before, "served": now},
+            {"champion": old_answers, "served": new_answers},
         )
-        # Replaces the predictions of the challenger alone.
+        # This file replaces the predictions of the challenger alone.
         run.log.files({"predictions.parquet": parquet(table.assign(compared=compared))})
         return measure(
             run.search.problem,
             run.train,
             test.take(compared),
-            before.take(compared),
-            now.take(compared),
+            old_answers.take(compared),
+            new_answers.take(compared),
             metric=metric,
             split=config.split.kind,
             margin=config.champion.margin,
@@ -443,8 +494,16 @@ def _side(champion: Champion | None, score: float | None = None) -> dict[str, An
     """Return a champion as a side of a decision."""
     if champion is None:
         return None
-    version, run_id = champion.version, champion.run_id
-    return {"version": version, "model": champion.uri, "run": run_id, "score": plain(score)}
+    return {
+        "version": champion.version,
+        "model": champion.uri,
+        "run": champion.run_id,
+        "score": plain(score),
+    }
+
+
+def _version(champion: Champion | None) -> str:
+    return "none" if champion is None else f"version {champion.version}"
 
 
 def _metric(problem: Problem, champion: Answers) -> tuple[str, str]:
@@ -472,7 +531,7 @@ def ask(name: str, version: str, why: str) -> Approval | None:
     text = f"Shall version {version} of **{name}** replace the champion?\n\n{why}."
     form = Approval.with_initial_data(description=text)
     try:
-        return pause_flow_run(wait_for_input=form, timeout=_MOST_WAIT_SECONDS, poll_interval=5)
+        return pause_flow_run(wait_for_input=form, timeout=_MAX_WAIT_SECONDS, poll_interval=5)
     except FlowPauseTimeout:
         return None
 

@@ -4,8 +4,6 @@ The steps of the flow run outside of Prefect, up to the search. Columns that fai
 left out, so that the later steps can report as well.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -35,6 +33,7 @@ from swarm.findings.registry import check_mute
 from swarm.findings.table import column_findings, flaw_findings, target_findings
 from swarm.problem.inputs import check_columns, check_task
 from swarm.problem.target import task_of
+from swarm.protocols import Estimator
 from swarm.reader import with_model_dtypes
 from swarm.strategies.catalogue import make
 from swarm.wording import quoted
@@ -43,24 +42,38 @@ from tasks.sources.assembly import assemble, check_features, columns_to_drop, pa
 from tasks.sources.raw import Raw, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
-# Stands for the name of a column.
+# A placeholder for the name of a column.
 _NAME = "\0"
 _ROLES = ("group", "time", "weight", "part")
 _IN_ORDER = ("time", "column", "group")
-# Findings that depend on the scorer.
-_OF_SCORER = ("SWM003", "SWM004", "SWM123")
+# A finding about columns of text names this number of them.
+_MAX_EXAMPLES = 10
+# These findings depend on the scorer.
+_SCORER_CODES = ("SWM003", "SWM004", "SWM123")
 
 
 def all_findings(
     path: str,
     overrides: Sequence[str] = (),
-    mute: Sequence[str] = (),  # codes that are left out, besides those of the configuration
-    # called with a line on the time of the search, unless an error prevents it
+    mute: Sequence[str] = (),
     on_time: Callable[[str], None] | None = None,
 ) -> tuple[AnyConfig | None, tuple[Finding, ...]]:
-    """Check a configuration file and its data; return it, and the findings, the gravest first.
+    """Check a configuration file and its data.
 
-    If the keys of the file are wrong, these are its errors, and the configuration is None.
+    Parameters
+    ----------
+    path, overrides
+        The file, and settings that take precedence over it.
+    mute
+        Codes that are left out, besides those of the configuration.
+    on_time
+        Called with a line on the time of the search, unless an error prevents it.
+
+    Returns
+    -------
+    config, findings
+        The configuration, and its findings, the gravest first; None and errors if the keys of the
+        file are wrong.
     """
     check_mute(mute)
     config, problems = try_load(path, overrides)
@@ -74,39 +87,46 @@ def all_findings(
 def findings_of(
     config: AnyConfig,
     on_time: Callable[[str], None] | None = None,
-    raw: Raw | None = None,  # the table of the configuration, if it was read already
+    raw: Raw | None = None,
 ) -> list[Finding]:
-    """Check a configuration that obeys its schema, and the data that it names."""
+    """Check a configuration that obeys its schema, and the data that it names.
+
+    `raw` is the table of the configuration, if it was read already; see also :func:`all_findings`.
+    """
     findings = [_error("SWM001", text) for text in problems_of(config)]
     if not isinstance(config, CompareConfig):
-        usable, on_time = _with_usable_keys(config), None if findings else on_time
-        of_data = _data_findings(usable, on_time=on_time, raw=raw)
+        usable = _with_usable_keys(config)
+        data_findings = _data_findings(usable, on_time=None if findings else on_time, raw=raw)
         if usable.scoring != config.scoring:
             # The default scorer is not the one that is meant.
-            of_data = [each for each in of_data if each.code not in _OF_SCORER]
-        return [*findings, *of_data]
-    first = next(iter(config.strategies))
+            data_findings = [
+                finding for finding in data_findings if finding.code not in _SCORER_CODES
+            ]
+        return [*findings, *data_findings]
+    label = next(iter(config.strategies))
     for name in config.datasets:
-        select = config.as_select(name, first)
-        # Options would have to name the data set, whose sections replace those of all sets.
+        select = config.as_select(name, label)
         has_split = config.split_of(name) is not None
-        of_set = _data_findings(select, split_rows=has_split, advises=False)
-        findings += [replace(each, text=f"data set {name!r}: {each.text}") for each in of_set]
+        # Options would have to name the data set, whose sections replace those of all sets.
+        data_findings = _data_findings(select, split_rows=has_split, advises=False)
+        findings += [
+            replace(finding, text=f"data set {name!r}: {finding.text}") for finding in data_findings
+        ]
     return findings
 
 
 def _with_usable_keys(config: SelectConfig) -> SelectConfig:
     """Replace a scorer or a strategy that cannot be used, and is reported, by the default."""
-    better: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     try:
         build_scorer(config.scoring, config.model.allow)
     except InputError:
-        better["scoring"] = None
+        defaults["scoring"] = None
     try:
         make(config.strategy.name, config.strategy.params)
     except InputError:
-        better["strategy"] = StrategySection()
-    return config.model_copy(update=better)
+        defaults["strategy"] = StrategySection()
+    return config.model_copy(update=defaults)
 
 
 def _error(code: str, text: str) -> Finding:
@@ -117,16 +137,20 @@ def _error(code: str, text: str) -> Finding:
 def _data_findings(
     config: SelectConfig,
     split_rows: bool = True,
-    advises: bool = True,  # whether to end findings with options that follow them
+    advises: bool = True,
     on_time: Callable[[str], None] | None = None,
     raw: Raw | None = None,
 ) -> list[Finding]:
-    """Prepare the data as a run does, but without the columns that fail, which are reported."""
+    """Prepare the data as a run does, but without the columns that fail, which are reported.
+
+    The remedies end with options that follow them if `advises`.
+    """
     findings: list[Finding] = []
     data = config.data
     try:
         estimator = build_estimator(config.model)
-    except ConfigError:  # reported with the other keys
+    except ConfigError:
+        # The error is reported with those of other keys.
         estimator = None
     try:
         arguments = {key: getattr(data, key) for key in ("name", "path", "url", "query")}
@@ -143,20 +167,21 @@ def _data_findings(
     try:
         if estimator is not None:
             check_task(estimator, table.target, task_of(table.target, estimator))
-            check_part = partial(check_columns, estimator=estimator)
-            refused = _refused_columns(table.features, check_part, findings)
+            check_dtypes = partial(check_columns, estimator=estimator)
+            refused = _refused_columns(table.features, check_dtypes, findings)
             table = replace(table, features=table.features.drop(columns=refused))
         if estimator is not None and has_roles:
             # The hints of a wide table take longer than a check may.
-            quick = has_hints(table)
-            needs = None if quick else ()
+            is_narrow = has_hints(table)
+            needs = None if is_narrow else ()
             prepared = prepare_as_configured(config, table, needs=needs, hold_out=split_rows)
             search = search_as_configured(config, prepared)
-            if quick:
+            if is_narrow:
                 search.check()
             limit = timeout_of(prepared.problem)
             probe_as_configured(config, prepared, search, None, limit)
-            if on_time is not None and all(each.severity != "error" for each in findings):
+            has_error = any(finding.severity == "error" for finding in findings)
+            if on_time is not None and not has_error:
                 on_time(describe_search_time(search))
     except (InputError, EvaluationError) as error:
         findings.append(_error("SWM002", str(error)))
@@ -166,33 +191,42 @@ def _data_findings(
         findings += _row_findings(config, table, estimator)
     if not advises:
         return findings
-    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
-    return [with_settings(each, config, frame, estimator) for each in findings]
+    frame = _named_frame(raw)
+    return [with_settings(finding, config, frame, estimator) for finding in findings]
+
+
+def _named_frame(raw: Raw) -> pd.DataFrame:
+    """Return the table with names of columns as text."""
+    return raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
 
 
 def _with_dropped_columns(config: SelectConfig, raw: Raw, findings: list[Finding]) -> SelectConfig:
     """Replace the patterns of `data.drop` by columns; one that matches none is reported."""
     data = config.data
-    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
-    roles = [getattr(data, role) for role in _ROLES]
-    apart = {name for name in [*roles, config.folds.column] if name is not None}
-    apart |= {*name_list(data.target), *raw.target}
+    frame = _named_frame(raw)
+    names = [*(getattr(data, role) for role in _ROLES), config.folds.column]
+    with_role = {name for name in names if name is not None}
+    with_role |= {*name_list(data.target), *raw.target}
     categories = {*data.categorical, *raw.categorical}
     drop: list[str] = []
-    for item in data.drop:
+    for pattern in data.drop:
         try:
-            drop += columns_to_drop(frame, [item], apart, categories=categories, dates=data.dates)
+            drop += columns_to_drop(
+                frame, [pattern], with_role, categories=categories, dates=data.dates
+            )
         except DataError as error:
             findings.append(_error("SWM002", str(error)))
     drop = list(dict.fromkeys(drop))
     return config.model_copy(update={"data": data.model_copy(update={"drop": drop})})
 
 
-def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Finding]) -> Table:
+def _table(
+    config: SelectConfig, raw: Raw, estimator: Estimator | None, findings: list[Finding]
+) -> Table:
     """Assign the roles, without the columns that cannot have theirs; these are reported."""
     data = config.data
-    columns = [str(name) for name in raw.frame.columns]
-    frame = raw.frame.set_axis(columns, axis=1)
+    frame = _named_frame(raw)
+    columns = list(frame.columns)
 
     def exists(role: str, name: str) -> bool:
         if name not in columns:
@@ -200,7 +234,9 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
         return name in columns
 
     roles = {role: getattr(data, role) for role in _ROLES} | {"fold": config.folds.column}
-    roles = {r: n if n is not None and exists(r, n) else None for r, n in roles.items()}
+    for role, name in roles.items():
+        if name is not None and not exists(role, name):
+            roles[role] = None
     drop = [name for name in data.drop if exists("drop", name)]
     categorical = [name for name in data.categorical if exists("categorical", name)]
     dates = {name: form for name, form in data.dates.items() if exists("date", name)}
@@ -216,9 +252,9 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
         if name not in columns:
             # The column that was meant is no feature, so nothing else is certain.
             raise ConfigError(unknown_column("target", name, raw.source, columns))
-    apart = {*drop, *(n for n in roles.values() if n), *targets, *raw.target}
-    others = [name for name in {*apart, *raw.aside, *dates} if name in columns]
-    features = with_model_dtypes(frame.drop(columns=others))
+    role_columns = {name for name in roles.values() if name}
+    excluded = {*drop, *role_columns, *targets, *raw.target, *raw.aside, *dates} & {*columns}
+    features = with_model_dtypes(frame.drop(columns=list(excluded)))
     categories = {*categorical, *raw.categorical}
     if estimator is None or config.model.steps or not hasattr(estimator, "steps"):
         texts = {
@@ -227,15 +263,15 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
             if is_text(column) and str(name) not in categories
         }
         if texts:
-            few = [f"{name!r} ({look})" for name, look in list(texts.items())[:10]]
-            more = f" and {len(texts) - 10} more" if len(texts) > 10 else ""
+            examples = [f"{name!r} ({values})" for name, values in texts.items()]
+            n_more = len(texts) - _MAX_EXAMPLES
+            more = f" and {n_more} more" if n_more > 0 else ""
             verb = "holds" if len(texts) == 1 else "hold"
-            findings.append(
-                make_finding("SWM117", f"{', '.join(few)}{more} {verb} text", list(texts))
-            )
+            text = f"{', '.join(examples[:_MAX_EXAMPLES])}{more} {verb} text"
+            findings.append(make_finding("SWM117", text, list(texts)))
             drop += texts
-    left = features.drop(columns=[name for name in features.columns if name in drop])
-    drop += _refused_columns(left, check_features, findings)
+    remaining = features.drop(columns=[name for name in features.columns if name in drop])
+    drop += _refused_columns(remaining, check_features, findings)
     return assemble(
         raw,
         target=data.target,
@@ -250,22 +286,29 @@ def _table(config: SelectConfig, raw: Raw, estimator: Any, findings: list[Findin
 def _describe_values(column: pd.Series) -> str:
     """Describe the values of a text column."""
     kind, example = text_kind(column)
-    looks = {"date": f"dates, {example}", "number": f"numbers as text, {example!r}"}
-    looks["text"] = "free text"
-    return looks.get(kind, f"{column.nunique():,} different values")
+    match kind:
+        case "date":
+            return f"dates, {example}"
+        case "number":
+            return f"numbers as text, {example!r}"
+        case "text":
+            return "free text"
+        case "category":
+            return f"{column.nunique():,} different values"
 
 
 def _refused_columns(
-    features: pd.DataFrame, check_part: Callable[[pd.DataFrame], None], findings: list[Finding]
+    features: pd.DataFrame, check: Callable[[pd.DataFrame], None], findings: list[Finding]
 ) -> list[str]:
     """Return the columns that a check refuses, and report each reason once."""
-    refused = defaultdict[str, list[str]](list)  # columns by sentence, without their names
+    # Columns are grouped by the sentence about them, without their names.
+    refused = defaultdict[str, list[str]](list)
     try:
-        check_part(features)
+        check(features)
     except InputError:
         for name in features.columns:
             try:
-                check_part(features[[name]])
+                check(features[[name]])
             except InputError as error:
                 refused[str(error).replace(repr(str(name)), _NAME)].append(str(name))
     for sentence, names in refused.items():
@@ -275,15 +318,18 @@ def _refused_columns(
     return [name for names in refused.values() for name in names]
 
 
-def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterator[Finding]:
-    """Yield the findings of rows without a problem; the estimator may be None."""
+def _row_findings(
+    config: SelectConfig, train: Table, estimator: Estimator | None
+) -> Iterator[Finding]:
+    """Yield the findings of rows for which no problem can be built."""
     try:
         task = task_of(train.target, estimator)
     except InputError:
         return
     target = np.asarray(train.target)
-    groups, derived = train.groups, train.derived
-    yield from column_findings(train.features, target, task, groups=groups, derived=derived)
+    yield from column_findings(
+        train.features, target, task, groups=train.groups, derived=train.derived
+    )
     scoring = config.scoring or ("r2" if task == "regression" else "accuracy")
     yield from target_findings(target, task, scoring, config.pos_label)
 
@@ -291,17 +337,17 @@ def _row_findings(config: SelectConfig, train: Table, estimator: Any) -> Iterato
 def _dropped_column_findings(config: SelectConfig, raw: Raw) -> Iterator[Finding]:
     """Yield the findings of columns that are no features: groups, order of time, and numbers."""
     data = config.data
-    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
     targets = name_list(data.target) or list(raw.target)
-    frame = labelled_rows(frame, targets)
-    answer = frame[targets[0]] if len(targets) == 1 else frame[targets]
-    look = look_at(frame.drop(columns=targets), answer.to_numpy(), formats=data.dates)
+    frame = labelled_rows(_named_frame(raw), targets)
+    target = frame[targets[0]] if len(targets) == 1 else frame[targets]
+    look = look_at(frame.drop(columns=targets), target.to_numpy(), formats=data.dates)
     for group in look.groups if data.group is None else ():
         if group.name in data.drop:
             yield make_finding("SWM106", f"{group}; the column is dropped", [group.name])
     numbers = [column for column in look.columns if column.name in data.drop and column.is_unread]
     yield from flaw_findings(
-        replace(c, flaws=tuple(f for f in c.flaws if f.code == "SWM115")) for c in numbers
+        replace(column, flaws=tuple(flaw for flaw in column.flaws if flaw.code == "SWM115"))
+        for column in numbers
     )
     if look.time is not None and data.time is None and config.split.kind not in _IN_ORDER:
         text = f"the rows are in order of {look.time!r}, but the split is {config.split.kind!r}"

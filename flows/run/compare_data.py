@@ -1,10 +1,9 @@
 """The data sets of a comparison, fetched and prepared before any search."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 from conf.schema import CompareConfig
 from flows.run.configured import (
@@ -24,15 +23,15 @@ from swarm.strategies.catalogue import make
 from tasks.steps import positive_of
 from tasks.study import Cell, cost_of_all, cost_on_test_rows
 
-# The findings of each data set.
+# Findings by data set.
 Findings = Mapping[str, tuple[Finding, ...]]
-# A data set, and the shift of the seed of its split: 0 if all seeds share their rows.
+# Rows are identified by a data set and the shift of the seed of its split, 0 if seeds share them.
 _Key = tuple[str, int]
 
 
 @dataclass(frozen=True, eq=False)
 class ComparedData:
-    """The data sets of a comparison, and what of them is the same for all searches."""
+    """The prepared data sets of a comparison, which all searches share."""
 
     config: CompareConfig
     data: Mapping[_Key, PreparedData]
@@ -40,23 +39,26 @@ class ComparedData:
     url: str
 
     @classmethod
-    def of(cls, config: CompareConfig) -> ComparedData:
+    def of(cls, config: CompareConfig) -> Self:
         """Fetch and prepare every data set, so that bad input is reported before any search."""
-        first, needs = next(iter(config.strategies)), _needs(config)
-        prepared, by_code = dict[_Key, PreparedData](), dict[str, dict[str, Finding]]()
+        label = next(iter(config.strategies))
+        needs = _needs(config)
+        prepared: dict[_Key, PreparedData] = {}
+        by_code: dict[str, dict[str, Finding]] = {}
         for name in config.datasets:
             with _name_in_errors(name):
-                table = fetch_as_configured(config.as_select(name, first))
+                table = fetch_as_configured(config.as_select(name, label))
                 split = config.split_of(name) is not None
                 for seed in config.seed_list:
                     key = name, config.shift(seed)
                     if key in prepared:
                         continue
-                    select = config.as_select(name, first, seed)
+                    select = config.as_select(name, label, seed)
                     data = prepare_as_configured(select, table, needs=needs, seed=0, hold_out=split)
-                    fresh = {each.code: each for each in data.findings}
-                    prepared[key], by_code[name] = data, {**fresh, **by_code.get(name, {})}
-        findings = {name: unmuted(each.values(), config.mute) for name, each in by_code.items()}
+                    prepared[key] = data
+                    new_findings = {finding.code: finding for finding in data.findings}
+                    by_code[name] = {**new_findings, **by_code.get(name, {})}
+        findings = {name: unmuted(codes.values(), config.mute) for name, codes in by_code.items()}
         return cls(config, prepared, findings, archive_url(config.archive))
 
     def inputs(self, cell: Cell) -> CellInputs:
@@ -67,39 +69,42 @@ class ComparedData:
 
     def fingerprints(self, cells: Sequence[Cell]) -> dict[Cell, str]:
         """Return the fingerprint of the problem of each search."""
-        known = {key: data.problem.fingerprint() for key, data in self.data.items()}
-        return {cell: known[cell.dataset, self.config.shift(cell.seed)] for cell in cells}
+        fingerprints = {key: data.problem.fingerprint() for key, data in self.data.items()}
+        return {cell: fingerprints[cell.dataset, self.config.shift(cell.seed)] for cell in cells}
 
     def probe(self) -> None:
         """Probe the model of every data set before a run is opened."""
-        first = next(iter(self.config.strategies))
+        label = next(iter(self.config.strategies))
         with closing(Archive(self.url)) as archive:
             for (name, _), data in self.data.items():
                 with _name_in_errors(name):
-                    select = self.config.as_select(name, first)
+                    select = self.config.as_select(name, label)
                     probe_as_configured(select, data, search_as_configured(select, data), archive)
 
     def evaluate_all_features(self) -> dict[str, ComparedDataset]:
         """Evaluate all features of each data set, and describe it."""
         described = {}
         for name in self.config.datasets:
-            parts = [data for (dataset, _), data in self.data.items() if dataset == name]
-            tested = [(part, part.test) for part in parts if part.test is not None]
-            problem = parts[-1].problem
-            space, positive = problem.space, positive_of(problem)
-            everything = space.subset(~space.forbidden)
+            splits = [data for (dataset, _), data in self.data.items() if dataset == name]
+            problem = splits[-1].problem
+            space = problem.space
+            positive = positive_of(problem)
+            all_columns = space.subset(~space.forbidden)
+            tests = [data.test for data in splits if data.test is not None]
             test_costs = [
-                cost_on_test_rows(part.problem, everything, test) for part, test in tested
+                cost_on_test_rows(data.problem, all_columns, data.test)
+                for data in splits
+                if data.test is not None
             ]
             described[name] = ComparedDataset(
                 scoring=problem.scoring,
                 n_features=space.n_allowed,
                 fixed=space.subset(space.fixed),
                 positive=None if positive is None else str(positive),
-                cost=_mean([cost_of_all(part.problem, self.url) for part in parts]),
+                cost=_mean([cost_of_all(data.problem, self.url) for data in splits]),
                 test_cost=_mean(test_costs) if test_costs else None,
-                n_train=_mean([len(part.train.features) for part in parts]),
-                n_test=_mean([len(test.features) for _, test in tested]) if tested else 0.0,
+                n_train=_mean([len(data.train.features) for data in splits]),
+                n_test=_mean([len(test.features) for test in tests]) if tests else 0.0,
             )
         return described
 
@@ -119,6 +124,6 @@ def _name_in_errors(dataset: str) -> Iterator[None]:
 
 def _needs(config: CompareConfig) -> tuple[str, ...]:
     """Return the names of all hints that the strategies need."""
-    rivals = map(config.strategy, config.strategies)
-    needs = (name for rival in rivals for name in make(rival.name, rival.params).needs)
-    return tuple(dict.fromkeys(needs))
+    sections = map(config.strategy, config.strategies)
+    strategies = (make(section.name, section.params) for section in sections)
+    return tuple(dict.fromkeys(need for strategy in strategies for need in strategy.needs))

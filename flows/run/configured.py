@@ -1,7 +1,5 @@
 """Build data, problems and search plans from a configuration, for every flow."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from contextlib import closing
@@ -39,16 +37,16 @@ from tasks.table import Table
 from tasks.tracking import Tracking
 
 _Config = TypeVar("_Config", bound=SelectConfig)
-# A problem, and what was found in its rows.
+# A problem comes with the findings of its rows.
 Posed = tuple[Problem, tuple[Finding, ...]]
 
 
 def fetch_as_configured(config: SelectConfig, as_task: bool = True) -> Table:
     """Fetch the table of a configuration; not as a task where no flow runs."""
-    # This one concerns the scorer.
+    # The key that is left out concerns the scorer.
     options = config.data.model_dump(exclude={"weights_in_score"})
-    read = fetch_data if as_task else fetch
-    return read(**options, fold=config.folds.column)
+    function = fetch_data if as_task else fetch
+    return function(**options, fold=config.folds.column)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +100,7 @@ def hints_before_prefilter(
 ) -> list[str]:
     """Return the hints of `needs` that are computed before a prefilter, if there is one."""
     if _is_auto(config) and can_replace_search(problem):
-        # Those of the report.
+        # The report needs hints, but none of the target.
         needs = [name for name in needs if name not in TARGET_HINTS]
         return needs if problem.space.n_columns <= MAX_COLUMNS else []
     if config.prefilter is None or not is_wide(problem.space, config.prefilter):
@@ -115,9 +113,10 @@ def hints_before_prefilter(
 
 def spearman_distances(config: SelectConfig, posed: Posed, needs: Sequence[str]) -> Float | None:
     """Measure the Spearman distances (n_units, n_units) of the units, if they are needed."""
-    if not {"distance", "clusters"} & set(hints_before_prefilter(config, posed[0], needs)):
+    problem, _ = posed
+    if not {"distance", "clusters"} & set(hints_before_prefilter(config, problem, needs)):
         return None
-    return spearman_distance.after(posed)(posed[0].features, posed[0].space)
+    return spearman_distance.after(posed)(problem.features, problem.space)
 
 
 def cluster(
@@ -131,10 +130,11 @@ def cluster(
 
     The subsets in `warm` precede those of the configuration.
     """
+    problem, _ = posed
     saved = config.warm if isinstance(config.warm, list) else []
     hints = cluster_columns.after(posed if distance is None else distance)(
-        posed[0],
-        hints_before_prefilter(config, posed[0], needs),
+        problem,
+        hints_before_prefilter(config, problem, needs),
         n_clusters=config.prepare.n_clusters,
         warm=[*warm, *saved],
         distance=distance,
@@ -148,7 +148,7 @@ def cluster(
 
 
 def _is_auto(config: SelectConfig) -> bool:
-    """Whether rankings may replace the strategy: it has no parameters and no subsets to start."""
+    """Whether rankings may replace the strategy, which has no parameters and no warm start."""
     return config.strategy.name == AUTO and not config.strategy.params and config.warm is None
 
 
@@ -171,28 +171,56 @@ def report_needs(config: SelectConfig) -> tuple[str, ...]:
 def prepare(
     config: SelectConfig,
     rows: TrainTest,
-    needs: Sequence[str],  # names of the hints
+    needs: Sequence[str],
     *,
-    seed: int | None = None,  # of the models; None: that of the configuration
-    warm: Sequence[Sequence[str]] = (),  # see `cluster`
+    seed: int | None = None,
+    warm: Sequence[Sequence[str]] = (),
 ) -> PreparedData:
-    """Build the problem on the training rows, and prepare the hints."""
+    """Build the problem on the training rows, and prepare the hints.
+
+    Parameters
+    ----------
+    config
+        The configuration of the search.
+    rows
+        The training and test rows.
+    needs
+        Names of the hints.
+    seed
+        Seed of the models; None takes that of the configuration.
+    warm
+        Subsets that precede those of the configuration; see :func:`cluster`.
+    """
     posed = pose(config, rows, seed)
     hints = cluster(config, posed, spearman_distances(config, posed, needs), needs, warm)
-    problem, findings = posed
-    every = unmuted([*rows.findings, *findings], config.mute)
-    return PreparedData(rows.train, rows.test, every, problem=problem, hints=hints)
+    problem, problem_findings = posed
+    findings = unmuted([*rows.findings, *problem_findings], config.mute)
+    return PreparedData(rows.train, rows.test, findings, problem=problem, hints=hints)
 
 
 def prepare_as_configured(
     config: SelectConfig,
     table: Table,
     *,
-    needs: Sequence[str] | None = None,  # names of the hints; None: those of the strategy
+    needs: Sequence[str] | None = None,
     seed: int | None = None,
-    hold_out: bool = True,  # whether to hold out test rows; otherwise the search uses all
+    hold_out: bool = True,
 ) -> PreparedData:
-    """Split the rows, and prepare the search of the training rows."""
+    """Split the rows, and prepare the search of the training rows.
+
+    Parameters
+    ----------
+    config
+        The configuration of the search.
+    table
+        All rows.
+    needs
+        Names of the hints; None takes those of the strategy.
+    seed
+        Seed of the models; None takes that of the configuration.
+    hold_out
+        Whether to hold out test rows; otherwise the search uses all rows.
+    """
     rows = split(config, table) if hold_out else TrainTest(table)
     return prepare(config, rows, strategy_needs(config) if needs is None else needs, seed=seed)
 
@@ -209,7 +237,7 @@ def with_warm_subsets(config: _Config, tracking: Tracking | None = None) -> _Con
         subsets = load_subsets(expand(warm, "address of warm"))
     else:
         store = tracking or tracking_as_configured(config.tracking)
-        # The first characters of an id are enough.
+        # `warm` may be the first characters of an id.
         path = store.download(store.run(warm).info.run_id, "features.json")
         subsets = subsets_of(json.loads(path.read_text(encoding="utf-8")))
     return config.model_copy(update={"warm": subsets})
@@ -237,15 +265,15 @@ def search_as_configured(
     prefilter = None
     if config.prefilter is not None:
         prefilter = {"when": config.prefilter, "n_clusters": config.prepare.n_clusters}
-    evaluated = {"n_jobs", "backend", "address"}
-    timeout = config.evaluation.timeout_seconds
+    evaluation = config.evaluation.model_dump(include={"n_jobs", "backend", "address"})
+    evaluation["timeout"] = config.evaluation.timeout_seconds
     return pose_search(
         data.problem,
         make(config.strategy.name, config.strategy.params),
         hints=data.hints,
         budget=Budget(**config.budget.model_dump()),
         seed=config.seed if seed is None else seed,
-        evaluation={**config.evaluation.model_dump(include=evaluated), "timeout": timeout},
+        evaluation=evaluation,
         proxy=proxy_options(config),
         confirm=confirm,
         prefilter=prefilter,
@@ -269,9 +297,11 @@ def probe_as_configured(
     archive: Archive | None,
     timeout: float | None = None,
 ) -> None:
-    """Probe the model, that of the proxy and the metrics on test rows, before a run is opened."""
+    """Probe the models of search and proxy, and the metrics on test rows, before a run is opened.
+
+    Raises Unnamed if evaluations cannot be stored, as their run could not be resumed.
+    """
     for problem in search.problems:
-        # Raises Unnamed: a run whose evaluations cannot be stored could not be resumed.
         problem.fingerprint()
         probe(problem, archive, timeout or config.evaluation.timeout_seconds, search.smallest_size)
     if data.test is not None:

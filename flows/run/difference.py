@@ -1,17 +1,16 @@
 """What changed between two runs: columns, scores, data, model and configuration."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 from flows.run.tracking import stored_configuration
 from swarm.answers import Answers
+from swarm.arrays import AnyArray
 from swarm.errors import InputError, SwarmError
 from swarm.json_data import plain
 from swarm.metrics import display_name
@@ -25,22 +24,32 @@ from tasks.refresh.champion import CHALLENGER, PREVIOUS, Champions
 from tasks.refresh.paired_comparison import duel
 from tasks.tracking import Tracking
 
-# Rows that both runs have tested, without which their scores are not paired.
-_FEWEST_ROWS = 30
-# Sections of the configuration that do not change an answer.
-_NEVER = ("name", "description", "tracking", "archive", "schedule", "mute", "champion", "drift")
+# Scores are paired if both runs have tested this number of rows.
+_MIN_ROWS = 30
+# These sections of the configuration do not change an answer.
+_IGNORED = ("name", "description", "tracking", "archive", "schedule", "mute", "champion", "drift")
 _UNKNOWN = "not set"
 
 
 @dataclass(frozen=True)
 class ChangedColumn:
-    """A column that one of two runs keeps, and what the score of that run loses without it."""
+    """A column that one of two runs keeps, and what the score of that run loses without it.
+
+    Attributes
+    ----------
+    name
+        The column.
+    loss, low, high
+        The loss and its interval; None if it was not measured.
+    in_both_tables
+        Whether the other run could have kept the column.
+    """
 
     name: str
-    loss: float | None = None  # None: not measured
+    loss: float | None = None
     low: float | None = None
     high: float | None = None
-    in_both_tables: bool = True  # whether the other run could have kept it
+    in_both_tables: bool = True
 
     def text(self) -> str:
         """Describe the loss."""
@@ -52,12 +61,22 @@ class ChangedColumn:
 
 @dataclass(frozen=True)
 class Change:
-    """Something else that differs: its section, its name, and its values in both runs."""
+    """Something besides columns and scores that differs.
 
-    what: str  # "data", "model" or "configuration"
+    Attributes
+    ----------
+    what
+        The section: "data", "model" or "configuration".
+    key
+        Its name.
+    before, after
+        The values in both runs.
+    """
+
+    what: str
     key: str
-    before: Any
-    after: Any
+    before: object
+    after: object
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,7 @@ class Difference:
     before, after : dict
         Their `run`, `name` and `headline`.
     columns_in, columns_out : list of ChangedColumn
-        Those that only the later run keeps, and only the earlier one.
+        Columns that only the later run keeps, and only the earlier one.
     n_stay : int
         How many columns both keep.
     score : dict
@@ -78,8 +97,8 @@ class Difference:
     changes : list of Change
     """
 
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: dict[str, str]
+    after: dict[str, str]
     columns_in: list[ChangedColumn]
     columns_out: list[ChangedColumn]
     n_stay: int
@@ -96,14 +115,15 @@ class Difference:
         return f"{moved}, {self.n_stay} stay; {self._score()}"
 
     def _score(self) -> str:
-        before, after = (self.score[side] for side in ("before", "after"))
+        before = self.score["before"]
+        after = self.score["after"]
         if before is None or after is None:
             return "scores are of different metrics"
         metric = display_name(self.score["metric"])
         text = f"{metric} {format_score(before)} -> {format_score(after)}"
         if self.score["n_rows"] is None:
             return f"{text} on different unseen rows"
-        gain = _with_interval(*(self.score[key] for key in ("gain", "low", "high")))
+        gain = _with_interval(self.score["gain"], self.score["low"], self.score["high"])
         rows = counted(self.score["n_rows"], "unseen row")
         return f"{text} on the same {rows}, a gain of {gain}"
 
@@ -113,34 +133,39 @@ class Difference:
         for label, run in (("before", self.before), ("after", self.after)):
             yield f"{label:<8}{run['run'][:8]}  {run['name']}: {run['headline']}"
         for label, columns in (("in", self.columns_in), ("out", self.columns_out)):
-            for each in columns:
-                yield f"{label:<8}{each.name}: {each.text()}"
+            for column in columns:
+                yield f"{label:<8}{column.name}: {column.text()}"
         for change in self.changes:
             yield f"{change.what[:6]:<8}{change.key}: {change.before} -> {change.after}"
 
     def markdown(self) -> str:
         """Return the difference for a comment on a pull request."""
-        sides = ((label, run) for label, run in (("Before", self.before), ("After", self.after)))
-        parts = [
-            f"**{self.summary()}**",
-            "\n".join(f"- {label}: {run['headline']} (run `{run['run']}`)" for label, run in sides),
-        ]
+        runs = "\n".join(
+            f"- {label}: {run['headline']} (run `{run['run']}`)"
+            for label, run in (("Before", self.before), ("After", self.after))
+        )
+        paragraphs = [f"**{self.summary()}**", runs]
         columns = [
-            (as_code(each.name), label, each.text())
+            (as_code(column.name), label, column.text())
             for label, columns in (("in", self.columns_in), ("out", self.columns_out))
-            for each in columns
+            for column in columns
         ]
         changes = [
-            (each.what, as_code(each.key), *(as_code(str(v)) for v in (each.before, each.after)))
-            for each in self.changes
+            (
+                change.what,
+                as_code(change.key),
+                as_code(str(change.before)),
+                as_code(str(change.after)),
+            )
+            for change in self.changes
         ]
         for header, rows in (
             (("column", "change", "what it is worth"), columns),
             (("what differs", "key", "before", "after"), changes),
         ):
             if rows:
-                parts.append(TextTable(header, rows, n_left=len(header)).as_markdown())
-        return "\n\n".join(parts) + "\n"
+                paragraphs.append(TextTable(header, rows, n_left=len(header)).as_markdown())
+        return "\n\n".join(paragraphs) + "\n"
 
 
 def _with_interval(value: float, low: float | None, high: float | None) -> str:
@@ -159,8 +184,8 @@ def contenders(champions: Champions, name: str) -> tuple[str, str]:
     waiting = champions.current(name, CHALLENGER)
     if waiting is not None:
         return champion.run_id, waiting.run_id
-    home = champions.tracking.run(champion.run_id).info.experiment_id
-    refreshes = Champions(replace(champions.tracking, experiment_id=home))
+    experiment_id = champions.tracking.run(champion.run_id).info.experiment_id
+    refreshes = Champions(replace(champions.tracking, experiment_id=experiment_id))
     for run in refreshes.runs_of(name, "FINISHED")[:1]:
         if run.info.run_id != champion.run_id:
             return champion.run_id, run.info.run_id
@@ -180,7 +205,8 @@ def compare_runs(
 
     `decision` is the ``decision.json`` of the later one if the store does not have it yet.
     """
-    old, new = _Stored.read(tracking, before), _Stored.read(tracking, after)
+    old = _StoredResult.read(tracking, before)
+    new = _StoredResult.read(tracking, after)
     if decision is not None:
         new = replace(new, decision=decision)
     return Difference(
@@ -190,34 +216,40 @@ def compare_runs(
         columns_out=_only_in(old, new),
         n_stay=len(set(old.kept) & set(new.kept)),
         score=_score(old, new),
-        changes=[*_data(old, new), *_model(old, new), *_configuration(old, new)],
+        changes=[
+            *_changes("data", _data_facts(old), _data_facts(new)),
+            *_changes("model", _model_facts(old), _model_facts(new)),
+            *_configuration_changes(old, new),
+        ],
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _Stored:
-    """What the store has of a run."""
+class _StoredResult:
+    """What the store has of a run, an ``mlflow.entities.Run``, by the names of its files.
 
-    run: Any  # an mlflow.entities.Run
-    features: dict[str, Any]  # features.json
+    `decision` is empty unless it is a refresh.
+    """
+
+    run: Any
+    features: dict[str, Any]
     evaluation: dict[str, Any]
-    decision: dict[str, Any]  # of a refresh; else empty
-    importances: pd.DataFrame  # by column
+    decision: dict[str, Any]
+    importances: pd.DataFrame
     predictions: pd.DataFrame
-    configuration: Mapping[str, Any]  # by dotted key
+    configuration: Mapping[str, Any]
 
     @classmethod
-    def read(cls, tracking: Tracking, run_id: str) -> _Stored:
-        def text(path: str) -> dict[str, Any]:
-            read: dict[str, Any] = json.loads(tracking.download(run_id, path).read_text("utf-8"))
-            return read
+    def read(cls, tracking: Tracking, run_id: str) -> Self:
+        def read_json(path: str) -> dict[str, Any]:
+            return json.loads(tracking.download(run_id, path).read_text("utf-8"))
 
-        decided = tracking.find_artifact(run_id, "decision.json")
+        has_decision = tracking.find_artifact(run_id, "decision.json")
         return cls(
             run=tracking.run(run_id),
-            features=text("features.json"),
-            evaluation=text("evaluation.json"),
-            decision=text("decision.json") if decided else {},
+            features=read_json("features.json"),
+            evaluation=read_json("evaluation.json"),
+            decision=read_json("decision.json") if has_decision else {},
             importances=pd.read_csv(
                 tracking.download(run_id, "importances.csv"), dtype={"column": str}
             ).set_index("column"),
@@ -227,19 +259,17 @@ class _Stored:
 
     @property
     def kept(self) -> list[str]:
-        names: list[str] = self.features[kept_key(self.evaluation["headline"])]
-        return names
+        return self.features[kept_key(self.evaluation["headline"])]
 
     @property
     def tags(self) -> Mapping[str, str]:
-        tags: Mapping[str, str] = self.run.data.tags
-        return tags
+        return self.run.data.tags
 
     @property
     def metric(self) -> str:
         return str(next(iter(self.evaluation["contenders"]["ensemble"]["metrics"])))
 
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, str]:
         info = self.run.info
         headline = self.evaluation["headline"]["title"]
         return {"run": info.run_id, "name": info.run_name, "headline": headline}
@@ -250,56 +280,67 @@ class _Stored:
         return None if value is None else float(value)
 
 
-def _only_in(one: _Stored, other: _Stored) -> list[ChangedColumn]:
-    """Return the columns that only the first keeps, by decreasing loss."""
-    theirs, available = set(other.kept), set(other.features["available"])
-    found = []
-    for name in one.kept:
-        if name in theirs:
+def _only_in(result: _StoredResult, rival: _StoredResult) -> list[ChangedColumn]:
+    """Return the columns that a result keeps and its rival does not, by decreasing loss."""
+    rival_columns = set(rival.kept)
+    available = set(rival.features["available"])
+    columns = []
+    for name in result.kept:
+        if name in rival_columns:
             continue
         losses = dict.fromkeys(("loss", "low", "high"))
-        # Of columns that are kept as fewer are worse, most are not among the chosen ones.
-        if name in one.importances.index:
-            losses = {key: plain(one.importances.loc[name, key]) for key in losses}
-        found.append(ChangedColumn(name, **losses, in_both_tables=name in available))
-    return sorted(found, key=lambda each: np.inf if each.loss is None else -each.loss)
+        # Losses are those of chosen columns, and a result that keeps all has others.
+        if name in result.importances.index:
+            losses = {key: plain(result.importances.loc[name, key]) for key in losses}
+        columns.append(ChangedColumn(name, **losses, in_both_tables=name in available))
+    return sorted(columns, key=lambda column: np.inf if column.loss is None else -column.loss)
 
 
-def _score(old: _Stored, new: _Stored) -> dict[str, Any]:
+def _score(old: _StoredResult, new: _StoredResult) -> dict[str, Any]:
     """Compare the served models, paired where the same rows were new to both."""
-    metric = new.metric
-    paired = _of_decision(old, new) or _of_predictions(old, new)
+    paired = _decided_score(old, new) or _paired_score(old, new)
     if paired:
         return paired
+    metric = new.metric
     sides = {"before": old.score(metric), "after": new.score(metric)}
     return {"metric": metric, **sides, **dict.fromkeys(("gain", "low", "high", "n_rows"))}
 
 
-def _of_decision(old: _Stored, new: _Stored) -> dict[str, Any] | None:
+def _decided_score(old: _StoredResult, new: _StoredResult) -> dict[str, Any] | None:
     """Return the comparison by which the later run became the champion, or did not."""
-    fought = new.decision.get("duel")
+    comparison = new.decision.get("duel")
     runs = {(new.decision.get(side) or {}).get("run") for side in ("winner", "loser")}
-    if not fought or old.run.info.run_id not in runs:
+    if not comparison or old.run.info.run_id not in runs:
         return None
-    sides = {"before": fought["champion"], "after": fought["challenger"]}
-    return {**{key: fought[key] for key in ("metric", "gain", "low", "high", "n_rows")}, **sides}
+    return _score_record(comparison)
 
 
-def _of_predictions(old: _Stored, new: _Stored) -> dict[str, Any] | None:
+def _score_record(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the score of a difference from the record of a paired comparison."""
+    return {
+        **{key: comparison[key] for key in ("metric", "gain", "low", "high", "n_rows")},
+        "before": comparison["champion"],
+        "after": comparison["challenger"],
+    }
+
+
+def _paired_score(old: _StoredResult, new: _StoredResult) -> dict[str, Any] | None:
     """Compare the predictions of rows that both have tested; None if there are too few."""
-    tables = [each.predictions for each in (old, new)]
-    # Rows have their numbers in the source.
-    if old.tags.get("data") != new.tags.get("data") or not all("row" in each for each in tables):
+    tables = (old.predictions, new.predictions)
+    # Rows of the same source are recognised by their numbers.
+    if old.tags.get("data") != new.tags.get("data"):
         return None
-    if not all({"y_true", "served"} <= set(each) for each in tables):
-        # Several labels have a column each.
+    # Predictions of several labels have other columns.
+    if not all({"row", "y_true", "served"} <= set(table) for table in tables):
         return None
-    before, after = (each.set_index("row") for each in tables)
+    before, after = (table.set_index("row") for table in tables)
     rows = before.index.intersection(after.index)
-    before, after = before.loc[rows], after.loc[rows]
-    if len(rows) < _FEWEST_ROWS or not np.array_equal(before["y_true"], after["y_true"]):
+    before = before.loc[rows]
+    after = after.loc[rows]
+    if len(rows) < _MIN_ROWS or not np.array_equal(before["y_true"], after["y_true"]):
         return None
-    task, truth = new.evaluation["task"], after["y_true"].to_numpy()
+    task = new.evaluation["task"]
+    truth = after["y_true"].to_numpy()
     classes = np.empty(0) if task == "regression" else np.unique(truth)
     positive = next((c for c in classes if str(c) == str(new.evaluation["pos_label"])), None)
     weight, groups, time = (
@@ -314,16 +355,21 @@ def _of_predictions(old: _Stored, new: _Stored) -> dict[str, Any] | None:
         weight=weight,
     )
     try:
-        first, second = _answers(before, classes), _answers(after, classes)
-        found = duel(target, first, second, new.metric, groups=groups, time=time).as_dict()
+        comparison = duel(
+            target,
+            _answers(before, classes),
+            _answers(after, classes),
+            new.metric,
+            groups=groups,
+            time=time,
+        )
     except (SwarmError, ValueError, KeyError):
-        # A scorer of one's own, or a class that these rows do not have.
+        # The scorer may be one of the user, or these rows may lack a class.
         return None
-    sides = {"before": found["champion"], "after": found["challenger"]}
-    return {**{key: found[key] for key in ("metric", "gain", "low", "high", "n_rows")}, **sides}
+    return _score_record(comparison.as_dict())
 
 
-def _answers(table: pd.DataFrame, classes: Any) -> Answers:
+def _answers(table: pd.DataFrame, classes: AnyArray) -> Answers:
     """Return the answers of the served model; KeyError if it knows other classes."""
     predicted = table["served"].to_numpy()
     if not len(classes):
@@ -335,42 +381,44 @@ def _answers(table: pd.DataFrame, classes: Any) -> Answers:
     return Answers(predicted, proba, decision, classes)
 
 
-def _changes(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+def _changes(what: str, old: Mapping[str, object], new: Mapping[str, object]) -> Iterator[Change]:
     for key in {**old, **new}:
-        before, after = old.get(key, _UNKNOWN), new.get(key, _UNKNOWN)
+        before = old.get(key, _UNKNOWN)
+        after = new.get(key, _UNKNOWN)
         if before != after:
             yield Change(what, key, before, after)
 
 
-def _data(old: _Stored, new: _Stored) -> Iterator[Change]:
-    def facts(run: _Stored) -> dict[str, Any]:
-        sets = {
-            f"digest of {tag.value} rows": each.dataset.digest
-            for each in run.run.inputs.dataset_inputs
-            for tag in each.tags
-            if tag.key == "mlflow.data.context"
-        }
-        rows = {"rows": run.features["n_rows"], "columns": run.features["n_available"]}
-        return {"source": run.tags.get("data"), **rows, **sets}
-
-    yield from _changes("data", facts(old), facts(new))
-
-
-def _model(old: _Stored, new: _Stored) -> Iterator[Change]:
-    def facts(run: _Stored) -> dict[str, Any]:
-        versions = {key: run.tags[key] for key in run.tags if key.startswith("version.")}
-        inputs = {"columns it needs": run.features["n_model_inputs"]}
-        return {"served": run.features["served"], **inputs, **versions}
-
-    yield from _changes("model", facts(old), facts(new))
+def _data_facts(result: _StoredResult) -> dict[str, object]:
+    digests = {
+        f"digest of {tag.value} rows": item.dataset.digest
+        for item in result.run.inputs.dataset_inputs
+        for tag in item.tags
+        if tag.key == "mlflow.data.context"
+    }
+    return {
+        "source": result.tags.get("data"),
+        "rows": result.features["n_rows"],
+        "columns": result.features["n_available"],
+        **digests,
+    }
 
 
-def _configuration(old: _Stored, new: _Stored) -> Iterator[Change]:
+def _model_facts(result: _StoredResult) -> dict[str, object]:
+    return {
+        "served": result.features["served"],
+        "columns it needs": result.features["n_model_inputs"],
+        **{key: value for key, value in result.tags.items() if key.startswith("version.")},
+    }
+
+
+def _configuration_changes(old: _StoredResult, new: _StoredResult) -> Iterator[Change]:
     """Yield the keys that differ, of sections that both have."""
-    sections = [{key.split(".")[0] for key in each.configuration} for each in (old, new)]
-    shared = set.intersection(*sections) - set(_NEVER)
-    kept = (
-        {key: each.configuration[key] for key in each.configuration if key.split(".")[0] in shared}
-        for each in (old, new)
+    configurations = (old.configuration, new.configuration)
+    sections = [{key.split(".")[0] for key in keys} for keys in configurations]
+    shared = set.intersection(*sections) - set(_IGNORED)
+    before, after = (
+        {key: value for key, value in keys.items() if key.split(".")[0] in shared}
+        for keys in configurations
     )
-    yield from _changes("configuration", *kept)
+    yield from _changes("configuration", before, after)

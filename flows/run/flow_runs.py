@@ -1,15 +1,14 @@
 """Names, tags, crashes and removal of flow runs, deployed or of the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from pathlib import PurePath
 from typing import Any
 
-from prefect import runtime
+from prefect import Flow, runtime
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
     FlowRunFilter,
@@ -18,7 +17,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterStateType,
     FlowRunFilterTags,
 )
-from prefect.client.schemas.objects import TERMINAL_STATES, State, StateType
+from prefect.client.schemas.objects import TERMINAL_STATES, FlowRun, State, StateType
 from prefect.states import Crashed
 
 from conf.load import AnyConfig, from_yaml
@@ -31,8 +30,8 @@ from tasks.processes import PROCESS, has_ended, own_process
 from tasks.secrets import expand
 from tasks.sources import newest
 
-# Names listed in the name of a run; longer lists are counted.
-_MOST_NAMES = 3
+# The name of a run lists this number of names; longer lists are counted.
+_MAX_NAMES = 3
 
 
 def flow_name(config: AnyConfig) -> str:
@@ -64,11 +63,13 @@ def run_name() -> str:
 
 def tags_of(config: AnyConfig, flow: str) -> list[str]:
     """Return the tags of the runs of a flow, by which Prefect's pages filter."""
-    champion = [f"champion:{config.name}"] if isinstance(config, RefreshConfig) else []
-    return ["swarm", flow, *(champion if flow == "refresh" else [])]
+    tags = ["swarm", flow]
+    if flow == "refresh" and isinstance(config, RefreshConfig):
+        tags.append(f"champion:{config.name}")
+    return tags
 
 
-def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
+def mark_run(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Tag a flow run as it starts, label it with its process, and end those that were killed.
 
     :func:`prefect.tags` would tag every task, and Prefect takes locks for such tasks.
@@ -78,34 +79,35 @@ def mark_run(flow: Any, flow_run: Any, state: Any) -> None:
             tags = tags_of(configuration_of(flow_run.parameters["config"]), flow.name)
             client.update_flow_run(flow_run.id, tags=tags)
         client.update_flow_run_labels(flow_run.id, {PROCESS: own_process()})
-        running = FlowRunFilterStateType(any_=[StateType.RUNNING])
-        others = FlowRunFilter(state=FlowRunFilterState(type=running))
-        for other in client.read_flow_runs(flow_run_filter=others):
-            if has_ended(str(other.labels.get(PROCESS, ""))):
+        is_running = FlowRunFilterStateType(any_=[StateType.RUNNING])
+        running = FlowRunFilter(state=FlowRunFilterState(type=is_running))
+        for run in client.read_flow_runs(flow_run_filter=running):
+            if has_ended(str(run.labels.get(PROCESS, ""))):
                 crashed: State[Any] = Crashed(message="its process was killed")
-                client.set_flow_run_state(other.id, crashed, force=True)
-                end_crashed(flow, other, crashed)
+                client.set_flow_run_state(run.id, crashed, force=True)
+                end_crashed(flow, run, crashed)
 
 
-def prune_flow_runs(before: Any, needed: Collection[str], dry_run: bool) -> int:
+def prune_flow_runs(before: datetime, needed: Collection[str], dry_run: bool) -> int:
     """Delete the ended flow runs of this package that started before a time; return how many."""
-    ended = FlowRunFilterStateType(any_=list(TERMINAL_STATES))
-    found = FlowRunFilter(
+    has_ended = FlowRunFilterStateType(any_=list(TERMINAL_STATES))
+    old = FlowRunFilter(
         tags=FlowRunFilterTags(all_=["swarm"]),
-        state=FlowRunFilterState(type=ended),
-        start_time=FlowRunFilterStartTime(before_=before),
+        state=FlowRunFilterState(type=has_ended),
+        start_time=FlowRunFilterStartTime(before_=before),  # type: ignore[arg-type]
     )
     with get_client(sync_client=True) as client:
-        runs: list[Any] = []
-        while page := client.read_flow_runs(flow_run_filter=found, limit=200, offset=len(runs)):
+        runs: list[FlowRun] = []
+        while page := client.read_flow_runs(flow_run_filter=old, limit=200, offset=len(runs)):
             runs += page
-        old = [run.id for run in runs if str(run.id) not in needed]
-        for run_id in [] if dry_run else old:
-            client.delete_flow_run(run_id)
-    return len(old)
+        run_ids = [run.id for run in runs if str(run.id) not in needed]
+        if not dry_run:
+            for run_id in run_ids:
+                client.delete_flow_run(run_id)
+    return len(run_ids)
 
 
-def end_crashed(flow: Any, flow_run: Any, state: Any) -> None:
+def end_crashed(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """End the MLflow runs of a flow run whose process was killed."""
     config = configuration_of(flow_run.parameters["config"])
     tracking = tracking_as_configured(config.tracking)
@@ -124,7 +126,7 @@ def _running(tag: str, value: str) -> str:
 
 
 def _few(names: Sequence[str], what: str) -> str:
-    return "+".join(names) if len(names) <= _MOST_NAMES else f"{len(names)} {what}"
+    return "+".join(names) if len(names) <= _MAX_NAMES else f"{len(names)} {what}"
 
 
 def _data_name(data: DataSection) -> str:
@@ -134,7 +136,7 @@ def _data_name(data: DataSection) -> str:
     path = data.path
     # A variable in the name of the file may be a secret.
     if "{date" in path and "$" not in PurePath(path).name:
-        # If there is no such file, the flow reports it.
+        # The flow reports a missing file.
         with contextlib.suppress(Exception):
             path = newest(os.path.expandvars(os.path.expanduser(expand(path, "path"))))
     return PurePath(path).stem
@@ -145,7 +147,6 @@ _FLOW: dict[str, Any] = {
     "validate_parameters": False,
     "persist_result": False,
 }
-# Options of the flows that commands run, and of those that are deployed.
 COMMAND_FLOW = {**_FLOW, "on_running": [mark_run]}
 DEPLOYED_FLOW = {
     **COMMAND_FLOW,

@@ -1,7 +1,5 @@
 """The first configuration of a table, written from its profile."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import defaultdict
@@ -23,16 +21,19 @@ from tasks.profile import Profile, profile_of
 from tasks.sources import kind_of, newest, read_raw
 from tasks.sources.sniff import CsvStyle, cell_notes, sniff
 
-# How rows are divided: split.kind and folds.kind, by what is known of the rows.
+# split.kind and folds.kind by what is known of the rows.
 _PLANS = {
     "group": ("group", "stratified_group"),
     "time": ("time", "time"),
     "class": ("stratified", "stratified"),
     "random": ("random", "random"),
 }
-_BETWEEN_ANSWERS, _MOST_ANSWERS = (";", "|", ","), 50
+_ANSWER_SEPARATORS = (";", "|", ",")
+_MAX_ANSWERS = 50
 _TEST_SIZE = 0.3
-_SMALL, _LARGE = 500, 5000
+# Tables below and above these numbers of rows get other comments.
+_SMALL = 500
+_LARGE = 5000
 
 
 def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]]:
@@ -68,26 +69,34 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
     labels = frame[target].dropna()
     text = _render(table, style, profile, labels)
     findings = findings_of(from_yaml(text, "the new configuration", (), {}), raw=raw)
-    parts = {part: name for name, parts in _date_features(profile).items() for part in parts}
-    constant = [each for each in findings if each.code == "SWM112" and {*each.columns} <= {*parts}]
+    dates = {
+        feature: name for name, features in _date_features(profile).items() for feature in features
+    }
+    constant = [
+        finding
+        for finding in findings
+        if finding.code == "SWM112" and {*finding.columns} <= {*dates}
+    ]
     if constant:
-        names = [name for each in constant for name in each.columns]
+        names = [name for finding in constant for name in finding.columns]
         text = _render(table, style, profile, labels, names)
-        findings = [each for each in findings if each not in constant]
-        why = {name: f"one value in all training rows, a part of {parts[name]!r}" for name in names}
-        profile = replace(profile, dropped={**profile.dropped, **why})
+        findings = [finding for finding in findings if finding not in constant]
+        reasons = {
+            name: f"one value in all training rows, a part of {dates[name]!r}" for name in names
+        }
+        profile = replace(profile, dropped={**profile.dropped, **reasons})
     return profile, text, list(unmuted(findings))
 
 
 def _answers_note(column: pd.Series) -> str:
     """Say what to do with cells that list several answers, such as ``price;support``."""
     cells = [cell for cell in column.dropna().unique().tolist() if isinstance(cell, str)]
-    for mark in _BETWEEN_ANSWERS:
-        lists = [cell for cell in cells if mark in cell]
-        answers = {answer.strip() for cell in cells for answer in cell.split(mark)} - {""}
-        has_numbers = mark == "," and any(map(str.isdecimal, answers))
-        # Lists of a few answers are many; "Bonn, Germany" has as many of its own.
-        if _MOST_ANSWERS >= len(answers) < len(lists) and not has_numbers:
+    for separator in _ANSWER_SEPARATORS:
+        lists = [cell for cell in cells if separator in cell]
+        answers = {answer.strip() for cell in cells for answer in cell.split(separator)} - {""}
+        has_numbers = separator == "," and any(map(str.isdecimal, answers))
+        # A few answers make many lists; cells such as "Bonn, Germany" have parts of their own.
+        if _MAX_ANSWERS >= len(answers) < len(lists) and not has_numbers:
             return (
                 f"{lists[0]!r} is one value, as each combination of its {len(answers)} answers is;"
                 " replace the column by one of 0 and 1 for each answer, in the table"
@@ -110,12 +119,12 @@ def _marks_of_missing(frame: pd.DataFrame) -> dict[str, float]:
     """Return the value of each column that stands for missing ones wherever it occurs."""
     marks = sentinels(frame)
     numbers = frame.select_dtypes("number")
-    elsewhere = numbers[[name for name in numbers.columns if str(name) not in marks]]
+    unmarked = numbers[[name for name in numbers.columns if str(name) not in marks]]
     texts = frame[[name for name in frame.columns if name not in numbers.columns]].astype("string")
     return {
         name: value
         for name, (value, _) in marks.items()
-        if not (elsewhere == value).to_numpy().any()
+        if not (unmarked == value).to_numpy().any()
         and not (texts == f"{value:.12g}").fillna(False).to_numpy().any()
     }
 
@@ -157,7 +166,7 @@ def _render(
     classes = list(profile.counts)
     plan = _plan_of(profile, target)
     split, folds = _PLANS[plan]
-    squares = () if classes else target_findings(target.to_numpy(np.float64), "regression", "r2")
+    findings = () if classes else target_findings(target.to_numpy(np.float64), "regression", "r2")
     return environment.get_template("initial_config.yaml.j2").render(
         name=_name(path),
         path=path,
@@ -171,7 +180,7 @@ def _render(
         test_size=_TEST_SIZE,
         n_folds=max(2, min(5, _rarest_to_search(profile))) if classes else 5,
         classes=classes,
-        has_extremes=any(each.code == "SWM123" for each in squares),
+        has_extremes=any(finding.code == "SWM123" for finding in findings),
         numbered=set(classes) in ({0, 1}, {-1, 1}),
         parts=_date_features(profile),
         constant_parts=list(constant_parts),
@@ -181,12 +190,13 @@ def _render(
 
 
 def _describe_target(profile: Profile) -> str:
-    """Describe the target."""
     if not profile.counts:
         return "numbers: a regression"
     if len(profile.counts) > 6:
         return f"{len(profile.counts)} classes"
-    return ", ".join(f"{_short(c)} {n / profile.n_rows:.1%}" for c, n in profile.counts.items())
+    return ", ".join(
+        f"{_short(label)} {count / profile.n_rows:.1%}" for label, count in profile.counts.items()
+    )
 
 
 def _name(path: str) -> str:
@@ -195,6 +205,6 @@ def _name(path: str) -> str:
     return name if re.search(r"[A-Za-z0-9]", name) else "table"
 
 
-def _short(label: Any) -> str:
+def _short(label: object) -> str:
     text = json.dumps(label, ensure_ascii=False) if isinstance(label, str) else str(label)
     return text if len(text) <= 20 else f"{text[:19]}…"

@@ -1,7 +1,8 @@
 """The Prefect server that flows of the command line run on.
 
-In this order: the one named by ``PREFECT_API_URL``; that of ``swarm up`` in the current folder; the
-one of Prefect's profile; a private one, which keeps its database with the project's runs.
+It is the first of these: the one named by ``PREFECT_API_URL``; that of ``swarm up`` in the current
+folder; the one of Prefect's profile; a private one, which keeps its database with the project's
+runs.
 """
 
 from __future__ import annotations
@@ -38,22 +39,36 @@ if TYPE_CHECKING:
 HOME = Path("mlruns", "prefect")
 # The servers that `swarm up` started in this folder.
 RECORD = Path("mlruns", "servers.json")
-# Timeout of a start that hangs; one on a machine that is busy with a search takes minutes.
-_MOST_SECONDS = 3600.0
-# Seconds for open requests once the command has ended.
+# A start on a machine that is busy with a search takes minutes.
+_MAX_START_SECONDS = 3600.0
+# Open requests are answered for this time once the command has ended.
 _GRACE_SECONDS = 5
 _LAST_LINES = 12
 
 
 @dataclass(frozen=True)
 class Server:
-    """A background server, identified by its start time as well, as process ids are reused."""
+    """A background server, identified by its start time as well, as process ids are reused.
+
+    Attributes
+    ----------
+    name
+        "Prefect" or "MLflow".
+    address
+        URL of its pages.
+    pid
+        Id of its process.
+    started
+        Start time in seconds since the epoch, from the operating system.
+    store
+        Address without secrets of the tracking store that MLflow shows.
+    """
 
     name: str
     address: str
     pid: int
-    started: float  # seconds since the epoch, from the operating system
-    store: str = ""  # address without secrets of the tracking store that MLflow shows
+    started: float
+    store: str = ""
 
     def process(self) -> psutil.Process | None:
         """Return the process, or None if it has ended."""
@@ -67,8 +82,8 @@ class Server:
 class _PrivateServer:
     """A child process that serves Prefect's API until this process ends, however it ends.
 
-    Not Prefect's own temporary server: that one ends at Ctrl-C, before the run does, outlives a
-    command that is killed, and is started again and again if its database cannot be opened.
+    Prefect's own temporary server ends at Ctrl-C, before the run does, outlives a command that is
+    killed, and is started again and again if its database cannot be opened.
     """
 
     def __init__(self) -> None:
@@ -77,8 +92,9 @@ class _PrivateServer:
         # The server has another home, and reads none of the user's profiles.
         settings = get_current_settings().to_environment_variables(exclude_unset=True)
         overrides = {"PREFECT_UI_ENABLED": "0", "PREFECT_API_BLOCKS_REGISTER_ON_START": "false"}
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
-        # It listens from now on: requests wait until the server accepts them.
+        # The file is closed with the process.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115
+        # Requests to a port that listens wait until the server accepts them.
         with socket.create_server(("127.0.0.1", 0)) as listener:
             self.address = f"http://127.0.0.1:{listener.getsockname()[1]}/api"
             self._process = subprocess.Popen(
@@ -88,14 +104,14 @@ class _PrivateServer:
                 stdout=subprocess.DEVNULL,
                 stderr=self._log,
                 pass_fds=[listener.fileno()],
-                # In its own session: Ctrl-C must not reach the server before the run has ended.
+                # Ctrl-C must not reach the server before the run has ended.
                 start_new_session=True,
             )
         atexit.register(self.stop)
 
     def wait(self) -> None:
         """Wait until the server answers, else StoreError with its last lines."""
-        if answers(self.address, _MOST_SECONDS):
+        if answers(self.address, _MAX_START_SECONDS):
             return
         self.stop()
         self._log.seek(0)
@@ -156,7 +172,6 @@ def starting_prefect(verbosity: int = 1) -> Iterator[None]:
             _require_response()
             return
         private.wait()
-        # It serves no pages.
         os.environ.update({"PREFECT_API_URL": private.address, "PREFECT_UI_ENABLED": "0"})
         _reload_settings()
 
@@ -195,7 +210,7 @@ def _use_local_server() -> None:
 
 
 def _reload_settings() -> None:
-    """Let Prefect read the environment again if it has."""
+    """Let Prefect read the environment again if it was imported."""
     if "prefect" in sys.modules:
         from prefect.context import refresh_global_settings_context
 
@@ -218,7 +233,7 @@ def _require_response() -> None:
 def running_servers() -> list[Server]:
     """Return the servers that `swarm up` started in this folder and that have not ended."""
     try:
-        servers = [Server(**each) for each in json.loads(RECORD.read_text(encoding="utf-8"))]
+        servers = [Server(**fields) for fields in json.loads(RECORD.read_text(encoding="utf-8"))]
     except FileNotFoundError:
         return []
     except (ValueError, TypeError) as error:
@@ -262,7 +277,7 @@ def server_settings() -> dict[str, str]:
 def answers(address: str, timeout: float = 2.0) -> bool:
     """Return whether the page ``/health`` below an address of this machine answers."""
     try:
-        # Without the proxy that the environment may name.
+        # The proxy that the environment may name does not serve this machine.
         build_opener(ProxyHandler({})).open(f"{address}/health", timeout=timeout).close()
     except (OSError, HTTPException):
         return False

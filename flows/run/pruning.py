@@ -1,7 +1,5 @@
 """Removal of old runs: their artifacts, models, evaluations and flow runs."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Collection, Sequence
@@ -22,20 +20,34 @@ from tasks.tracking import Tracking
 from tasks.tracking.overview import describe_experiment
 from tasks.tracking.removal import StoredRun, remove, size_of, stored_runs
 
-# Seconds by which the clocks of machines may differ.
-_CLOCKS = 60.0
+# The clocks of two machines may differ by this time.
+_MAX_CLOCK_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Pruned:
-    """What was removed, or would be."""
+    """What was removed, or would be.
 
-    before: datetime | None  # runs that started earlier; None if there are too few runs
-    runs: Sequence[tuple[StoredRun, int]] = ()  # with the bytes of their artifacts
-    n_needed: int = 0  # earlier runs that stay
+    Attributes
+    ----------
+    before
+        Start time before which runs are removed; None if there are too few runs.
+    runs
+        The removed runs with the bytes of their artifacts.
+    n_needed
+        Number of earlier runs that stay.
+    n_evaluations, evaluation_bytes
+        The removed evaluations of the archives.
+    n_flow_runs
+        Number of removed flow runs; None if there was no Prefect server.
+    """
+
+    before: datetime | None
+    runs: Sequence[tuple[StoredRun, int]] = ()
+    n_needed: int = 0
     n_evaluations: int = 0
     evaluation_bytes: int = 0
-    n_flow_runs: int | None = None  # None if no Prefect server was there to ask
+    n_flow_runs: int | None = None
 
 
 def moment_of(text: str, now: datetime) -> datetime:
@@ -65,12 +77,12 @@ def prune(
 
     Runs that are needed stay: see :func:`tasks.tracking.removal.stored_runs`.
     """
-    every = stored_runs(tracking)
+    all_runs = stored_runs(tracking)
     runs = [
-        each
-        for each in every
-        if each.run.info.experiment_id == tracking.experiment_id
-        and each.run.data.tags.get("kind") in kinds
+        stored
+        for stored in all_runs
+        if stored.run.info.experiment_id == tracking.experiment_id
+        and stored.run.data.tags.get("kind") in kinds
     ]
     moments = [] if before is None else [before.timestamp()]
     if keep is not None:
@@ -78,38 +90,41 @@ def prune(
             return Pruned(None)
         moments.append(runs[keep - 1].seconds[0])
     moment = min(moments)
-    earlier = [each for each in runs if each.seconds[0] < moment]
-    old = [each for each in earlier if not each.is_needed]
-    removed = {each.run.info.run_id for each in old}
-    rest = [each for each in every if each.run.info.run_id not in removed]
+    earlier = [stored for stored in runs if stored.seconds[0] < moment]
+    old = [stored for stored in earlier if not stored.is_needed]
+    old_ids = {stored.run.info.run_id for stored in old}
+    kept = [stored for stored in all_runs if stored.run.info.run_id not in old_ids]
     archives = _archives(tracking, old)
-    spans = [each.seconds for each in rest if "kind" in each.run.data.tags]
+    spans = [stored.seconds for stored in kept if "kind" in stored.run.data.tags]
 
     def is_used(created: float, used: float) -> bool:
         """Whether a kept run, or somebody since, may have opened a problem."""
         return used >= moment or any(
-            created <= (end or time.time()) + _CLOCKS and used >= start - _CLOCKS
+            created <= (end or time.time()) + _MAX_CLOCK_SECONDS
+            and used >= start - _MAX_CLOCK_SECONDS
             for start, end in spans
         )
 
-    sizes = [sum(size_of(tracking, uri) for uri in each.locations) for each in old]
-    n_evaluations = n_bytes = 0
+    sizes = [sum(size_of(tracking, uri) for uri in stored.locations) for stored in old]
+    n_evaluations = 0
+    n_bytes = 0
     for url in archives:
         with closing(Archive(url)) as archive:
-            counts = archive.prune(is_used, dry_run)
-        n_evaluations, n_bytes = n_evaluations + counts[0], n_bytes + counts[1]
+            n_pruned, n_pruned_bytes = archive.prune(is_used, dry_run)
+        n_evaluations += n_pruned
+        n_bytes += n_pruned_bytes
         if not dry_run:
             remove_free_locks(url)
-    # After the evaluations: what is left by an interruption is found by the runs.
-    for each in [] if dry_run else old:
-        remove(tracking, each)
     if old and not dry_run:
+        # After an interruption, the evaluations that are left are found by their runs.
+        for stored in old:
+            remove(tracking, stored)
         describe_experiment(tracking.client, tracking.experiment_id)
     n_flow_runs = None
     if has_prefect:
         from flows.run.flow_runs import prune_flow_runs
 
-        needed = {each.run.data.tags.get(FLOW_RUN_TAG, "") for each in rest}
+        needed = {stored.run.data.tags.get(FLOW_RUN_TAG, "") for stored in kept}
         n_flow_runs = prune_flow_runs(datetime.fromtimestamp(moment).astimezone(), needed, dry_run)
     return Pruned(
         before=datetime.fromtimestamp(moment).astimezone(),
@@ -124,8 +139,8 @@ def prune(
 def _archives(tracking: Tracking, runs: list[StoredRun]) -> list[str]:
     """Return the URLs of the archives of runs, by their configurations."""
     urls: dict[str, None] = {}
-    for each in runs:
-        run_id = each.run.info.run_id
+    for stored in runs:
+        run_id = stored.run.info.run_id
         # A run without a configuration was killed before it opened its archive.
         if tracking.find_artifact(run_id, "config.yaml"):
             text = tracking.download(run_id, "config.yaml").read_text(encoding="utf-8")

@@ -1,13 +1,10 @@
 """The open run of a search: its description, its rows, its archive and its log."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 from conf.load import as_yaml, flatten
 from conf.schema import SelectConfig
@@ -27,6 +24,7 @@ from flows.run.tracking import (
 )
 from swarm.errors import ConfigError
 from swarm.findings import Finding
+from swarm.protocols import Estimator
 from swarm.search.search import Search
 from swarm.storage.archive import Archive, ProblemEvaluations
 from tasks.models.files import TRUSTED_PACKAGES, is_storable
@@ -39,7 +37,25 @@ from tasks.tracking.run_log import RunLog
 
 @dataclass(frozen=True)
 class SearchRun:
-    """An open MLflow run and its prepared search."""
+    """An open MLflow run and its prepared search.
+
+    Attributes
+    ----------
+    config
+        The configuration.
+    search
+        The search.
+    train, test
+        The rows to search, and to test the answer on.
+    archive
+        The cache of evaluations.
+    log
+        The MLflow run.
+    registered_name
+        Name of the registered model; None if none is registered.
+    findings
+        Findings of the rows.
+    """
 
     config: SelectConfig
     search: Search
@@ -47,7 +63,7 @@ class SearchRun:
     test: Table
     archive: Archive
     log: RunLog
-    registered_name: str | None  # of the model, if it is registered
+    registered_name: str | None
     findings: tuple[Finding, ...]
 
     @property
@@ -64,7 +80,7 @@ class SearchRun:
 
     @cached_property
     def evaluations(self) -> ProblemEvaluations:
-        """What the archive has of the problem."""
+        """The evaluations of the problem in the archive."""
         return self.archive.open_problem(self.search.problem)
 
     @property
@@ -76,21 +92,38 @@ class SearchRun:
 @contextmanager
 def open_run(
     config: SelectConfig,
-    data: PreparedData,  # with test rows
-    run_id: str | None = None,  # a run to resume
+    data: PreparedData,
+    run_id: str | None = None,
     *,
-    tags: Mapping[str, str] | None = None,  # further ones of the run
-    registered_name: str | None = None,  # name of the registered model; None: as configured
-    tracking: Tracking | None = None,  # the store, if it is already open
+    tags: Mapping[str, str] | None = None,
+    registered_name: str | None = None,
+    tracking: Tracking | None = None,
 ) -> Iterator[SearchRun]:
-    """Check what was prepared, and open its run, on which no other process works meanwhile."""
+    """Check what was prepared, and open its run, on which no other process works meanwhile.
+
+    Parameters
+    ----------
+    config
+        The configuration.
+    data
+        The prepared data, with test rows.
+    run_id
+        Id of a run to resume.
+    tags
+        Further tags of the run.
+    registered_name
+        Name of the registered model; None takes it from the configuration.
+    tracking
+        The tracking store, if it is already open.
+    """
     assert data.test is not None
     search = search_as_configured(config, data)
     search.check()
     name = registered_name or (config.name if config.tracking.register else None)
     if name is not None:
         _refuse_unstorable(config, data.problem.estimator, registered_name is not None)
-    url, tracking = archive_url(config.archive), tracking or tracking_as_configured(config.tracking)
+    url = archive_url(config.archive)
+    tracking = tracking or tracking_as_configured(config.tracking)
     with closing(Archive(url)) as archive, ExitStack() as locked:
         probe_as_configured(config, data, search, archive)
         if run_id is not None:
@@ -120,7 +153,7 @@ def open_run(
                 raise
 
 
-def _refuse_unstorable(config: SelectConfig, estimator: Any, is_refresh: bool) -> None:
+def _refuse_unstorable(config: SelectConfig, estimator: Estimator, is_refresh: bool) -> None:
     """Refuse a model that cannot be stored where it has to be registered."""
     if is_storable(estimator):
         return
@@ -144,20 +177,20 @@ def _refuse_smaller_budget(config: SelectConfig, tracking: Tracking, run_id: str
     names = ("spent/evaluations", "spent/distinct_evaluations", "spent/fits")
     stored = tracking.values(run_id, names)
     evaluations, distinct, fits = (stored.get(name, {}) for name in names)
-    finished = max(evaluations, default=0)
-    least = {
-        "epochs": finished,
-        "evaluations": evaluations.get(finished, 0),
-        "distinct": distinct.get(finished, 0),
+    n_epochs = max(evaluations, default=0)
+    minima = {
+        "epochs": n_epochs,
+        "evaluations": evaluations.get(n_epochs, 0),
+        "distinct": distinct.get(n_epochs, 0),
         # The last epoch began below this limit, and may have exceeded it.
-        "fits": fits.get(finished - 1, 0) + 1,
+        "fits": fits.get(n_epochs - 1, 0) + 1,
     }
-    for name, needed in least.items():
-        most = getattr(config.budget, name)
-        if most is not None and most < needed:
+    for name, minimum in minima.items():
+        limit = getattr(config.budget, name)
+        if limit is not None and limit < minimum:
             raise ConfigError(
-                f"budget.{name} is {most}, but the run {run_id} has finished {finished} epochs; set"
-                f" it to at least {needed:.0f}, or start a new run with `swarm select`"
+                f"budget.{name} is {limit}, but the run {run_id} has finished {n_epochs} epochs; "
+                f"set it to at least {minimum:.0f}, or start a new run with `swarm select`"
             )
 
 
@@ -176,12 +209,16 @@ def _open_log(
     text = as_yaml(config)
     tags["config.digest"] = hashlib.sha256(text.encode()).hexdigest()[:16]
     if run_id is not None:
-        was, now = stored_configuration(tracking, run_id), flatten(config)
-        refuse_another_search(tracking.run(run_id), was, now, tags)
+        old = stored_configuration(tracking, run_id)
+        new = flatten(config)
+        refuse_another_search(tracking.run(run_id), old, new, tags)
         log = RunLog.resume(tracking, run_id, tags, text, test=data.test)
-        changed = {key: str(now[key]) for key in now if now[key] != was.get(key)}
-        # MLflow does not change the parameters of a run.
-        budget = {key: value for key, value in changed.items() if key.startswith("budget.")}
+        # MLflow does not change the parameters of a run, so a new budget is in its tags.
+        budget = {
+            key: str(value)
+            for key, value in new.items()
+            if key.startswith("budget.") and value != old.get(key)
+        }
         log.tag({**budget, "config.digest": tags["config.digest"]})
         return log
     return RunLog.start(

@@ -1,7 +1,5 @@
 """The tracking store of a configuration, and what a run in it records of the configuration."""
 
-from __future__ import annotations
-
 import platform
 import subprocess
 from collections.abc import Mapping
@@ -20,16 +18,16 @@ from swarm.problem.problem import Problem
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.writes import truncate
 
-# Logged even at their defaults, as runs are filtered and compared by them.
+# Runs are filtered and compared by these keys, so they are logged even at their defaults.
 _ALWAYS = ("seed", "strategy.name", "model.estimator", "folds.n_folds", "budget.epochs")
-# Where a run is kept and what it is for, not what it does.
+# These sections say where a run is kept and what it is for, not what it does.
 _NEVER = ("description", "tracking", "archive", "schedule", "mute")
 
 
 def tracking_as_configured(section: TrackingSection) -> Tracking:
     """Open the tracking store of a configuration; see :func:`tasks.tracking.open_tracking`."""
-    opened = open_tracking(section.uri, section.experiment, section.artifacts)
-    return replace(opened, option=store_option(section.uri))
+    tracking = open_tracking(section.uri, section.experiment, section.artifacts)
+    return replace(tracking, option=store_option(section.uri))
 
 
 def logged_parameters(config: AnyConfig) -> dict[str, JsonValue]:
@@ -37,12 +35,12 @@ def logged_parameters(config: AnyConfig) -> dict[str, JsonValue]:
 
     A page that compares runs shows every parameter of any of them.
     """
-    every = flatten(config)
-    chosen = {key: every[key] for key in _ALWAYS if key in every}
-    chosen |= flatten(config, without_defaults=True)
+    values = flatten(config)
+    logged = {key: values[key] for key in _ALWAYS if key in values}
+    logged |= flatten(config, without_defaults=True)
     return {
         key: "none" if value is None and key not in _ALWAYS else value
-        for key, value in chosen.items()
+        for key, value in logged.items()
         if key.split(".")[0] not in _NEVER
     }
 
@@ -79,22 +77,32 @@ _IDENTITY = ("rows", "columns", "strategy", "seed")
 _SEARCH = ("strategy.", "space.", "prepare.", "proxy", "prefilter", "warm")
 # Keys of the configuration that may change the problem.
 _PROBLEM = ("data.", "split.", "model.", "scoring", "pos_label", "folds.", "evaluation.importance")
-# Length of a value in an error.
-_SHOWN = 200
+# Characters of a value in an error.
+_MAX_SHOWN = 200
 
 
 def refuse_another_search(
-    run: Any,  # an mlflow.entities.Run
-    earlier: Mapping[str, object],  # its configuration by dotted key
-    config: Mapping[str, object],  # the present one
-    tags: Mapping[str, str],  # of the present search
+    run: Any,
+    earlier: Mapping[str, object],
+    config: Mapping[str, object],
+    tags: Mapping[str, str],
 ) -> None:
-    """Raise ConfigError if a run would be resumed with settings that change its search."""
+    """Raise ConfigError if a run would be resumed with settings that change its search.
+
+    Parameters
+    ----------
+    run
+        The run to resume, an ``mlflow.entities.Run``.
+    earlier, config
+        Its configuration and the present one, by dotted key.
+    tags
+        Tags of the present search.
+    """
     changed = [
         (
             key,
-            truncate(earlier.get(key, "not set"), _SHOWN),
-            truncate(config.get(key, "not set"), _SHOWN),
+            truncate(earlier.get(key, "not set"), _MAX_SHOWN),
+            truncate(config.get(key, "not set"), _MAX_SHOWN),
         )
         for key in {**earlier, **config}
         # Sources of data have different keys.

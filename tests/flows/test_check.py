@@ -288,11 +288,11 @@ def test_no_time_is_told_beside_an_error(bench: Bench) -> None:
 def test_a_proxy_is_proposed_for_what_takes_long_on_many_rows(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expected_time, "_LONG", timedelta(0))
+    monkeypatch.setattr(expected_time, "_MAX_TIME", timedelta(0))
     assert "proxy" not in time_told(bench)
-    monkeypatch.setattr(expected_time, "_LEAST_PROXY_ROWS", 8)
+    monkeypatch.setattr(expected_time, "_MIN_PROXY_ROWS", 8)
     assert "prefilter" not in time_told(bench)
-    monkeypatch.setattr(expected_time, "_LEAST_PREFILTER_UNITS", 8)
+    monkeypatch.setattr(expected_time, "_MIN_PREFILTER_UNITS", 8)
     options = shlex.split(time_told(bench).replace(";", ""))
     pasted = [value for flag, value in itertools.pairwise(options) if flag == "--set"]
     config, told = all_findings(bench.file(model=TREE), pasted)

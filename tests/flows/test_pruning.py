@@ -73,7 +73,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
 def test_what_is_needed_stays_and_the_rest_is_gone(
     runs: Runs, plain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flows.run.pruning, "_CLOCKS", 0.0)
+    monkeypatch.setattr(flows.run.pruning, "_MAX_CLOCK_SECONDS", 0.0)
     bench, done = runs
     tracking, ids = bench.tracking, {name: run.run_id for name, run in done.items()}
     hour_ago = int(1000 * (time.time() - 3600))
