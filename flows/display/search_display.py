@@ -1,7 +1,5 @@
 """The stages of a search on the terminal and in the log of its run."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -34,19 +32,21 @@ def named_score(cost: float, scoring: Scoring) -> str:
 
 
 class SearchDisplay:
-    """Shows each stage of a search while it lasts, and prints and logs what it gave."""
+    """Shows each stage of a search while it lasts, and prints and logs its result."""
 
     def __init__(self, run: SearchRun, verbosity: int) -> None:
-        self.run, self.log, self.verbosity = run, run.log, verbosity
+        self.run = run
+        self.log = run.log
+        self.verbosity = verbosity
         self._on_fit: Callable[[Bool, Record], None] = lambda mask, record: None
 
     @property
     def remedy(self) -> str:
         """What follows Ctrl-C, and how to complete the search."""
-        later = "all evaluations so far are in the archive"
+        remedy = "all evaluations so far are in the archive"
         if self.run.resume_command:
-            later = f"`{self.run.resume_command}` completes the search"
-        return f"continuing with the best subsets so far; {later}"
+            remedy = f"`{self.run.resume_command}` completes the search"
+        return f"continuing with the best subsets so far; {remedy}"
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
@@ -75,11 +75,11 @@ class SearchDisplay:
 
     @contextmanager
     def epochs(self, stages: Stages) -> Iterator[Callable[[EpochRecord], None]]:
-        """Show and log the epochs; yield what is called after each."""
+        """Show and log the epochs; yield a callback for each epoch."""
         search = stages.search
-        least, most = search.strategy.evaluations_in(search.problem.space)
-        if least == most and search.prefilter is None:
-            say(f"evaluations in total: {most:,}", self.verbosity)
+        minimum, maximum = search.strategy.evaluations_in(search.problem.space)
+        if minimum == maximum and search.prefilter is None:
+            say(f"evaluations in total: {maximum:,}", self.verbosity)
         say(f"searching: run {self.log.run_id} in {self.log.tracking.label}", self.verbosity)
         self.log.tag({"evaluation": stages.search_evaluator.method})
         score = partial(named_score, scoring=search.problem.scoring)
@@ -95,7 +95,8 @@ class SearchDisplay:
     def confirmation(self, stages: Stages, result: SearchResult) -> AbstractContextManager[None]:
         """Show how the best subsets are evaluated on fresh folds."""
         assert stages.search.confirmation is not None
-        fresh, full = stages.fresh_evaluator, stages.full_evaluator
+        fresh = stages.fresh_evaluator
+        full = stages.full_evaluator
         searched = candidates(result, full, stages.search.confirmation)
         ranked = ranked_candidates(result).masks
         # The baseline, the shared features and rankings may not have been searched.
@@ -106,7 +107,7 @@ class SearchDisplay:
 
     def log_proxy(self, result: SearchResult) -> None:
         """Log how well the proxy guided the search."""
-        measured, correlation = result.measured, result.correlation
+        measured = result.measured
         assert measured is not None
         scoring = self.run.search.problem.scoring
         name = natural_name(scoring.name)
@@ -114,9 +115,9 @@ class SearchDisplay:
             f"proxy/best_{name}": scoring.natural(float(measured.search_costs.min())),
             f"proxy/full_{name}": scoring.natural(float(measured.costs.min())),
         }
-        # MLflow's charts have no place for one that is undefined.
-        if correlation is not None and not math.isnan(correlation):
-            metrics["proxy/rank_correlation"] = correlation
+        # MLflow's charts have no place for an undefined correlation.
+        if result.correlation is not None and not math.isnan(result.correlation):
+            metrics["proxy/rank_correlation"] = result.correlation
         self.log.metrics({0: metrics})
 
     def log_confirmation(self, result: SearchResult) -> None:
@@ -145,7 +146,7 @@ class SearchDisplay:
 
 
 def _missing_fits(evaluator: CrossValidation, masks: Bool) -> int:
-    """Count the fold models that evaluating masks (n, n_units) still has to train."""
+    """Count the fold models that are missing for an evaluation of masks (n, n_units)."""
     if not evaluator.fits_models:
         return 0
     return sum(int((~record.has_cost).sum()) for record in evaluator.evaluations.lookup(masks))

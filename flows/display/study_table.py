@@ -1,7 +1,5 @@
 """What the studies print at their end: tables, sentences, and where to find more."""
 
-from __future__ import annotations
-
 import os
 from typing import Any, Protocol
 
@@ -14,10 +12,12 @@ from conf.load import AnyConfig
 from flows.display.terminal import echo, pages_of
 from swarm.report.table import TextTable
 
-# Width of the output in a file, and that up to which tables have less in a row.
-_WIDE, NARROW = 120, 109
-# Names have at least so much of a narrow terminal.
-_NAME_WIDTH = 28
+# Width of the output in a file.
+_FILE_WIDTH = 120
+# Tables have less in a row up to this width.
+NARROW = 109
+# Names have this width on a narrow terminal.
+_MIN_NAME_WIDTH = 28
 
 
 class StudyRun(Protocol):
@@ -46,10 +46,10 @@ class StudyRun(Protocol):
 
 
 def _console() -> Console:
-    """Return a console as wide as the terminal or ``COLUMNS``, or of :data:`_WIDE` in a file."""
+    """Return a console as wide as the terminal, as ``COLUMNS``, or as a file is."""
     console = Console(highlight=False)
     is_set = os.environ.get("COLUMNS", "").isdigit()
-    return console if console.is_terminal or is_set else Console(highlight=False, width=_WIDE)
+    return console if console.is_terminal or is_set else Console(highlight=False, width=_FILE_WIDTH)
 
 
 def print_table(table: TextTable) -> None:
@@ -74,13 +74,13 @@ def print_study(run: StudyRun, config: AnyConfig) -> None:
 def _as_rich(table: TextTable) -> rich.table.Table:
     """Return a table as rich prints it; names may look like markup."""
     title = Text(table.title, "bold") if table.title else None
-    printed = rich.table.Table(title=title, title_justify="left", box=SIMPLE)
+    rich_table = rich.table.Table(title=title, title_justify="left", box=SIMPLE)
     longest = max((len(row[0]) for row in table.rows), default=0)
     for column, name in enumerate(table.header):
         options: Any = {"justify": "left" if column < table.n_left else "right"}
         if column == 0:
-            options |= {"overflow": "fold", "min_width": min(longest, _NAME_WIDTH)}
-        printed.add_column(name, **options)
+            options |= {"overflow": "fold", "min_width": min(longest, _MIN_NAME_WIDTH)}
+        rich_table.add_column(name, **options)
     for row in table.rows:
-        printed.add_row(*map(Text, row))
-    return printed
+        rich_table.add_row(*map(Text, row))
+    return rich_table

@@ -55,35 +55,38 @@ def outcome_as_dict(outcome: SelectRun, config: SelectConfig) -> dict[str, Any]:
         "served": outcome.served,
         "model": outcome.model_uri or None,
         "registered": outcome.registered,
-        "findings": [each.as_dict() for each in outcome.findings],
+        "findings": [finding.as_dict() for finding in outcome.findings],
         "unsent": outcome.unsent or None,
     }
 
 
 def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     """Print the answer: columns, scores, the gravest findings, and what to do next."""
-    head, names = outcome.headline, outcome.result.features
+    head = outcome.headline
     typer.echo()
     typer.secho(head.title, bold=True)
-    if columns := chosen_columns(head, names, terminal_width() or sys.maxsize):
+    if columns := chosen_columns(head, outcome.result.features, terminal_width() or sys.maxsize):
         echo_row(columns)
-    # The score of the subset is in its evidence, and its columns are at its model below.
-    votes = [outcome.model_line("ensemble")] if "ensemble" in outcome.models else []
-    for row, line in enumerate([*head.answer(), *votes]):
-        if row:
-            echo_row(f"  {line}")
-        else:  # the score is not cut off
-            echo(f"  {line}", indent=4)
+    # The answer has the score of the subset, and the row of the model below its columns.
+    lines = head.answer()
+    if "ensemble" in outcome.models:
+        lines.append(outcome.model_line("ensemble"))
+    # The first line has the score, which is not cut off.
+    for line in lines[:1]:
+        echo(f"  {line}", indent=4)
+    for line in lines[1:]:
+        echo_row(f"  {line}")
     for row, line in enumerate(outcome.shown_doubts):
         echo_row(f"{'' if row else 'Look at':<9}{line}")
     if outcome.unsent:
         echo(f"warning: {outcome.unsent}", indent=9)
-    run, option = outcome.run_id[:SHORT_ID], store_option(config.tracking.uri)
-    more = len(outcome.doubts) - len(outcome.shown_doubts)
+    run = outcome.run_id[:SHORT_ID]
+    option = store_option(config.tracking.uri)
+    n_more = len(outcome.doubts) - len(outcome.shown_doubts)
+    more = f"  ({counted(n_more, 'more finding')})" if n_more else ""
     echo(
         f"Model    {_describe_model(outcome)}",
-        f"Report   swarm report {run} --open{option}"
-        + (f"  ({counted(more, 'more finding')})" if more else ""),
+        f"Report   swarm report {run} --open{option}{more}",
         f"Runs     {pages_of(config.tracking.uri)}",
         # Columns that are worse than all, or no better than guessing, are not worth exporting.
         *([] if head.loses else [f"Next     swarm features {run}{option} > columns.txt"]),
@@ -91,16 +94,17 @@ def print_summary(outcome: SelectRun, config: SelectConfig) -> None:
     )
 
 
-def print_refresh(done: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
+def print_refresh(run: RefreshRun, config: RefreshConfig, *, quiet: bool = False) -> None:
     """Print the search, if there was one, and the decision."""
-    if done.outcome is not None and not quiet:
-        print_summary(done.outcome, config)
-    champion, published = done.champion, config.champion.publish
+    if run.outcome is not None and not quiet:
+        print_summary(run.outcome, config)
+    champion = run.champion
+    published = config.champion.publish
     uri = "none" if champion is None else f"{champion.uri}, since {champion.since or 'unknown'}"
     keys = "features: the columns to keep; model_inputs: those that the model needs"
     echo(
-        *(f"warning: {text}" for text in done.warnings),
-        f"Decision {_DECISIONS[done.decision]}: {done.why}",
+        *(f"warning: {text}" for text in run.warnings),
+        f"Decision {_DECISIONS[run.decision]}: {run.why}",
         f"Champion {uri}",
         *([f"Features {published}  ({keys})"] if published and champion is not None else []),
         indent=9,
@@ -113,14 +117,16 @@ def _describe_model(outcome: SelectRun) -> str:
             "not stored: nothing is pickled, so an estimator of your own cannot be; fit it to the "
             "selected features"
         )
-    which = f"{outcome.served}, {counted(len(outcome.model_inputs), 'column')}"
+    n_columns = counted(len(outcome.model_inputs), "column")
+    text = f"{outcome.served}, {n_columns}"
     if outcome.contender(outcome.served) == "all_features":
-        which = f"all {counted(len(outcome.model_inputs), 'column')}"
+        text = f"all {n_columns}"
     if outcome.model_loses:
-        which = f"{which}, worse than all"
-    text = f"{which}: {outcome.model_uri}"
+        text += ", worse than all"
+    text += f": {outcome.model_uri}"
     if outcome.declined:
-        beaten = "all features are better"
-        why = beaten if outcome.headline.beats_guessing else "it has no clear gain over guessing"
-        return f"{text}, not registered, as {why}"
+        reason = "it has no clear gain over guessing"
+        if outcome.headline.beats_guessing:
+            reason = "all features are better"
+        text += f", not registered, as {reason}"
     return text

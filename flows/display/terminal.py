@@ -32,7 +32,7 @@ from rich.text import Text
 
 from swarm.wording import counted
 
-# The first line of a command is shown before any numerical library is imported.
+# Numerical libraries would delay the first line of a command.
 if TYPE_CHECKING:
     from swarm.arrays import Bool
     from swarm.findings import Finding
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
     from swarm.storage.records import Record
     from tasks.study import Cell, CellResult
 
-# Not those of the server, which logs every request.
-_LOGS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
+# The server has a level of its own, as it logs every request.
+_LOG_LEVELS = ("PREFECT_LOGGING_LEVEL", "PREFECT_LOGGING_INTERNAL_LEVEL")
 # A worker whose memory has grown by 300 MB, as with a wide table, is replaced; nothing is lost.
 _REPLACED = "A worker stopped while some jobs were given to the executor"
 
 # Interval of the lines where there is no terminal.
 _LINE_SECONDS = 60.0
-# The speed is estimated from this long, as an epoch may take minutes.
+# Time that the speed is estimated from, as an epoch may take minutes.
 _SPEED_SECONDS = 3600.0
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
@@ -61,9 +61,11 @@ def echo(*lines: str, indent: int = 0, err: bool = False) -> None:
     for line in lines:
         rows = [line]
         if width is not None:
-            # Not by rich, which breaks words that are longer than a row, such as paths.
+            # An option is copied as a whole.
+            line = line.replace("--set ", "--set\0")
+            # rich would break words that are longer than a row, such as paths.
             rows = textwrap.wrap(
-                line.replace("--set ", "--set\0"),  # an option is copied as a whole
+                line,
                 width,
                 subsequent_indent=" " * indent,
                 break_long_words=False,
@@ -100,11 +102,11 @@ def store_option(uri: str) -> str:
     from tasks.secrets import expand
     from tasks.tracking.store import is_sqlite, resolve
 
-    address, usual = (
-        resolve(expand(each, "address of the tracking store"))
-        for each in (uri, default_tracking().uri)
-    )
-    if address == usual:
+    def address_of(store: str) -> str:
+        return resolve(expand(store, "address of the tracking store"))
+
+    address = address_of(uri)
+    if address == address_of(default_tracking().uri):
         return ""
     # A file is found from any folder by its absolute path.
     return f" --tracking-uri {shlex.quote(address if is_sqlite(address) else uri)}"
@@ -133,15 +135,15 @@ def show_warnings_once() -> None:
     _original_showwarning = warnings.showwarning
     seen: set[tuple[type[Warning], str]] = set()
 
-    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        first = (str(message).strip().splitlines() or [""])[0]
-        if first.startswith(_REPLACED):
+    def show(message: Warning | str, category: type[Warning], *_: object, **__: object) -> None:
+        line = (str(message).strip().splitlines() or [""])[0]
+        if line.startswith(_REPLACED):
             return
-        # Ignore numbers when comparing warnings.
-        key = category, re.sub(r"\d+", "", first)
+        # Warnings that differ in numbers are equal.
+        key = category, re.sub(r"\d+", "", line)
         if key not in seen:
             seen.add(key)
-            sys.stderr.write(f"note: {category.__name__}: {first} (shown once; -vv shows all)\n")
+            sys.stderr.write(f"note: {category.__name__}: {line} (shown once; -vv shows all)\n")
 
     warnings.showwarning = show
 
@@ -156,7 +158,7 @@ def hide_warnings(quiet: bool) -> bool:
 def enable_logs(count: int) -> int:
     """Enable all logs and warnings from -vv on, before Prefect and MLflow are imported."""
     if count > 1:
-        for name in _LOGS:
+        for name in _LOG_LEVELS:
             if os.environ.get(name) == "CRITICAL":
                 os.environ[name] = "INFO"
         os.environ.setdefault("MLFLOW_LOGGING_LEVEL", "INFO")
@@ -179,18 +181,18 @@ def say(text: str | Text, verbosity: int = 1) -> None:
 
 def print_findings(findings: Iterable[Finding], verbosity: int = 1) -> None:
     """Print findings on standard error, a line each."""
-    for each in findings:
-        label = (f"{each.severity}:", _COLOURS[each.severity])
-        say(Text.assemble(label, f" {each}"), verbosity)
+    for finding in findings:
+        label = (f"{finding.severity}:", _COLOURS[finding.severity])
+        say(Text.assemble(label, f" {finding}"), verbosity)
 
 
 def warnings_of(findings: Iterable[Finding]) -> tuple[str, ...]:
     """Return the findings that are more than notes, a line each."""
-    return tuple(str(each) for each in findings if each.severity != "note")
+    return tuple(str(finding) for finding in findings if finding.severity != "note")
 
 
 class Display:
-    """Shows what is done while a block lasts: a bar on a terminal, elsewhere a line a minute.
+    """Shows the progress of a block: a bar on a terminal, elsewhere a line a minute.
 
     A `verbosity` above 1 shows a line for every step instead, and 0 shows nothing.
     """
@@ -198,7 +200,10 @@ class Display:
     def __init__(
         self, verbosity: int, text: str, total: float | None, unit: str, *, done: int = 0
     ) -> None:
-        self.text, self.total, self.unit, self.done = text, total, unit, done
+        self.text = text
+        self.total = total
+        self.unit = unit
+        self.done = done
         self.verbosity = verbosity
         is_bar = verbosity == 1 and sys.stderr.isatty()
         self.is_plain = verbosity > 0 and not is_bar
@@ -218,7 +223,9 @@ class Display:
             disable=not is_bar,
         )
         self.task = self.bar.add_task(text, total=total, completed=done, unit=unit)
-        self._line_due, self._is_first, self._pending_line = _LINE_SECONDS, True, ""
+        self._line_due = _LINE_SECONDS
+        self._is_first = True
+        self._pending_line = ""
 
     def __enter__(self) -> Self:
         self.bar.start()
@@ -243,16 +250,17 @@ class Display:
         is_due_step = is_step and (self._is_first or self.verbosity > 1)
         if is_due_step or self.elapsed >= self._line_due:
             say(line)
-            self._line_due, self._pending_line = self.elapsed + _LINE_SECONDS, ""
+            self._line_due = self.elapsed + _LINE_SECONDS
+            self._pending_line = ""
         elif is_step:
             self._pending_line = line
         self._is_first &= not is_step
 
     def count(self, done: int = 1) -> None:
-        """Count what is done."""
+        """Count finished units."""
         self.done += done
-        of = f" of {self.total:,}" if self.total else ""
-        line = f"{self.text}: {self.done:,}{of} {self.unit}"
+        total = f" of {self.total:,}" if self.total else ""
+        line = f"{self.text}: {self.done:,}{total} {self.unit}"
         self.show(line, self.text, completed=self.done)
 
     def fit(self, mask: Bool, record: Record) -> None:
@@ -261,17 +269,16 @@ class Display:
 
 
 def show_stage(
-    text: str,
-    verbosity: int = 1,
-    *,
-    total: int | None = None,  # what the stage has to do, in `unit`
-    unit: str = "fits",
+    text: str, verbosity: int = 1, *, total: int | None = None, unit: str = "fits"
 ) -> Display:
-    """Show a stage while it lasts, unless `verbosity` is 0; without a bar it is announced."""
-    shown = Display(verbosity, text, total or None, unit)
-    if shown.is_plain:
+    """Show a stage of `total` units while it lasts, unless `verbosity` is 0.
+
+    A line announces it if there is no bar.
+    """
+    display = Display(verbosity, text, total or None, unit)
+    if display.is_plain:
         say(text)
-    return shown
+    return display
 
 
 class EpochDisplay(Display):
@@ -284,33 +291,36 @@ class EpochDisplay(Display):
         # Early stopping is no measure of progress.
         unit, total = next(iter(budget.limits.items()), ("epochs", None))
         super().__init__(verbosity, "epoch 1", total, unit)
-        self.budget, self._score = budget, score
-        # Folds that were trained since the last epoch.
-        self._fits = 0
+        self.budget = budget
+        self._score = score
+        # Folds that were trained since the last epoch are counted here.
+        self._n_fits = 0
 
     def fit(self, mask: Bool, record: Record) -> None:
         """Count the folds of a mask that was trained."""
         # An epoch of an expensive model takes minutes.
-        self._fits += int(record.has_cost.sum())
-        fits = f"{self._fits:,} fits"
+        self._n_fits += int(record.has_cost.sum())
+        fits = f"{self._n_fits:,} fits"
         line = f"{self._name(self.done + 1)} under way: {fits}"
         self.show(line, self.text, unit=f"{self.unit}, +{fits}")
 
     def epoch(self, record: EpochRecord) -> None:
         """Show one epoch: the best subset so far, and how many evaluations failed."""
-        metrics, changes = record.metrics, dict[str, Any]()
-        self._fits, self.done = 0, record.epoch
-        limits, shares = self.budget.limits, record.shares(self.budget, self.elapsed)
+        metrics = record.metrics
+        changes: dict[str, Any] = {}
+        self._n_fits = 0
+        self.done = record.epoch
+        shares = record.shares(self.budget, self.elapsed)
         if shares:
             self.unit = max(shares, key=lambda name: shares[name])
-            total = limits[self.unit]
+            total = self.budget.limits[self.unit]
             changes = {"total": total, "completed": round(shares[self.unit] * total)}
         self.text = "no subset has a score yet"
         if size := metrics["best_size"]:
             self.text = f"{self._score(metrics['best_cost'])} with {counted(size, 'column')}"
         line = f"{self._name(record.epoch)}: {self.text}"
-        if failed := metrics["failed_evaluations"]:
-            line += f", {failed:.0f} failed"
+        if n_failed := metrics["failed_evaluations"]:
+            line += f", {n_failed:.0f} failed"
         self.show(line, self.text, is_step=True, unit=self.unit, **changes)
 
     def _name(self, epoch: int) -> str:
