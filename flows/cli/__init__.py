@@ -7,7 +7,7 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -30,6 +30,7 @@ from swarm.wording import counted, listed
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from swarm.findings import Finding
     from swarm.strategies.catalogue import StrategyEntry
 
 app = typer.Typer(
@@ -38,7 +39,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-_MOST_LINES = 10
+_MAX_LINES = 10
 
 
 def _print_version(wanted: bool) -> None:
@@ -99,18 +100,18 @@ def init(
         f"{counted(profile.n_features, 'column')} to choose from, {len(profile.dropped):,} dropped"
     )
     dropped = [f"dropped {name}: {why}" for name, why in profile.dropped.items()]
-    read = [f"read {listed(names)}: {note}" for note, names in profile.notes.items()]
-    for lines in (dropped, read):
-        echo(*lines[:_MOST_LINES], indent=8)
-        if len(lines) > _MOST_LINES:
-            echo(f"and {len(lines) - _MOST_LINES:,} more in {file}")
+    notes = [f"read {listed(names)}: {note}" for note, names in profile.notes.items()]
+    for lines in (dropped, notes):
+        echo(*lines[:_MAX_LINES], indent=8)
+        if len(lines) > _MAX_LINES:
+            echo(f"and {len(lines) - _MAX_LINES:,} more in {file}")
     if profile.group is not None:
         echo(f"group {profile.group.name}: {profile.group}", indent=8)
     if profile.time is not None:
         echo(f"time {profile.time}: the rows are in order of these dates", indent=8)
-    echo(*(f"{each.severity:<8}{each}" for each in findings), indent=8)
+    _echo_findings(findings)
     quoted = shlex.quote(str(file))
-    if any(each.severity == "error" for each in findings):
+    if any(finding.severity == "error" for finding in findings):
         echo(f"{file} cannot be run: correct its errors, then swarm check {quoted}")
         raise typer.Exit(2)
     echo(f"next: read {file}, then swarm check {quoted}; swarm select {quoted}")
@@ -133,19 +134,23 @@ def check(
 
     times: list[str] = []
     _, findings = all_findings(config, set_ or (), mute or (), times.append)
-    severities = [each.severity for each in findings]
+    severities = [finding.severity for finding in findings]
     counts = {name: severities.count(name) for name in ("error", "warning", "note")}
     if as_json:
-        records = [each.as_dict() for each in findings]
+        records = [finding.as_dict() for finding in findings]
         time = times[0] if times else None
         echo_json({"config": config, "counts": counts, "findings": records, "time": time})
     else:
-        echo(*(f"{each.severity:<8}{each}" for each in findings), indent=8)
-        some = [counted(n, word) for word, n in counts.items() if n]
-        typer.echo(f"{config}: {', '.join(some) or 'no findings'}")
+        _echo_findings(findings)
+        summary = ", ".join(counted(count, word) for word, count in counts.items() if count)
+        typer.echo(f"{config}: {summary or 'no findings'}")
         echo(*times)
     if counts["error"]:
         raise typer.Exit(1)
+
+
+def _echo_findings(findings: Iterable[Finding]) -> None:
+    echo(*(f"{finding.severity:<8}{finding}" for finding in findings), indent=8)
 
 
 def strategies(
@@ -199,10 +204,11 @@ def _print_one(console: Console, entry: StrategyEntry) -> None:
         return
     table = Table("parameter", "default", "what it does", box=SIMPLE)
     # Parameters that are documented together share a row.
-    for text, alike in groupby(entry.parameters, lambda parameter: parameter.text):
-        together = list(alike)
-        names = "\n".join(each.name for each in together)
-        table.add_row(names, "\n".join(_short(each.default) for each in together), text)
+    for text, group in groupby(entry.parameters, lambda parameter: parameter.text):
+        parameters = list(group)
+        names = "\n".join(parameter.name for parameter in parameters)
+        defaults = "\n".join(_short(parameter.default) for parameter in parameters)
+        table.add_row(names, defaults, text)
     console.print(table)
 
 
@@ -213,9 +219,11 @@ def _line(entry: StrategyEntry) -> str:
 
 def _short(value: object) -> str:
     """Format a default as YAML."""
+    if value is None:
+        return "null"
     if isinstance(value, bool):
         return str(value).lower()
-    return "null" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def config(
@@ -233,15 +241,15 @@ def config(
     """
     from conf.load import as_yaml, flatten, load
 
-    shown = load(config, set_ or ())
+    loaded = load(config, set_ or ())
     if schema:
-        echo_json(shown.model_json_schema())
+        echo_json(loaded.model_json_schema())
         return
-    changed = ", ".join(flatten(shown, without_defaults=True))
-    typer.echo(f"# Other than the defaults: {changed}\n{as_yaml(shown).rstrip()}")
+    changed = ", ".join(flatten(loaded, without_defaults=True))
+    typer.echo(f"# Other than the defaults: {changed}\n{as_yaml(loaded).rstrip()}")
 
 
-# In the order in which the help lists them.
+# The help lists the commands in this order.
 _GROUPS: dict[str, tuple[Callable[..., None], ...]] = {
     "Search": (init, check, select, resume, compare, nested, stability),
     "Look": (runs, report, features, columns, diff, strategies, config),
@@ -295,5 +303,5 @@ def _quieten() -> None:
     os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("DO_NOT_TRACK", "1")
-    # It warns if a command ends right after it has emitted an event.
+    # Prefect warns if a command ends right after it has emitted an event.
     logging.getLogger("EventsWorker").setLevel(logging.ERROR)

@@ -1,7 +1,5 @@
 """The command `columns`: why each column of a run is in or out."""
 
-from __future__ import annotations
-
 import json
 from typing import Annotated
 
@@ -38,17 +36,16 @@ def columns(
     content = json.loads(artifact_of(store, run_id, "columns.json"))
     table = content["columns"]
     if name is not None:
-        named = [each for each in table if name in (each["column"], each["group"])]
-        if not named:
-            names = [each["column"] for each in table]
+        names = [row["column"] for row in table]
+        table = [row for row in table if name in (row["column"], row["group"])]
+        if not table:
             raise InputError(f"the run {run_id} has no column {name!r}{suggestion(name, names)}")
-        table = named
     if as_json:
         echo_json({**content, "columns": table})
     elif name is not None:
-        for each in table:
-            first, *others = describe_column(each, content["metric"])
-            echo(first, *(f"  {line}" for line in others), indent=4)
+        for row in table:
+            title, *lines = describe_column(row, content["metric"])
+            echo(title, *(f"  {line}" for line in lines), indent=4)
     else:
         print_table(columns_in_rows(table[:limit]))
         if len(table) > limit:

@@ -1,7 +1,5 @@
 """The command that compares two runs."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
@@ -49,11 +47,12 @@ def diff(
             before, after = contenders(champions, before)
         else:
             before = champions.require(before).run_id
-    before, after = (searched_run(run, tracking_uri)[1] for run in (before, str(after)))
-    found = compare_runs(store, before, after)
+    _, before_id = searched_run(before, tracking_uri)
+    _, after_id = searched_run(str(after), tracking_uri)
+    difference = compare_runs(store, before_id, after_id)
     if as_json:
-        echo_json(found.as_dict())
+        echo_json(difference.as_dict())
     elif as_markdown:
-        typer.echo(found.markdown(), nl=False)
+        typer.echo(difference.markdown(), nl=False)
     else:
-        echo(*found.lines(), indent=8)
+        echo(*difference.lines(), indent=8)

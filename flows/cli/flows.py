@@ -57,7 +57,9 @@ def select(
 
     Example: swarm select default --set budget.epochs=20
     """
-    settings = [*(set_ or ()), *([] if warm is None else [f"warm={json.dumps(warm)}"])]
+    settings = list(set_ or ())
+    if warm is not None:
+        settings.append(f"warm={json.dumps(warm)}")
     _select(
         lambda: load_config("select", config, settings), mute, None, _level(verbose, quiet), as_json
     )
@@ -91,7 +93,7 @@ def resume(
             )
         text = artifact_of(store, run_id, "config.yaml")
         origin = f"the configuration of run {run_id}"
-        # The store in which the run was found, wherever it was started.
+        # The run is in this store now, wherever it was started.
         settings = [f"tracking.uri={json.dumps(default_tracking(tracking_uri).uri)}"]
         source = tags.get("data", "").removeprefix("file:")
         # A newer file is no part of the run; an address with a secret is not stored.
@@ -144,20 +146,22 @@ def compare(
 
     Example: swarm compare compare
     """
-    verbosity, failed = _level(verbose, quiet), None
+    verbosity = _level(verbose, quiet)
+    failure = None
     with start_command(lambda: load_config("compare", config, set_), verbosity, mute) as checked:
         from flows.compare import FailedSearches
         from flows.compare import compare as flow
     with interruptible("run the same command to continue"):
         try:
-            compared = flow(checked, new, verbosity)
+            comparison = flow(checked, new, verbosity)
         except FailedSearches as error:
             if error.compared is None:
                 raise
-            compared, failed = error.compared, error
-    _show_study(compared, checked, as_json)
-    if failed is not None:
-        raise failed
+            comparison = error.compared
+            failure = error
+    _show_study(comparison, checked, as_json)
+    if failure is not None:
+        raise failure
 
 
 def refresh(
@@ -185,19 +189,19 @@ def refresh(
         from flows.refresh import refresh as flow
         from flows.refresh import unchanged
 
-        done = None
-        # On a server this is a flow run as well; a private one would only delay the answer.
+        run = None
+        # A running server shows this as a flow run; a private one would only delay the answer.
         if not (force or use_running_prefect()):
             with show_stage("looking for changes", verbosity):
-                done = unchanged(checked)
-        if done is None:
+                run = unchanged(checked)
+        if run is None:
             with starting_prefect(verbosity):
                 load_mlflow()
-            done = flow(checked, force, verbosity)
+            run = flow(checked, force, verbosity)
     if as_json:
-        echo_json(done.as_dict())
+        echo_json(run.as_dict())
     else:
-        summary.print_refresh(done, checked, quiet=quiet)
+        summary.print_refresh(run, checked, quiet=quiet)
 
 
 def nested(
@@ -232,8 +236,8 @@ def nested(
 
         outer = OuterPlan(folds, repeats, rows)
     with interruptible("run the same command to continue"):
-        result = flow(checked, outer, verbosity)
-    _show_study(result, checked, as_json)
+        run = flow(checked, outer, verbosity)
+    _show_study(run, checked, as_json)
 
 
 def stability(
@@ -273,8 +277,8 @@ def stability(
 
         plan = Repetitions(seeds, resamples, share, core, noise)
     with interruptible("run the same command to continue"):
-        assessed = flow(checked, plan, verbosity)
-    _show_study(assessed, checked, as_json)
+        run = flow(checked, plan, verbosity)
+    _show_study(run, checked, as_json)
 
 
 def _show_study(run: StudyRun, config: AnyConfig, as_json: bool) -> None:

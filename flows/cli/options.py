@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, overload
 
 import typer
 
@@ -19,10 +19,11 @@ from tasks.tracking.store import load_mlflow
 
 if TYPE_CHECKING:
     from conf.load import AnyConfig
+    from conf.schema import CompareConfig, RefreshConfig, SelectConfig
     from conf.stores import TrackingSection
     from tasks.tracking import Tracking
 
-C = TypeVar("C", bound="AnyConfig")
+C = TypeVar("C", "SelectConfig", "CompareConfig", "RefreshConfig")
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print the full result as JSON.")]
 Config = Annotated[
@@ -73,37 +74,47 @@ Quiet = Annotated[
 ]
 
 
+@overload
 def load_config(
-    kind: Literal["select", "compare", "refresh"], path: str, settings: Sequence[str] | None
-) -> Any:
-    """Load a configuration of a kind."""
+    command: Literal["select"], path: str, settings: Sequence[str] | None
+) -> SelectConfig: ...
+@overload
+def load_config(
+    command: Literal["compare"], path: str, settings: Sequence[str] | None
+) -> CompareConfig: ...
+@overload
+def load_config(
+    command: Literal["refresh"], path: str, settings: Sequence[str] | None
+) -> RefreshConfig: ...
+def load_config(command: str, path: str, settings: Sequence[str] | None) -> AnyConfig:
+    """Load a configuration for a command."""
     from conf import load, schema
 
-    return load.load_as(getattr(schema, f"{kind.title()}Config"), path, settings or ())
+    return load.load_as(getattr(schema, f"{command.title()}Config"), path, settings or ())
 
 
-def with_mute(config: Any, codes: Sequence[str] | None) -> Any:
+def with_mute(config: C, codes: Sequence[str] | None) -> C:
     """Return a configuration with the codes of the command line added to its own.
 
     A code that does not exist, or is that of an error, is a ConfigError.
     """
-    codes = codes or ()
-    check_mute(codes)
-    return config.model_copy(update={"mute": list(dict.fromkeys([*config.mute, *codes]))})
+    check_mute(codes or ())
+    muted = dict.fromkeys((*config.mute, *(codes or ())))
+    return config.model_copy(update={"mute": list(muted)})
 
 
 @contextmanager
 def start_command(
     load: Callable[[], C], verbosity: int, mute: Sequence[str] | None = None
 ) -> Iterator[C]:
-    """Load and check a configuration, and import in the block what is slow, as Prefect starts."""
-    config: C = with_mute(load(), mute)
-    # The first start makes a database, which bad input is not to leave behind.
-    during_start = has_started_prefect()
-    if not during_start:
+    """Load and check a configuration; the block imports what is slow while Prefect starts."""
+    config = with_mute(load(), mute)
+    # The first start creates a database, which bad input is not to leave behind.
+    is_first_start = not has_started_prefect()
+    if is_first_start:
         check_config(config, verbosity)
     with starting_prefect(verbosity):
-        if during_start:
+        if not is_first_start:
             check_config(config, verbosity)
         # Every flow needs MLflow, which is slow to import.
         load_mlflow()
@@ -130,7 +141,7 @@ def interruptible(remedy: str) -> Iterator[None]:
         raise typer.Exit(130) from None
 
 
-def echo_json(data: Any) -> None:
+def echo_json(data: object) -> None:
     """Print data as JSON."""
     typer.echo(json.dumps(data, indent=2, ensure_ascii=False))
 
@@ -145,7 +156,7 @@ def tracking_of(uri: str | None) -> Tracking:
     from tasks.tracking import open_tracking
     from tasks.tracking.store import is_sqlite, resolve, sqlite_file
 
-    # Not by `flows.run.tracking`: what writes runs imports pandas, scikit-learn and Prefect.
+    # `flows.run.tracking` would import pandas, scikit-learn and Prefect.
     section = default_tracking(uri)
     warn_ignored_uri(section)
     address = resolve(expand(section.uri, "address of the tracking store"))

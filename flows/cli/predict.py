@@ -1,7 +1,5 @@
 """The command that predicts rows with a stored model."""
 
-from __future__ import annotations
-
 import warnings
 from pathlib import Path
 from typing import Annotated
@@ -33,10 +31,9 @@ def predict(
 
     Example: swarm predict RUN_ID new_rows.csv --out predictions.csv
     """
-    write = {".csv": "to_csv", ".parquet": "to_parquet", ".pq": "to_parquet"}.get(
-        out.suffix.lower()
-    )
-    if write is None:
+    writers = {".csv": "to_csv", ".parquet": "to_parquet", ".pq": "to_parquet"}
+    writer = writers.get(out.suffix.lower())
+    if writer is None:
         raise InputError(
             f"cannot write {str(out)!r}: its extension is unknown; use .csv or .parquet"
         )
@@ -49,10 +46,10 @@ def predict(
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         predictions = predict_file(model, uri, rows)
-    for text in dict.fromkeys(str(each.message) for each in caught):
+    for text in dict.fromkeys(str(warning.message) for warning in caught):
         echo(f"warning {text}", err=True)
     try:
-        getattr(predictions, write)(out, index=False)
+        getattr(predictions, writer)(out, index=False)
     except OSError as error:
         raise InputError(f"cannot write {out}: {error.strerror}; pass another --out") from None
     typer.echo(f"wrote {out}: {len(predictions):,} predictions of {uri}")

@@ -1,8 +1,8 @@
 """The commands about servers: up, down, and serve, which runs schedules.
 
-`up` starts each server by its own command. Not ``prefect server start --background``: it records
-the id of a process alone, so that its `stop` may end another process, and a start is refused after
-a machine has lost power. MLflow has no such option.
+`up` starts each server by its own command. ``prefect server start --background`` records the id of
+a process alone, so that its `stop` may end another process, and a start is refused after a machine
+has lost power. MLflow has no such option.
 """
 
 from __future__ import annotations
@@ -145,10 +145,10 @@ def _stop(servers: Sequence[Server]) -> None:
     import psutil
 
     processes = [process for server in servers if (process := server.process())]
-    family = [*processes, *(child for each in processes for child in each.children(recursive=True))]
+    children = [child for process in processes for child in process.children(recursive=True)]
     for process in processes:
         process.terminate()
-    _, alive = psutil.wait_procs(family, timeout=15)
+    _, alive = psutil.wait_procs([*processes, *children], timeout=15)
     for process in alive:
         process.kill()
     psutil.wait_procs(alive)
@@ -162,7 +162,7 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
 
     Example: swarm serve nightly.yaml weekly.yaml
     """
-    # Runs log to the server.
+    # The logs of runs are on the pages of the server.
     if os.environ.get("PREFECT_LOGGING_LEVEL") == "CRITICAL":
         os.environ["PREFECT_LOGGING_LEVEL"] = "INFO"
     from conf.check import check
@@ -190,9 +190,10 @@ def serve(configs: Configs, set_: Set = None, limit: Limit = 1) -> None:
     from flows.deployed import deployment_of, serve_until_stopped
 
     deployments = [deployment_of(config) for config in loaded.values()]
-    for made in deployments:
-        schedule = made.schedules[0].schedule
-        typer.echo(f"{made.flow_name}/{made.name}  {schedule.cron}  ({schedule.timezone})")
+    for name, config in loaded.items():
+        schedule = config.schedule
+        assert schedule is not None
+        typer.echo(f"{name}  {schedule.cron}  ({schedule.timezone})")
     typer.echo(
         "waiting for the schedules (Ctrl-C stops and pauses them until the next `swarm serve`)"
     )

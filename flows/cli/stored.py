@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PAGES = ("report.html", "comparison.html")
 
-# As in `swarm.storage.exports`, which imports pandas.
+# `swarm.storage.exports` has these names too, but imports pandas.
 Format = Literal["txt", "json", "yaml", "sql", "pandera", "feast"]
 Kind = Literal["select", "refresh", "compare", "stability", "nested", "search"]
 Status = Literal["running", "finished", "failed", "killed"]
@@ -65,15 +65,11 @@ def runs(
     """
     if dataset is not None and "'" in dataset:
         raise InputError(f"the name of the data set {dataset!r} must not contain a quote")
-    filters = {
-        "tags.kind": kind,
-        "tags.dataset": dataset,
-    }
-    conditions = [f"{key} = '{value}'" for key, value in filters.items() if value is not None]
-    tracking = _of_experiment(experiment, tracking_uri)
-    found = _matching_runs(tracking, conditions, kind)
-    wanted = (run for run in found if status is None or status_of(run) == status.upper())
-    matches = list(islice(wanted, limit))
+    tags = {"kind": kind, "dataset": dataset}
+    conditions = [f"tags.{key} = '{value}'" for key, value in tags.items() if value is not None]
+    found = _matching_runs(_tracking(experiment, tracking_uri), conditions, kind)
+    with_status = (run for run in found if status is None or status_of(run) == status.upper())
+    matches = list(islice(with_status, limit))
     if as_json:
         echo_json([_record(run) for run in matches])
     elif not matches:
@@ -82,10 +78,10 @@ def runs(
         _print(matches)
 
 
-def _of_experiment(name: str | None, uri: str | None) -> Tracking:
+def _tracking(experiment: str | None, uri: str | None) -> Tracking:
     from conf.load import default_tracking
 
-    return tracking_of(uri).of_experiment(name or default_tracking(uri).experiment)
+    return tracking_of(uri).of_experiment(experiment or default_tracking(uri).experiment)
 
 
 def _matching_runs(tracking: Tracking, conditions: list[str], kind: str | None) -> Iterator[Any]:
@@ -104,7 +100,9 @@ def _record(run: Any) -> dict[str, Any]:
         "seconds": _seconds(run),
         "params": dict(run.data.params),
         "metrics": dict(run.data.metrics),
-        "tags": {k: v for k, v in run.data.tags.items() if not k.startswith("mlflow.")},
+        "tags": {
+            key: value for key, value in run.data.tags.items() if not key.startswith("mlflow.")
+        },
     }
 
 
@@ -113,8 +111,8 @@ def _print(matches: list[Any]) -> None:
     from tasks.tracking.overview import score_of
 
     for run in matches:
-        tags, status = run.data.tags, status_of(run).lower()
-        headline = tags.get("headline", status) if status == "finished" else status
+        status = status_of(run).lower()
+        headline = run.data.tags.get("headline", status) if status == "finished" else status
         started = _moment(run.info.start_time).astimezone().strftime("%d %b %H:%M")
         line = f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name or ''}"
         score = score_of(run)
@@ -189,7 +187,8 @@ def features(
     if as_json:
         typer.echo(text.rstrip())
         return
-    content, key = json.loads(text), "model_inputs" if model_inputs else "features"
+    content = json.loads(text)
+    key = "model_inputs" if model_inputs else "features"
     if content.get(key) is None:
         raise InputError(f"the run {run_id} has no model; omit --model-inputs")
     if store.find_artifact(run_id, "evaluation.json"):
@@ -220,10 +219,10 @@ def _exported(
 
         text = artifact_of(store, run_id, "config.yaml")
         options = {"query": parse(text, f"the configuration of run {run_id}")["data"]["query"]}
-    exported = export_columns(names, form, table=table, **options)
+    content = export_columns(names, form, table=table, **options)
     if form == "feast":
-        log_feast_features(store.client, run_id, exported)
-    return exported
+        log_feast_features(store.client, run_id, content)
+    return content
 
 
 def report(
@@ -263,20 +262,24 @@ def _page_of(tracking: Tracking, run_id: str) -> str:
     for page in _PAGES:
         if tracking.find_artifact(run.info.run_id, page):
             return artifact_of(tracking, run.info.run_id, page)
-    start = f"the run {run.info.run_id} has no report"
     resume = f"`swarm resume {run.info.run_id}{tracking.option}`"
-    parent, kind = run.data.tags.get("mlflow.parentRunId"), run.data.tags.get("kind")
-    if parent and kind != "compare":
-        raise InputError(f"{start}: it is a child of the run {parent}; use that run id")
+    parent = run.data.tags.get("mlflow.parentRunId")
+    kind = run.data.tags.get("kind")
     status = status_of(run)
-    if status == "RUNNING":
-        raise InputError(f"{start} yet: it is still running or was killed; wait, or {resume}")
-    if kind in ("nested", "stability"):
-        raise InputError(f"{start}; the figures and plots of `swarm {kind}` are in MLflow")
-    if kind == "compare":
-        resume = "repeat the `swarm compare` command to resume it"
-        raise InputError(f"{start}: it ended as {status}; {resume}")
-    raise InputError(f"{start}: it ended as {status}; {resume} completes it")
+    # The first reason that applies is stated.
+    ended = f"it ended as {status}"
+    reasons = (
+        (parent and kind != "compare", f": it is a child of the run {parent}; use that run id"),
+        (status == "RUNNING", f" yet: it is still running or was killed; wait, or {resume}"),
+        (
+            kind in ("nested", "stability"),
+            f"; the figures and plots of `swarm {kind}` are in MLflow",
+        ),
+        (kind == "compare", f": {ended}; repeat the `swarm compare` command to resume it"),
+        (True, f": {ended}; {resume} completes it"),
+    )
+    reason = next(text for applies, text in reasons if applies)
+    raise InputError(f"the run {run.info.run_id} has no report{reason}")
 
 
 def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> None:
@@ -290,17 +293,25 @@ def champion(name: Name, tracking_uri: Uri = None, as_json: AsJson = False) -> N
     current = champions.require(name)
     answer = champions.features_json(current)
     if as_json:
-        rest = asdict(current)
-        identity = {"name": rest.pop("name"), "version": rest.pop("version"), "model": current.uri}
-        columns = {key: answer[key] for key in ("features", "model_inputs")}
-        echo_json({**identity, "run": rest.pop("run_id"), **rest, **columns})
+        fields = asdict(current)
+        record = {
+            "name": fields.pop("name"),
+            "version": fields.pop("version"),
+            "model": current.uri,
+            "run": fields.pop("run_id"),
+            **fields,
+            "features": answer["features"],
+            "model_inputs": answer["model_inputs"],
+        }
+        echo_json(record)
         return
     over = f", in place of version {current.over}" if current.over else ""
-    back = f", in place of version {current.instead_of}" if current.instead_of else ""
-    names, inputs = (", ".join(answer[key]) for key in ("features", "model_inputs"))
+    instead = f", in place of version {current.instead_of}" if current.instead_of else ""
+    names = ", ".join(answer["features"])
+    inputs = ", ".join(answer["model_inputs"])
     echo(
         f"{current.name} version {current.version} since {current.since or 'unknown'}{over}",
-        *([f"restored  {current.restored}{back}"] if current.restored else []),
+        *([f"restored  {current.restored}{instead}"] if current.restored else []),
         f"why       {current.why or 'the alias was set by hand'}",
         f"run       {current.run_id}",
         f"answer    {champions.tracking.run(current.run_id).data.tags.get('headline', 'unknown')}",
@@ -327,15 +338,15 @@ def rollback(
 
     champions = Champions(tracking_of(tracking_uri))
     when = datetime.now(UTC).isoformat(timespec="seconds")
-    before, now = champions.roll_back(name, to=to, when=when)
-    if before == now:
-        typer.echo(f"{name}: version {now.version} is already the champion")
+    old, new = champions.roll_back(name, to=to, when=when)
+    if old == new:
+        typer.echo(f"{name}: version {new.version} is already the champion")
     else:
-        old = f"version {before.version}" if before else "no champion"
-        typer.echo(f"{name}: {old} -> version {now.version}")
-    complete_change(champions, now, events=use_running_prefect())
-    if now.published:
-        typer.echo(f"features published to {now.published}")
+        old_version = f"version {old.version}" if old else "no champion"
+        typer.echo(f"{name}: {old_version} -> version {new.version}")
+    complete_change(champions, new, events=use_running_prefect())
+    if new.published:
+        typer.echo(f"features published to {new.published}")
 
 
 def prune(
@@ -373,10 +384,10 @@ def prune(
             "nothing says which runs are old; pass --older-than 30d, --keep 10, or both"
         )
     before = None if older_than is None else moment_of(older_than, datetime.now().astimezone())
-    tracking = _of_experiment(experiment, tracking_uri)
+    tracking = _tracking(experiment, tracking_uri)
     has_prefect = use_running_prefect()
     if not dry_run and (has_prefect or has_started_prefect()):
-        # Before anything is removed, as it may not answer.
+        # A server that does not answer is an error before anything is removed.
         start_prefect()
         has_prefect = True
     kinds = get_args(Kind)[:-1]
@@ -386,22 +397,20 @@ def prune(
     if pruned.before is None:
         typer.echo(f"nothing to remove: there are at most {keep} runs")
         return
-    verb, runs = "would remove" if dry_run else "removed", [each.run for each, _ in pruned.runs]
-    stay = f"; {counted(pruned.n_needed, 'earlier one')} needed" if pruned.n_needed else ""
-    typer.echo(
-        f"{verb} {counted(len(runs), 'run')} from before {pruned.before:%Y-%m-%d %H:%M}{stay}"
-    )
-    for run, (_, size) in zip(runs, pruned.runs, strict=True):
-        started = f"{_moment(run.info.start_time).astimezone():%d %b %H:%M}"
-        echo(
-            f"{run.info.run_id[:SHORT_ID]}  {started}  {run.info.run_name}, {_megabytes(size)}",
-            indent=2,
-        )
-    n_models = sum(len(each.models) for each, _ in pruned.runs)
-    n_versions = sum(len(each.versions) for each, _ in pruned.runs)
+    verb = "would remove" if dry_run else "removed"
+    needed = f"; {counted(pruned.n_needed, 'earlier one')} needed" if pruned.n_needed else ""
+    n_runs = counted(len(pruned.runs), "run")
+    typer.echo(f"{verb} {n_runs} from before {pruned.before:%Y-%m-%d %H:%M}{needed}")
+    for stored, size in pruned.runs:
+        info = stored.run.info
+        started = f"{_moment(info.start_time).astimezone():%d %b %H:%M}"
+        line = f"{info.run_id[:SHORT_ID]}  {started}  {info.run_name}, {_megabytes(size)}"
+        echo(line, indent=2)
+    n_models = sum(len(stored.models) for stored, _ in pruned.runs)
+    n_versions = sum(len(stored.versions) for stored, _ in pruned.runs)
     typer.echo(f"{verb} {counted(n_models, 'model')}, {counted(n_versions, 'registered version')}")
-    of_archive = _megabytes(pruned.evaluation_bytes)
-    typer.echo(f"{verb} {counted(pruned.n_evaluations, 'evaluation')}, {of_archive}")
+    archive_size = _megabytes(pruned.evaluation_bytes)
+    typer.echo(f"{verb} {counted(pruned.n_evaluations, 'evaluation')}, {archive_size}")
     if pruned.n_flow_runs is not None:
         typer.echo(f"{verb} {counted(pruned.n_flow_runs, 'flow run')} of Prefect")
     elif has_started_prefect():
