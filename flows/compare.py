@@ -1,13 +1,12 @@
 """The compare flow: data sets x strategies x seeds at an equal budget."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -42,19 +41,35 @@ from tasks.study import Cell, CellResult, CellRuns, find_unfinished, run_cell
 from tasks.tracking import Tracking, curves_page
 from tasks.tracking.run_log import RunLog, failure
 
-# Keys that define where and how a comparison runs, without effect on its results.
-_ELSEWHERE = ("description", "runner", "tracking", "archive", "mute", "schedule")
+# These keys say where and how a comparison runs, without effect on its results.
+_WITHOUT_EFFECT = {"description", "runner", "tracking", "archive", "mute", "schedule"}
 
 
 @dataclass(frozen=True)
 class ComparisonRun:
-    """Result of a comparison."""
+    """Result of a comparison.
 
-    run_id: str  # the parent run
+    Attributes
+    ----------
+    run_id
+        Id of the parent run.
+    experiment
+        Name of its experiment.
+    data
+        Content of the report.
+    findings
+        Findings by data set.
+    read_back
+        Number of searches that were already finished.
+    artifacts
+        What to look at among the artifacts of the run.
+    """
+
+    run_id: str
     experiment: str
-    data: ComparisonData  # that of the report
-    findings: Findings  # by data set
-    read_back: int  # searches that were already finished
+    data: ComparisonData
+    findings: Findings
+    read_back: int
     artifacts: ClassVar[str] = "comparison.html"
 
     @property
@@ -72,18 +87,22 @@ class ComparisonRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
-        data, ranks = self.data, self.data.comparison.ranks
+        comparison = self.data.comparison
         return {
             "run_id": self.run_id,
             "experiment": self.experiment,
             "all_features": {
-                name: {"cost": each.cost, "size": each.n_features, "test_cost": each.test_cost}
-                for name, each in data.datasets.items()
+                name: {
+                    "cost": dataset.cost,
+                    "size": dataset.n_features,
+                    "test_cost": dataset.test_cost,
+                }
+                for name, dataset in self.data.datasets.items()
             },
-            "summary": records(data.comparison.summary),
+            "summary": records(comparison.summary),
             "ranks": {
                 str(name): {key: plain(rank) for key, rank in row.items()}
-                for name, row in ranks.iterrows()
+                for name, row in comparison.ranks.iterrows()
             },
             "sentences": self.sentences(),
             "warnings": list(self.warnings),
@@ -117,8 +136,8 @@ class FailedSearches(EvaluationError):
         self, failures: Mapping[Cell, Exception], n_searches: int, compared: ComparisonRun | None
     ) -> None:
         cell, reason = next(iter(failures.items()))
-        lost = sorted({each.strategy for each in failures})
-        sections = ", ".join(f"strategies.{label}" for label in lost)
+        labels = sorted({cell.strategy for cell in failures})
+        sections = ", ".join(f"strategies.{label}" for label in labels)
         left_out = "" if compared is None else ", which the tables leave out"
         super().__init__(
             f"{len(failures)} of {n_searches} searches failed, the first {cell.name}: "
@@ -177,31 +196,33 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
     with _open_log(config, tracking, new, prepared.url) as (log, resumed):
         say(f"comparison {log.run_id} in {tracking.label}", verbosity)
         for name, findings in prepared.findings.items():
-            for each in findings:
-                print_findings([replace(each, text=f"data set {name!r}: {each.text}")], verbosity)
+            named = [replace(item, text=f"data set {name!r}: {item.text}") for item in findings]
+            print_findings(named, verbosity)
         with show_stage("evaluating all features", verbosity):
             datasets = prepared.evaluate_all_features()
-        runs, finished = CellRuns(log), dict[Cell, CellResult]()
+        runs = CellRuns(log)
+        finished: dict[Cell, CellResult] = {}
         if resumed:
             finished = runs.read_finished(prepared.fingerprints(cells))
             say(f"continuing: {len(finished)} of {len(cells)} searches are finished", verbosity)
         say(f"searching: {len(cells) - len(finished)} searches", verbosity)
         results, failures = study.run(runs, finished, verbosity)
-        run, lost = None, sorted({cell.strategy for cell in failures})
-        # The tables are by data set, strategy and seed.
-        kept = [
+        run = None
+        failed_labels = {cell.strategy for cell in failures}
+        # Strategies are compared by all of their searches, ordered by data set, strategy and seed.
+        complete = [
             results[Cell(dataset, label, seed)]
             for dataset in config.datasets
             for label in config.strategies
             for seed in sorted(config.seed_list)
-            if label not in lost
+            if label not in failed_labels
         ]
-        if kept:
+        if complete:
             with show_stage("writing the report", verbosity):
                 run = ComparisonRun(
                     run_id=log.run_id,
                     experiment=config.tracking.experiment,
-                    data=_report_data(config, kept, datasets),
+                    data=_report_data(config, complete, datasets),
                     findings=prepared.findings,
                     read_back=len(finished),
                 )
@@ -216,7 +237,7 @@ def _compare(config: CompareConfig, new: bool, verbosity: int, stop: Path) -> Co
 
 def _fingerprint(config: CompareConfig) -> str:
     """Hash what is compared, but not where and on how many workers it runs."""
-    dumped = config.model_dump(mode="json", by_alias=True, exclude=set(_ELSEWHERE))
+    dumped = config.model_dump(mode="json", by_alias=True, exclude=_WITHOUT_EFFECT)
     for key in ("n_jobs", "backend", "address"):
         dumped["evaluation"].pop(key, None)
     text = json.dumps([version("swarmselect"), dumped])
@@ -236,9 +257,14 @@ def _open_log(
             locked.enter_context(run_lock(url, earlier))
             log = RunLog.resume(tracking, earlier, tags)
         else:
-            parameters, text = logged_parameters(config), as_yaml(config)
-            about = config.description
-            log = RunLog.start(tracking, config.name, parameters, tags, text, description=about)
+            log = RunLog.start(
+                tracking,
+                config.name,
+                logged_parameters(config),
+                tags,
+                as_yaml(config),
+                description=config.description,
+            )
             locked.enter_context(run_lock(url, log.run_id))
         with log:
             yield log, earlier is not None
@@ -249,32 +275,32 @@ def _report_data(
 ) -> ComparisonData:
     """Compute the tables and tests of a comparison."""
     cells = pd.DataFrame([result.row() for result in results])
-    compared = list(dict.fromkeys(cells["strategy"]))
+    labels = list(dict.fromkeys(cells["strategy"]))
     histories: dict[tuple[str, str], list[pd.DataFrame]] = {}
     for result in results:
         key = result.cell.dataset, result.cell.strategy
         histories.setdefault(key, []).append(result.history)
-    resampled = config.resample
-    all_costs = {
-        name: each.test_cost if resampled and each.test_cost is not None else each.cost
-        for name, each in datasets.items()
-    }
+    all_features = {name: (item.cost, item.n_features) for name, item in datasets.items()}
+    n_rows = None
+    if config.resample:
+        n_rows = {name: (item.n_train, item.n_test) for name, item in datasets.items()}
+        all_features |= {
+            name: (item.test_cost, item.n_features)
+            for name, item in datasets.items()
+            if item.test_cost is not None
+        }
     comparison = compare_cells(
         cells,
-        {name: (all_costs[name], each.n_features) for name, each in datasets.items()},
-        reference=config.reference if config.reference in compared else None,
-        judged_by="test_cost" if resampled else "cost",
-        resampled=(
-            {name: (each.n_train, each.n_test) for name, each in datasets.items()}
-            if resampled
-            else None
-        ),
-        fixed={name: each.fixed for name, each in datasets.items()},
+        all_features,
+        reference=config.reference if config.reference in labels else None,
+        judged_by="test_cost" if config.resample else "cost",
+        resampled=n_rows,
+        fixed={name: item.fixed for name, item in datasets.items()},
     )
     return ComparisonData(
         title=config.name,
         description=config.description,
-        facts=_facts(config, compared),
+        facts=_facts(config, labels),
         comparison=comparison,
         datasets=datasets,
         cells=cells,
@@ -286,30 +312,32 @@ def _report_data(
 def _log_report(log: RunLog, run: ComparisonRun, partial: bool) -> None:
     """Log the tables and the page of a comparison; the answer only if it is not partial."""
     files = write_comparison(run.data)
-    found = {name: [each.as_dict() for each in some] for name, some in run.findings.items()}
-    files["findings.json"] = json_file(found)
-    log.tag({"findings": codes_of(each for some in run.findings.values() for each in some)})
+    files["findings.json"] = json_file(
+        {name: [item.as_dict() for item in findings] for name, findings in run.findings.items()}
+    )
+    log.tag({"findings": codes_of(chain.from_iterable(run.findings.values()))})
     log.files(files)
     if partial:
         return
     log.metrics({0: run.metrics()})
-    answer, *more = run.sentences()
+    headline, *sentences = run.sentences()
     links = {
         "curves": curves_page(log.tracking.experiment_id, log.run_id).removeprefix("/"),
         "report": "comparison.html",
         "summary": "summary.csv",
         "all searches": "cells.csv",
     }
-    log.tag({"headline": answer})
+    log.tag({"headline": headline})
     ranks = rank_table(run.data.comparison).as_markdown()
-    log.note(answer, links, [ranks, *more, run.data.description])
+    log.note(headline, links, [ranks, *sentences, run.data.description])
 
 
 def _facts(config: CompareConfig, strategies: Sequence[str]) -> dict[str, str]:
-    limits = {k: v for k, v in config.budget.model_dump().items() if v is not None}
+    budget = config.budget.model_dump()
+    limits = [f"{key} {limit:g}" for key, limit in budget.items() if limit is not None]
     return {
         "data sets": ", ".join(config.datasets),
         "strategies": ", ".join(strategies),
         "seeds": ", ".join(str(seed) for seed in config.seed_list),
-        "budget of each search": ", ".join(f"{key} {value:g}" for key, value in limits.items()),
+        "budget of each search": ", ".join(limits),
     }

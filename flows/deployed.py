@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 from prefect import flow, get_run_logger
 from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy, State
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.deployments.runner import RunnerDeployment
 from prefect.runner import Runner
 from prefect.states import Completed, Failed
 from prefect.types.entrypoint import EntrypointType
@@ -32,19 +33,18 @@ from tasks.tracking.run_log import failure
 
 C = TypeVar("C", bound=SelectConfig | CompareConfig)
 
-# Delays before each retry.
-_DELAYS_SECONDS = (30.0, 120.0, 480.0)
+_RETRY_SECONDS = (30.0, 120.0, 480.0)
 _DAY_SECONDS = 24 * 3600
 
 
-def read_parameter(value: object, kind: type[C]) -> C:
+def read_parameter(value: object, model: type[C]) -> C:
     """Read the parameter `config` of a deployed flow, as JSON or as a configuration.
 
     The environment of the worker overrides nothing: the run uses what Prefect's page shows.
     """
     config = configuration_of(value)
     # A RefreshConfig is a SelectConfig, but must not run as one.
-    if type(config) is not kind:
+    if type(config) is not model:
         raise ConfigError(
             f"the parameter 'config' is for the flow {flow_name(config)!r}; run a deployment of"
             " that flow, or start from a configuration of this one"
@@ -55,15 +55,15 @@ def read_parameter(value: object, kind: type[C]) -> C:
 def _attempt_repeatedly(attempt: Callable[[], str]) -> State:
     """Run attempts until one succeeds, and return the state of the run.
 
-    Bad input and models that fail would fail again.
-    Prefect's own retries of a flow would repeat bad input, and have no increasing delays.
+    Bad input and models that fail would fail again. Prefect's own retries of a flow would repeat
+    them, and have no increasing delays.
     """
-    for delay in (*_DELAYS_SECONDS, None):
+    for delay in (*_RETRY_SECONDS, None):
         try:
             return Completed(message=attempt())
         except Exception as error:
-            failed = isinstance(error, EvaluationError) and not is_transient(error)
-            if delay is None or failed or isinstance(error, InputError):
+            is_bad_model = isinstance(error, EvaluationError) and not is_transient(error)
+            if delay is None or is_bad_model or isinstance(error, InputError):
                 if isinstance(error, SwarmError):
                     # The message is enough; a traceback would hide it.
                     return Failed(message=str(error))
@@ -109,12 +109,15 @@ def compare(config: CompareConfig, new: bool = False) -> State:
 
     def attempt() -> str:
         nonlocal is_retry
-        read = read_parameter(config, CompareConfig)
-        start_new, is_retry = new and not is_retry, True  # a retry continues the comparison
-        done = run(read, start_new, 1)
-        summary = " ".join(done.sentences())
-        show_table(f"{read.name}-summary", done.data.comparison.summary.to_dict("records"), summary)
-        return summary
+        parameter = read_parameter(config, CompareConfig)
+        # A retry continues the comparison.
+        starts_new = new and not is_retry
+        is_retry = True
+        comparison = run(parameter, starts_new, 1)
+        text = " ".join(comparison.sentences())
+        summary = comparison.data.comparison.summary.to_dict("records")
+        show_table(f"{parameter.name}-summary", summary, text)
+        return text
 
     return _attempt_repeatedly(attempt)
 
@@ -133,21 +136,21 @@ def refresh(config: RefreshConfig, force: bool = False) -> State:
     from flows.refresh import refresh as run
 
     def attempt() -> str:
-        done = run.fn(read_parameter(config, RefreshConfig), force, 1)
-        return f"{done.decision}: {done.why}"
+        result = run.fn(read_parameter(config, RefreshConfig), force, 1)
+        return f"{result.decision}: {result.why}"
 
     return _attempt_repeatedly(attempt)
 
 
-def deployment_of(config: AnyConfig) -> Any:
+def deployment_of(config: AnyConfig) -> RunnerDeployment:
     """Return the deployment of a configuration with a schedule."""
     assert config.schedule is not None
-    kind = flow_name(config)
-    deployed: Any = {"select": select, "compare": compare, "refresh": refresh}[kind]
+    name = flow_name(config)
+    deployed: Any = {"select": select, "compare": compare, "refresh": refresh}[name]
     return deployed.to_deployment(
         name=config.name,
         description=config.description,
-        tags=tags_of(config, kind),
+        tags=tags_of(config, name),
         schedules=[CronSchedule(cron=config.schedule.cron, timezone=config.schedule.timezone)],
         parameters={"config": config.model_dump(mode="json", by_alias=True)},
         # A run that takes longer than its interval delays the next one.
@@ -158,7 +161,7 @@ def deployment_of(config: AnyConfig) -> Any:
     )
 
 
-def serve_until_stopped(deployments: Sequence[Any], limit: int) -> None:
+def serve_until_stopped(deployments: Sequence[RunnerDeployment], limit: int) -> None:
     """Serve deployments, at most `limit` runs at once, until Ctrl-C or SIGTERM.
 
     Runs then end as cancelled, and schedules are paused. In the main thread, :func:`prefect.serve`

@@ -1,7 +1,5 @@
 """The nested flow: the whole procedure in outer folds, scored on rows that it never saw."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,12 +47,21 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class OuterPlan:
-    """The outer folds of nested resampling."""
+    """The outer folds of nested resampling.
 
-    folds: int = 5  # outer folds of a partition
-    repeats: int = 1  # partitions of the rows
-    # Divide all rows of the table, or only the training rows of its split, which leaves the test
-    # rows for a single final evaluation.
+    Attributes
+    ----------
+    folds
+        Number of outer folds of a partition.
+    repeats
+        Number of partitions of the rows.
+    rows
+        Whether all rows of the table are divided, or only the training rows of its split, which
+        leaves the test rows for a single final evaluation.
+    """
+
+    folds: int = 5
+    repeats: int = 1
     rows: Literal["all", "train"] = "all"
 
     def __post_init__(self) -> None:
@@ -68,14 +75,34 @@ class OuterPlan:
 
 @dataclass(frozen=True)
 class NestedRun:
-    """Result of nested resampling."""
+    """Result of nested resampling.
 
-    run_id: str  # the parent run; each outer fold is a child
+    Attributes
+    ----------
+    run_id
+        Id of the parent run; each outer fold is a child.
+    estimate
+        Costs and gains on the test rows of the outer folds.
+    stability
+        Agreement of the best subsets of the outer folds.
+    folds
+        A table with a row per outer fold.
+    scheme
+        How the rows were divided.
+    scoring
+        Scorer of the search.
+    warnings
+        The findings that are more than notes, a line each.
+    artifacts
+        What to look at among the artifacts of the run.
+    """
+
+    run_id: str
     estimate: NestedEstimate
-    stability: Assessment  # agreement of the best subsets of the outer folds
-    folds: pd.DataFrame  # one row per outer fold
-    scheme: str  # how the rows were divided
-    scoring: Scoring  # scorer of the search
+    stability: Assessment
+    folds: pd.DataFrame
+    scheme: str
+    scoring: Scoring
     warnings: tuple[str, ...]
     artifacts: ClassVar[str] = "nested_folds.csv and figures"
 
@@ -93,40 +120,40 @@ class NestedRun:
     def difference(self, contender: str) -> tuple[float, float, float]:
         """Return the score of a contender minus that of all features, with its interval."""
         gain = self.estimate.gain(contender)
-        everything = self.score("all_features")[0]
-        return self.score(contender)[0] - everything, *self.scoring.natural_difference(
-            -gain["high"], -gain["low"]
-        )
+        difference = self.score(contender)[0] - self.score("all_features")[0]
+        return difference, *self.scoring.natural_difference(-gain["high"], -gain["low"])
 
     @property
     def headline(self) -> str:
         """The verdict, and the scores of the ensemble and of all features."""
         verdict = {"better": "Gain", "worse": "Loss"}.get(self.estimate.verdict(), "No clear gain")
-        scores = [format_score(self.score(name)[0]) for name in ("ensemble", "all_features")]
+        ensemble = format_score(self.score("ensemble")[0])
+        all_features = format_score(self.score("all_features")[0])
         metric = display_name(self.scoring.metric)
-        return f"{verdict} in outer folds: {metric} {scores[0]}, all features {scores[1]}"
+        return f"{verdict} in outer folds: {metric} {ensemble}, all features {all_features}"
 
     def sentence(self) -> str:
         """State the score of the procedure and its difference to that of all features."""
         ensemble, low, high = self.score("ensemble")
-        outcome = {"better": "a gain", "worse": "a loss"}
-        metric, everything = display_name(self.scoring.metric), self.score("all_features")[0]
+        all_features = format_score(self.score("all_features")[0])
+        outcomes = {"better": "a gain", "worse": "a loss"}
+        outcome = outcomes.get(self.estimate.verdict(), "no clear gain")
+        text = (
+            f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores "
+            f"{display_name(self.scoring.metric)} {format_score(ensemble)} "
+            f"[{format_score(low)}, {format_score(high)}] and {CONTENDERS['all_features']} "
+            f"{all_features}: {outcome}, difference "
+            f"{format_signed_interval(*self.difference('ensemble'))}."
+        )
         guess = self.estimate.guess
-        blind = (
-            "" if guess is None else f" A model that ignores the features: {format_score(guess)}."
-        )
-        return (
-            f"In {self.estimate.n_folds} outer folds {CONTENDERS['ensemble']} scores {metric} "
-            f"{format_score(ensemble)} [{format_score(low)}, {format_score(high)}] and "
-            f"{CONTENDERS['all_features']} "
-            f"{format_score(everything)}: {outcome.get(self.estimate.verdict(), 'no clear gain')}, "
-            f"difference {format_signed_interval(*self.difference('ensemble'))}.{blind}"
-        )
+        if guess is not None:
+            text += f" A model that ignores the features: {format_score(guess)}."
+        return text
 
     def optimism(self) -> str:
         """State by how much the best subset scores worse than in the search, and than confirmed."""
         worse, better = ("higher", "lower") if self.scoring.lower_is_better else ("lower", "higher")
-        metric, confirmed = display_name(self.scoring.metric), self.estimate.optimism_confirmed
+        confirmed = self.estimate.optimism_confirmed
 
         def shift(test: CorrectedTTest) -> str:
             return f"{format_score(abs(test.mean))} {worse if test.mean >= 0 else better}"
@@ -134,7 +161,7 @@ class NestedRun:
         text = f"is {shift(self.estimate.optimism)} on the test rows than in the search"
         if confirmed is not None:
             text += f", and {shift(confirmed)} than on new folds of the rows of the search"
-        return f"The {metric} of the best subset {text}."
+        return f"The {display_name(self.scoring.metric)} of the best subset {text}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
@@ -153,18 +180,23 @@ class NestedRun:
 
     def metrics(self) -> dict[str, float | None]:
         """Return the metrics of the parent run; undefined ones are None."""
-        found, metrics = self.estimate, dict[str, float]()
-        for row in found.costs.to_dict("records"):
-            metrics |= _with_ends(f"nested/cost_{row['contender']}", row["cost"], row)
+        estimate = self.estimate
+        metrics: dict[str, float] = {}
+        for row in estimate.costs.to_dict("records"):
+            name = f"nested/cost_{row['contender']}"
+            metrics |= _with_interval(name, row["cost"], row["low"], row["high"])
         for contender in SELECTED:
-            gain = found.gain(contender)
-            metrics |= _with_ends(f"nested/gain_{contender}", gain["gain"], gain)
-        metrics["nested/optimism"] = found.optimism.mean
-        if found.optimism_confirmed is not None:
-            metrics["nested/optimism_confirmed"] = found.optimism_confirmed.mean
+            gain = estimate.gain(contender)
+            name = f"nested/gain_{contender}"
+            metrics |= _with_interval(name, gain["gain"], gain["low"], gain["high"])
+        metrics["nested/optimism"] = estimate.optimism.mean
+        if estimate.optimism_confirmed is not None:
+            metrics["nested/optimism_confirmed"] = estimate.optimism_confirmed.mean
         metrics |= stability_metrics(self.stability)
-        metrics |= {f"spent/fits_{stage}": float(n) for stage, n in self.totals("fits").items()}
-        metrics |= {f"work/seconds_{stage}": s for stage, s in self.totals("seconds").items()}
+        fits = self.totals("fits")
+        seconds = self.totals("seconds")
+        metrics |= {f"spent/fits_{stage}": float(total) for stage, total in fits.items()}
+        metrics |= {f"work/seconds_{stage}": total for stage, total in seconds.items()}
         return {name: plain(value) for name, value in metrics.items()}
 
     def files(self) -> dict[str, bytes]:
@@ -184,19 +216,21 @@ class NestedRun:
 
     def tables(self, width: int) -> list[TextTable]:
         """Return the scores, with their differences to all features."""
-        # On a narrow terminal an interval has a row of its own.
-        below, rows = " " if width > NARROW else "\n", []
+        # An interval has a row of its own on a narrow terminal.
+        separator = " " if width > NARROW else "\n"
+        rows = []
         for row in self.estimate.costs.to_dict("records"):
-            name, difference = str(row["contender"]), ""
+            name = str(row["contender"])
             value, low, high = self.score(name)
-            score = f"{format_score(value)}{below}[{format_score(low)}, {format_score(high)}]"
+            score = f"{format_score(value)}{separator}[{format_score(low)}, {format_score(high)}]"
+            difference = ""
             if name in SELECTED:
                 value, low, high = self.difference(name)
                 interval = ", ".join(format_bounds(low, high))
-                difference = f"{format_signed(value)}{below}[{interval}]"
+                difference = f"{format_signed(value)}{separator}[{interval}]"
             rows.append([IN_TABLES[name], score, difference, f"{row['n_features']:.1f}"])
-        metric, level = display_name(self.scoring.metric), f"{self.estimate.level:.0%}"
-        header = ["", f"{metric} ({level} interval)", "difference to all features", "features"]
+        scores = f"{display_name(self.scoring.metric)} ({self.estimate.level:.0%} interval)"
+        header = ["", scores, "difference to all features", "features"]
         title = f"On the test rows of {self.estimate.n_folds} outer folds"
         return [TextTable(header, rows, title, n_left=3)]
 
@@ -218,8 +252,8 @@ class NestedRun:
         ]
 
 
-def _with_ends(name: str, value: float, interval: Any) -> dict[str, float]:
-    return {name: value, f"{name}_low": interval["low"], f"{name}_high": interval["high"]}
+def _with_interval(name: str, value: float, low: float, high: float) -> dict[str, float]:
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def nested(config: SelectConfig, outer: OuterPlan | None = None, verbosity: int = 1) -> NestedRun:

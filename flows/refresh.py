@@ -4,8 +4,6 @@ The champion changes only in the last step, so a refresh that fails or is killed
 its consumers.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator
@@ -47,7 +45,7 @@ from tasks.refresh.decision import complete_change
 from tasks.refresh.lock import champion_lock
 from tasks.table import Table
 
-# Sections and keys that a refresh depends on, besides its rows.
+# The result of a refresh depends on these sections and keys, besides its rows.
 _DECISIVE = {
     *("seed", "strategy", "warm", "budget", "space", "prepare", "proxy", "prefilter", "confirm"),
     *("ensemble", "serve", "test", "split", "model", "scoring", "pos_label", "folds"),
@@ -76,16 +74,16 @@ def refresh(config: RefreshConfig, force: bool = False, verbosity: int = 1) -> R
         If another refresh of this champion is running, or a store is unavailable.
     """
     with _lock_champion(config, verbosity) as champions:
-        done = _refresh(config, champions, force, verbosity)
-    rename_flow_run(f"refresh-{datetime.now(UTC).date()}-{done.decision}")
-    return done
+        run = _refresh(config, champions, force, verbosity)
+    rename_flow_run(f"refresh-{datetime.now(UTC).date()}-{run.decision}")
+    return run
 
 
 def unchanged(config: RefreshConfig) -> RefreshRun | None:
     """Return the earlier refresh if neither data nor configuration changed since, else None.
 
-    Needs no Prefect server. None as well if an interrupted change has to be completed: its event
-    goes to Prefect.
+    No Prefect server is needed. None is also returned for an interrupted change, whose event goes
+    to Prefect.
     """
     with _lock_champion(config, 0) as champions:
         champion = champions.current(config.name)
@@ -100,7 +98,7 @@ def _lock_champion(config: RefreshConfig, verbosity: int) -> Iterator[Champions]
     """Check the configuration, lock its champion, and open the registry."""
     check(config)
     url = archive_url(config.archive)
-    # Opened first, so that the archive reports its own errors before it is locked.
+    # The archive reports its own errors before it is locked.
     Archive(url).close()
     with ExitStack() as locked:
         with show_stage(f"locking the champion {config.name!r}", verbosity):
@@ -110,24 +108,28 @@ def _lock_champion(config: RefreshConfig, verbosity: int) -> Iterator[Champions]
 
 @dataclass(frozen=True)
 class _Snapshot:
-    """A new snapshot beside the champion, before any search."""
+    """A new snapshot beside the champion, before any search.
 
-    answer: dict[str, Any] | None  # features.json of the champion, if there is one
-    config: RefreshConfig  # with the subsets of a warm start
+    `answer` is the ``features.json`` of the champion, `config` has the subsets of a warm start,
+    and `earlier` is the last refresh if nothing has changed since.
+    """
+
+    answer: dict[str, Any] | None
+    config: RefreshConfig
     digest: str
-    earlier: RefreshRun | None  # the last refresh, if nothing has changed since
+    earlier: RefreshRun | None
 
 
 def _challenge(config: RefreshConfig, champions: Champions, verbosity: int) -> Challenge:
     """Complete what the last change left, and return the champion to be challenged."""
     name = config.name
     for run in champions.runs_of(name, "RUNNING"):
-        # This process holds the lock, so the other one was killed.
+        # This process holds the lock, so the process of the run was killed.
         champions.tracking.finish(run.info.run_id, "KILLED")
     require_publishable(config.champion.publish)
     champion = champions.current(name)
     if champion is not None:
-        # Left by a refresh that was killed while it waited for approval.
+        # A refresh that was killed while it waited for approval left its challenger.
         champions.point(name, CHALLENGER, None)
         champion = _complete(champions, champion, config.champion.publish)
     return Challenge(config, champions, champion, verbosity)
@@ -135,7 +137,8 @@ def _challenge(config: RefreshConfig, champions: Champions, verbosity: int) -> C
 
 def _check_snapshot(challenge: Challenge, table: Table) -> _Snapshot:
     """Check the table against the champion's columns, and look for the same refresh."""
-    champions, answer = challenge.champions, None
+    champions = challenge.champions
+    answer = None
     if challenge.champion is not None:
         answer = champions.features_json(challenge.champion)
         challenge.check_columns(answer, table)
@@ -148,17 +151,17 @@ def _check_snapshot(challenge: Challenge, table: Table) -> _Snapshot:
 def _earlier(challenge: Challenge, digest: str) -> RefreshRun | None:
     """Return the last refresh if it was of the same rows and configuration."""
     champion = challenge.champion
-    # The last one: after other data the champion may be another one, or was another one then.
+    # Refreshes before the last one may have had another champion.
     for run in challenge.champions.runs_of(challenge.config.name, "FINISHED")[:1]:
-        same = run.data.tags.get("refresh.digest") == digest
-        # Without a champion, the alias was removed, or the first challenger was declined.
-        if same and (champion is not None or run.data.tags.get("decision") == "declined"):
-            earlier = run.info.run_id
+        is_same = run.data.tags.get("refresh.digest") == digest
+        # A missing champion was declined at the first refresh, or its alias was removed.
+        if is_same and (champion is not None or run.data.tags.get("decision") == "declined"):
+            run_id = run.info.run_id
             return RefreshRun(
                 decision="unchanged",
-                why=f"neither data nor configuration changed since the refresh of run {earlier}",
+                why=f"neither data nor configuration changed since the refresh of run {run_id}",
                 champion=champion,
-                run_id=earlier,
+                run_id=run_id,
                 outcome=None,
                 duel=None,
                 drift=challenge.drift,
@@ -177,12 +180,9 @@ def _refresh(
     if snapshot.earlier is not None and not force:
         return snapshot.earlier
     config = snapshot.config
-    # The champion first, then the saved subsets of the configuration.
-    warm = (
-        []
-        if snapshot.answer is None
-        else [subset["features"] for subset in snapshot.answer["subsets"]]
-    )
+    # The subsets of the champion precede those of the configuration.
+    subsets = [] if snapshot.answer is None else snapshot.answer["subsets"]
+    warm = [subset["features"] for subset in subsets]
     tags = {"kind": "refresh", "refresh": config.name, "refresh.digest": snapshot.digest}
     with show_stage("preparing the search", verbosity):
         rows = split(config, table)
@@ -194,9 +194,9 @@ def _refresh(
     tracking = champions.tracking
     with open_run(config, data, tags=tags, registered_name=config.name, tracking=tracking) as run:
         outcome = search_and_evaluate(run, verbosity)
-        done = challenge.decide(run, outcome)
+        result = challenge.decide(run, outcome)
         unsent = run.log.close()
-    return replace(done, outcome=replace(outcome, unsent=unsent))
+    return replace(result, outcome=replace(outcome, unsent=unsent))
 
 
 def _complete(champions: Champions, champion: Champion, location: str | None) -> Champion:
@@ -212,13 +212,14 @@ def _complete(champions: Champions, champion: Champion, location: str | None) ->
 def _digest(config: RefreshConfig, table: Table) -> str:
     """Hash everything a refresh depends on: the rows in their roles, and the decisive keys."""
     digest = hashlib.sha256()
-    parts = (table.features, table.target, table.groups, table.time, table.weight, table.part)
-    for part in (*parts, table.fold):
-        if part is None:
+    roles = (table.groups, table.time, table.weight, table.part, table.fold)
+    for columns in (table.features, table.target, *roles):
+        if columns is None:
             digest.update(b"none")
             continue
-        frame = part.to_frame() if isinstance(part, pd.Series) else part
-        digest.update(json.dumps([[str(n), str(t)] for n, t in frame.dtypes.items()]).encode())
+        frame = columns.to_frame() if isinstance(columns, pd.Series) else columns
+        dtypes = [[str(name), str(dtype)] for name, dtype in frame.dtypes.items()]
+        digest.update(json.dumps(dtypes).encode())
         digest.update(pd.util.hash_pandas_object(frame, index=False).to_numpy().tobytes())
     keys = {
         key: value for key, value in flatten(config).items() if {key, key.split(".")[0]} & _DECISIVE

@@ -1,7 +1,5 @@
 """The select flow: search a table for a subset, evaluate it on test rows, log it to MLflow."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 
@@ -70,7 +68,7 @@ def select(config: SelectConfig, run_id: str | None = None, verbosity: int = 1) 
 
 def search_and_evaluate(run: SearchRun, verbosity: int) -> SelectRun:
     """Search, evaluate the answer, describe and register it; the run stays open."""
-    # The answer at the end shows the gravest findings.
+    # The answer shows the gravest findings, so these lines are for -v.
     print_findings(run.findings, verbosity - 1)
     result = _search(run, verbosity)
     run.log.files(search_files(result, run.evaluations))
@@ -87,51 +85,55 @@ def search_and_evaluate(run: SearchRun, verbosity: int) -> SelectRun:
 
 def _search(run: SearchRun, verbosity: int) -> SearchResult:
     """Iterate the epochs on the units of a prefilter, and confirm the best subsets."""
-    shown = SearchDisplay(run, verbosity)
-    with Stages(run.search, run.archive, shown.fit) as stages:
+    display = SearchDisplay(run, verbosity)
+    with Stages(run.search, run.archive, display.fit) as stages:
         if run.search.prefilter is not None:
-            with shown.prefilter(run.search.prefilter):
+            with display.prefilter(run.search.prefilter):
                 cut_by_importance.after(run.search.hints)(stages)
-            shown.log_prefilter(stages)
-        result = _epochs(stages, shown)
+            display.log_prefilter(stages)
+        result = _epochs(stages, display)
         if run.search.proxy is not None:
-            with shown.stage("evaluating the best subsets on the full model"):
+            with display.stage("evaluating the best subsets on the full model"):
                 result = measure_best.after(last_step(result))(stages, result)
-            shown.log_proxy(result)
+            display.log_proxy(result)
         if run.search.confirmation is None or result.interrupted:
             return result
         n_folds = run.search.confirmation.problem.n_folds
         if stages.rankings_compete(result):
-            with shown.stage("ranking the columns", most_rival_fits(n_folds, stages.n_rivals)):
+            n_fits = most_rival_fits(n_folds, stages.n_rivals)
+            with display.stage("ranking the columns", n_fits):
                 result = rank_units.after(last_step(result))(stages, result)
         if not result.interrupted:
-            with shown.confirmation(stages, result):
+            with display.confirmation(stages, result):
                 result = confirm_fresh.after(last_step(result))(stages, result)
-        shown.log_confirmation(result)
+        display.log_confirmation(result)
         return result
 
 
-def _epochs(stages: Stages, shown: SearchDisplay) -> SearchResult:
+def _epochs(stages: Stages, display: SearchDisplay) -> SearchResult:
     """Run each epoch as a task of the frozen state before it, which can be retried.
 
     Ctrl-C ends the search with the result of the finished epochs, not the run.
     """
-    driver, started = stages.driver(), time.monotonic()
+    driver = stages.driver()
+    started = time.monotonic()
     state = initial_swarm.after(stages.cut or stages.search.hints)(driver)
-    before: object = state.fold_sums
-    records, reason = list[EpochRecord](), None
-    with shown.epochs(stages) as on_epoch:
+    # Prefect draws each epoch after the last result of the epoch before it.
+    previous: object = state.fold_sums
+    records: list[EpochRecord] = []
+    reason = None
+    with display.epochs(stages) as on_epoch:
         try:
             while (reason := driver.stop_reason(state, time.monotonic() - started)) is None:
                 epoch = run_epoch.with_options(task_run_name=f"epoch-{state.epoch + 1:04d}")
-                state, record = epoch.after(before)(driver, state)
+                state, record = epoch.after(previous)(driver, state)
                 records.append(record)
-                before = record
+                previous = record
                 on_epoch(record)
         except KeyboardInterrupt:
             if not records:
                 raise
             reason = "interrupted"
     if reason == "interrupted":
-        say(f"interrupted: {shown.remedy}", shown.verbosity)
+        say(f"interrupted: {display.remedy}", display.verbosity)
     return SearchResult(state, tuple(records), reason, driver.space, cut=stages.cut)

@@ -1,7 +1,6 @@
 """The stability flow: repeat a search over seeds and over samples of the rows."""
 
-from __future__ import annotations
-
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -39,19 +38,33 @@ _SCHEMES = {
     "random": "rows, at random",
 }
 # Rows of the printed table of features.
-_MOST_ROWS = 30
+_MAX_ROWS = 30
 _CLASSES = ("core", "optional", "noise")
 
 
 @dataclass(frozen=True)
 class Repetitions:
-    """The searches of a stability study."""
+    """The searches of a stability study.
 
-    seeds: int = 10  # on all training rows, with the seed of the configuration and those after it
-    resamples: int = 10  # on samples of the training rows, each with its own seed as well
-    share: float = 0.5  # of the rows, or of the groups, in a sample without replacement
-    core: float = CORE  # a feature is core if at least this share of the searches select it
-    noise: float = NOISE  # and noise if at most this share do
+    Attributes
+    ----------
+    seeds
+        Searches on all training rows, with the seed of the configuration and those after it.
+    resamples
+        Searches on samples of the training rows, each with its own seed as well.
+    share
+        Share of the rows, or of the groups, in a sample without replacement.
+    core
+        A feature is core if at least this share of the searches select it.
+    noise
+        A feature is noise if at most this share of the searches select it.
+    """
+
+    seeds: int = 10
+    resamples: int = 10
+    share: float = 0.5
+    core: float = CORE
+    noise: float = NOISE
 
     def __post_init__(self) -> None:
         for name in ("seeds", "resamples"):
@@ -70,40 +83,57 @@ class Repetitions:
 
 @dataclass(frozen=True)
 class StabilityRun:
-    """Result of a stability study."""
+    """Result of a stability study.
+
+    Attributes
+    ----------
+    run_id
+        Id of the MLflow run.
+    assessment
+        The stability of the selection, and the classes of the features.
+    scheme
+        How rows were sampled.
+    warnings
+        The findings that are more than notes, a line each.
+    artifacts
+        What to look at among the artifacts of the run.
+    """
 
     run_id: str
     assessment: Assessment
-    scheme: str  # how rows were sampled
+    scheme: str
     warnings: tuple[str, ...] = ()
     artifacts: ClassVar[str] = "stability.csv and figures"
 
     @property
     def headline(self) -> str:
         """The classes of the features, and the stability index over samples, else over seeds."""
-        found = self.assessment
-        counts = [f"{found.count(name)} {name}" for name in _CLASSES]
-        over = found.by_seed if found.by_rows is None else found.by_rows
+        assessment = self.assessment
+        counts = [f"{assessment.count(name)} {name}" for name in _CLASSES]
+        index = assessment.by_seed if assessment.by_rows is None else assessment.by_rows
         text = f"{', '.join(counts)} features"
         # The index is NaN if every search selected all features.
-        if over is None or over.index != over.index:
+        if index is None or math.isnan(index.index):
             return text
-        return f"{text}; stability index {over.index:.2f}"
+        return f"{text}; stability index {index.index:.2f}"
 
     def sentence(self) -> str:
         """Describe the stability of the selection in a few sentences."""
-        found, (core, noise) = self.assessment, self.assessment.thresholds
-        by_rows, by_seed, n_core = found.by_rows, found.by_seed, found.count("core")
+        assessment = self.assessment
+        core, noise = assessment.thresholds
+        by_rows = assessment.by_rows
+        by_seed = assessment.by_seed
+        n_core = assessment.count("core")
         sentences = []
         if by_rows is not None:
             sentences.append(describe_index(by_rows, f"samples of {self.scheme}"))
         if by_seed is not None:
             sentences.append(describe_index(by_seed, "seeds on all training rows"))
         sentences.append(
-            f"Of {len(found.table)} features {n_core} {'is' if n_core == 1 else 'are'} core (in at "
-            f"least {core:.0%} of the searches over {'seeds' if by_rows is None else 'samples'}), "
-            f"{found.count('optional')} optional and {found.count('noise')} noise (in at most "
-            f"{noise:.0%})."
+            f"Of {len(assessment.table)} features {n_core} {'is' if n_core == 1 else 'are'} core "
+            f"(in at least {core:.0%} of the searches over "
+            f"{'seeds' if by_rows is None else 'samples'}), {assessment.count('optional')} "
+            f"optional and {assessment.count('noise')} noise (in at most {noise:.0%})."
         )
         if by_rows is not None and by_seed is not None:
             if by_rows.high < by_seed.low:
@@ -117,66 +147,75 @@ class StabilityRun:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON data; undefined values are null."""
-        found = self.assessment
+        assessment = self.assessment
+        core, noise = assessment.thresholds
         return {
             "run": self.run_id,
             "draws": self.scheme,
-            "basis": "seeds" if found.by_rows is None else "resamples",
-            "core_from": found.thresholds[0],
-            "noise_to": found.thresholds[1],
-            "stability_over_seeds": index_record(found.by_seed),
-            "stability_over_rows": index_record(found.by_rows),
-            "consensus": found.consensus,
-            "features": records(found.table),
+            "basis": "seeds" if assessment.by_rows is None else "resamples",
+            "core_from": core,
+            "noise_to": noise,
+            "stability_over_seeds": index_record(assessment.by_seed),
+            "stability_over_rows": index_record(assessment.by_rows),
+            "consensus": assessment.consensus,
+            "features": records(assessment.table),
         }
 
     def metrics(self) -> dict[str, float]:
         """Return the metrics of the MLflow run that are defined."""
-        found = self.assessment
-        counts = {f"features_{name}": float(found.count(name)) for name in _CLASSES}
+        assessment = self.assessment
+        counts = {f"features_{name}": float(assessment.count(name)) for name in _CLASSES}
         return {
             **counts,
-            "consensus_size": float(len(found.consensus)),
-            **stability_metrics(found),
+            "consensus_size": float(len(assessment.consensus)),
+            **stability_metrics(assessment),
         }
 
     def tables(self, width: int) -> list[TextTable]:
         """Return the table of selection frequencies."""
-        found, rows = self.assessment, self.assessment.table.head(_MOST_ROWS).to_dict("records")
+        assessment = self.assessment
+        has_both = assessment.by_seed is not None and assessment.by_rows is not None
         # A narrow terminal has no place for the shares over seeds, which stability.csv has too.
-        both = found.by_seed is not None and found.by_rows is not None and width > NARROW
+        shows_seeds = has_both and width > NARROW
         cells = [
             [
                 str(row["feature"]),
                 str(row["class"]),
                 f"{row['share']:.0%}",
                 f"{row['low']:.0%} to {row['high']:.0%}",
-                *([f"{row['share_seeds']:.0%}"] if both else []),
+                *([f"{row['share_seeds']:.0%}"] if shows_seeds else []),
             ]
-            for row in rows
+            for row in assessment.table.head(_MAX_ROWS).to_dict("records")
         ]
-        over_seeds = ["over seeds"] if both else []
-        header = ["feature", "class", "selected", "95 % interval", *over_seeds]
+        header = ["feature", "class", "selected", "95 % interval"]
+        if shows_seeds:
+            header.append("over seeds")
         return [TextTable(header, cells, n_left=2)]
 
     def sentences(self) -> list[str]:
         """Return what is printed below the table."""
-        more, consensus = len(self.assessment.table) - _MOST_ROWS, self.assessment.consensus
-        return [
-            *([f"and {more} more in stability.csv, none more frequent"] if more > 0 else []),
+        consensus = self.assessment.consensus
+        sentences = [
             self.sentence(),
             f"Consensus of {len(consensus)}: {', '.join(consensus)}",
         ]
+        n_more = len(self.assessment.table) - _MAX_ROWS
+        if n_more > 0:
+            sentences.insert(0, f"and {n_more} more in stability.csv, none more frequent")
+        return sentences
 
 
 def stability_metrics(assessment: Assessment) -> dict[str, float]:
     """Return the metrics of the stability over seeds and over rows that are defined."""
     metrics: dict[str, float] = {}
-    for part, found in (("seeds", assessment.by_seed), ("rows", assessment.by_rows)):
-        if index := index_record(found):
-            name = f"stability_{part}"
-            metrics |= {f"{name}_{end}": index[end] for end in ("low", "high")}
-            metrics[name] = index["index"]
+    for name, index in (
+        ("stability_seeds", assessment.by_seed),
+        ("stability_rows", assessment.by_rows),
+    ):
+        if record := index_record(index):
+            metrics[f"{name}_low"] = record["low"]
+            metrics[f"{name}_high"] = record["high"]
+            metrics[name] = record["index"]
     return metrics
 
 
@@ -207,7 +246,7 @@ def _stability(config: SelectConfig, plan: Repetitions, verbosity: int, stop: Pa
     if config.proxy is not None:
         raise ConfigError("stability does not support a proxy; add --set proxy=null")
     table, estimator = read_rows("stability", config, hold_out=True, verbosity=verbosity)
-    everything = Part("all rows", np.arange(len(table.features)))
+    all_rows = Part("all rows", np.arange(len(table.features)))
     samples = [
         draw_sample(table, plan.share, config.seed, number, estimator)
         for number in range(plan.resamples)
@@ -219,24 +258,24 @@ def _stability(config: SelectConfig, plan: Repetitions, verbosity: int, stop: Pa
         "stability",
         config,
         table,
-        [*enumerate([everything] * plan.seeds), *enumerate(samples)],
+        [*enumerate([all_rows] * plan.seeds), *enumerate(samples)],
         settings=vars(plan),
         tags={"draws": scheme},
         stop=stop,
         verbosity=verbosity,
         step=run_cell,
     ) as (log, whole, results):
-        chosen = [result.features for result in results]
-        subsets = {"seeds": chosen[: plan.seeds], "resamples": chosen[plan.seeds :]}
-        found = assess(whole.problem.space, subsets, (plan.core, plan.noise))
+        features = [result.features for result in results]
+        subsets = {"seeds": features[: plan.seeds], "resamples": features[plan.seeds :]}
+        assessment = assess(whole.problem.space, subsets, (plan.core, plan.noise))
         searches = pd.DataFrame([result.row() for result in results])
-        run = StabilityRun(log.run_id, found, scheme, warnings_of(whole.findings))
+        run = StabilityRun(log.run_id, assessment, scheme, warnings_of(whole.findings))
         log.files(
             {
-                "stability.csv": found.table.to_csv(index=False).encode(),
+                "stability.csv": assessment.table.to_csv(index=False).encode(),
                 "searches.csv": searches.to_csv(index=False).encode(),
-                "consensus.txt": "".join(f"{name}\n" for name in found.consensus).encode(),
-                **stability_files(found),
+                "consensus.txt": "".join(f"{name}\n" for name in assessment.consensus).encode(),
+                **stability_files(assessment),
             }
         )
         log.metrics({0: run.metrics()})

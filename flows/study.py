@@ -5,8 +5,6 @@ in what they conclude from the results. The result of a cell depends neither on 
 on the order of the cells.
 """
 
-from __future__ import annotations
-
 import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +33,8 @@ from flows.run.configured import (
     search_as_configured,
 )
 from flows.run.tracking import describe_run, logged_parameters, tracking_as_configured
+from swarm.problem.scoring import Scoring
+from swarm.protocols import Estimator
 from tasks.parts import Part
 from tasks.step import Step
 from tasks.steps import split_rows
@@ -58,25 +58,54 @@ _ONE_AT_A_TIME = RunnerSection(workers=1)
 
 @dataclass(frozen=True, eq=False)
 class CellInputs:
-    """What a cell searches."""
+    """What a cell searches.
 
-    config: SelectConfig  # of its search
+    Attributes
+    ----------
+    config
+        The configuration of its search.
+    data
+        The prepared rows.
+    rows
+        Names of the rows, which are tags and parameters of its run.
+    options
+        Further arguments of the step.
+    """
+
+    config: SelectConfig
     data: PreparedData
-    rows: Mapping[str, str]  # names of its rows, which are tags and parameters of its run
-    options: Mapping[str, Any] = field(default_factory=dict)  # further arguments of the step
+    rows: Mapping[str, str]
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Study(Generic[R]):
-    """Cells, and how they are run."""
+    """Cells, and how they are run.
+
+    Attributes
+    ----------
+    cells
+        The searches.
+    inputs
+        Returns what a cell searches, just before it is submitted.
+    step
+        Searches a cell.
+    archive
+        URL of the archive, with secrets.
+    runner
+        The task runner.
+    stop
+        Searches end when this file exists.
+    keep_going
+        Whether the other cells are finished if one fails; otherwise the error ends the study.
+    """
 
     cells: Sequence[Cell]
-    inputs: Callable[[Cell], CellInputs]  # called just before the cell is submitted
+    inputs: Callable[[Cell], CellInputs]
     step: Step[..., R]
-    archive: str  # its URL, with secrets
+    archive: str
     runner: RunnerSection
-    stop: Path  # searches end when this file exists
-    # Finish the other cells if one fails; otherwise the error ends the study.
+    stop: Path
     keep_going: bool = False
 
     def run(
@@ -89,28 +118,30 @@ class Study(Generic[R]):
         results, failures
             The results of all cells, and the errors of those that failed.
         """
-        left = [cell for cell in self.cells if cell not in finished]
-        results, failures = dict(finished), dict[Cell, Exception]()
-        scorings: dict[Cell, Any] = {}
+        unfinished = [cell for cell in self.cells if cell not in finished]
+        results = dict(finished)
+        failures: dict[Cell, Exception] = {}
+        scorings: dict[Cell, Scoring] = {}
 
         def submit(cell: Cell) -> Any:
-            given = self.inputs(cell)
-            data, strategy = given.data, given.config.strategy
+            inputs = self.inputs(cell)
+            data = inputs.data
+            strategy = inputs.config.strategy
             scorings[cell] = data.problem.scoring
             tags = describe_run(data.problem, data.train.source, strategy.name, cell.seed)
-            tags |= {"kind": "search", "label": cell.strategy, **given.rows}
-            params = {**given.rows, "strategy.name": strategy.name, "seed": cell.seed}
+            tags |= {"kind": "search", "label": cell.strategy, **inputs.rows}
+            params = {**inputs.rows, "strategy.name": strategy.name, "seed": cell.seed}
             params |= {f"strategy.params.{name}": value for name, value in strategy.params.items()}
             runs.begin(cell, tags, params)
-            search = search_as_configured(given.config, data, cell.seed)
+            search = search_as_configured(inputs.config, data, cell.seed)
             step = self.step.with_options(task_run_name=cell.name)
-            return step.submit(cell, search, self.archive, self.stop, data.test, **given.options)
+            return step.submit(cell, search, self.archive, self.stop, data.test, **inputs.options)
 
-        with CellDisplay(len(self.cells), len(finished), verbosity) as shown, one_server():
+        with CellDisplay(len(self.cells), len(finished), verbosity) as display, one_server():
             try:
                 check_connection = connection_check(self.runner.kind)
-                at_once = self.runner.workers
-                for cell, future in as_they_finish(left, submit, at_once, check_connection):
+                n_workers = self.runner.workers
+                for cell, future in as_they_finish(unfinished, submit, n_workers, check_connection):
                     try:
                         results[cell] = future.result(raise_on_failure=True)
                     except Exception as error:
@@ -118,10 +149,11 @@ class Study(Generic[R]):
                         if not self.keep_going:
                             raise
                         failures[cell] = error
-                        shown.fail(cell, failure(error))
+                        display.fail(cell, failure(error))
                     else:
-                        runs.end(results[cell], scorings[cell])
-                        shown.finish(results[cell], named_score(results[cell].cost, scorings[cell]))
+                        result = results[cell]
+                        runs.end(result, scorings[cell])
+                        display.finish(result, named_score(result.cost, scorings[cell]))
             except BaseException:
                 # Searches in threads and processes check for this file between two fits.
                 self.stop.touch()
@@ -135,7 +167,7 @@ def run_study(
     *arguments: object,
     runner: RunnerSection = _ONE_AT_A_TIME,
 ) -> T:
-    """Run the flow of a study on its task runner; its last argument is the path of the stop file.
+    """Run the flow of a study on its task runner; the flow gets the path of the stop file last.
 
     Raises InputError for bad input, before any search is started.
     """
@@ -166,7 +198,7 @@ def settle(log: RunLog, verbosity: int) -> None:
 
 def read_rows(
     kind: str, config: SelectConfig, *, hold_out: bool, verbosity: int
-) -> tuple[Table, Any]:
+) -> tuple[Table, Estimator]:
     """Return the table, without the test rows of its split if `hold_out`, and the estimator."""
     refuse_warm_start(config, kind)
     estimator = build_estimator(config.model)
@@ -179,24 +211,46 @@ def read_rows(
 
 @contextmanager
 def repeated_search(
-    kind: str,  # "nested" or "stability"
+    kind: str,
     config: SelectConfig,
     table: Table,
-    parts: Iterable[tuple[int, Part]],  # each with what is added to the seed of its search
+    parts: Iterable[tuple[int, Part]],
     *,
-    settings: Mapping[str, object],  # further parameters of the run
-    tags: Mapping[str, str],  # further tags of the run
+    settings: Mapping[str, object],
+    tags: Mapping[str, str],
     stop: Path,
     verbosity: int,
     step: Step[..., R],
-    options: Callable[[Table], Mapping[str, Any]] = lambda _: {},  # of the step, by training rows
+    options: Callable[[Table], Mapping[str, Any]] = lambda _: {},
 ) -> Iterator[tuple[RunLog, PreparedData, list[R]]]:
-    """Search each part of a table, and yield the open run, all rows and the results."""
+    """Search each part of a table, and yield the open run, all rows and the results.
+
+    Parameters
+    ----------
+    kind
+        "nested" or "stability".
+    config
+        The configuration of the search.
+    table
+        All rows.
+    parts
+        The parts of the rows, each with what is added to the seed of its search.
+    settings, tags
+        Further parameters and tags of the run.
+    stop
+        Searches end when this file exists.
+    verbosity
+        0 for silence, 1 for progress, 2 for a line per search.
+    step
+        Searches a part.
+    options
+        Returns further arguments of the step from training rows.
+    """
     name = config.strategy.name
     cells = {Cell(part.name, name, config.seed + shift): part for shift, part in parts}
 
-    def prepare(rows: Table, **needs: Any) -> PreparedData:
-        return prepare_as_configured(config, rows, hold_out=False, **needs)
+    def prepare(rows: Table, needs: Sequence[str] | None = None) -> PreparedData:
+        return prepare_as_configured(config, rows, needs=needs, hold_out=False)
 
     prepared: dict[str, PreparedData] = {}
 
@@ -213,16 +267,16 @@ def repeated_search(
 
     with show_stage("preparing the search", verbosity):
         whole = prepare(table, needs=())
-        # Rows that are too few are refused before any of them is searched.
+        # Too few rows are an error before any search.
         for part in {part.name: part for part in cells.values()}.values():
             prepare(table.take(part.train), needs=())
         checked_search(config, inputs(next(iter(cells))).data)
-        # A range rather than a seed, so that this run cannot be resumed as a search.
+        # A run with a range of seeds cannot be resumed as a search.
         seeds = f"{config.seed} to {max(cell.seed for cell in cells)}"
         log = RunLog.start(
             tracking_as_configured(config.tracking),
             f"{config.name}-{name}-{kind}",
-            logged_parameters(config) | {f"{kind}.{key}": each for key, each in settings.items()},
+            logged_parameters(config) | {f"{kind}.{key}": value for key, value in settings.items()},
             describe_run(whole.problem, table.source, name, config.seed)
             | {"kind": kind, "dataset": table.name, "seed": seeds, **tags},
             as_yaml(config),
