@@ -1,7 +1,5 @@
 """The artifacts of a comparison by path."""
 
-from __future__ import annotations
-
 import platform
 from importlib.metadata import version
 

@@ -1,7 +1,5 @@
 """The Prefect flow run that the code is part of: its address, its name, and its log."""
 
-from __future__ import annotations
-
 import contextlib
 import contextvars
 import logging
@@ -63,7 +61,7 @@ def log_line(text: str) -> None:
 
 @cache
 def _logger() -> logging.Logger:
-    """Return a logger of its own, as those of Prefect print as well, and are off in commands."""
+    """Return a logger for the server alone: loggers of Prefect print, and are off in commands."""
     logger = logging.getLogger("swarm.flow_run")
     logger.setLevel(logging.INFO)
     logger.propagate = False

@@ -1,7 +1,5 @@
 """An outer fold of nested resampling: the whole procedure, and its scores on the test rows."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import closing
@@ -12,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool
 from swarm.json_data import plain
+from swarm.problem.problem import Problem
 from swarm.problem.scoring import Scoring
 from swarm.search.result import SearchResult
 from swarm.search.search import Search
@@ -34,17 +33,35 @@ class FoldResult(CellResult):
     """A search on the training rows of an outer fold, and the scores on its test rows.
 
     `test_cost` is that of the best subset.
+
+    Attributes
+    ----------
+    n_train, n_test : int
+        Numbers of training and of test rows of the outer fold.
+    confirmed_cost : float or None
+        Cost on fresh folds of the training rows, if there are any.
+    guess : float or None
+        Score of a model that ignores the features, in the metric of the search.
+    costs : dict
+        Cost on the test rows by contender.
+    scores : DataFrame
+        Columns: contender, metric, value, n_features.
+    subsets : list of list of str
+        Members of the ensemble, the best subset first.
+    stage_fits : dict
+        Number of fits by stage of `STAGES`, cached fits included.
+    stage_seconds : dict
+        Seconds by stage of `STAGES`, with the recorded training time of cached fits.
     """
 
-    n_train: int  # training and test rows of the outer fold
+    n_train: int
     n_test: int
-    confirmed_cost: float | None  # on fresh folds of the training rows, if there are any
-    guess: float | None  # score of a model that ignores the features, in the metric of the search
-    costs: Mapping[str, float]  # of each contender on the test rows
-    scores: pd.DataFrame  # contender, metric, value, n_features
-    subsets: list[list[str]]  # members of the ensemble, the best subset first
-    stage_fits: Mapping[str, int]  # of each of `STAGES`, cached fits included
-    # of each of `STAGES`, with the recorded training time of cached fits
+    confirmed_cost: float | None
+    guess: float | None
+    costs: Mapping[str, float]
+    scores: pd.DataFrame
+    subsets: list[list[str]]
+    stage_fits: Mapping[str, int]
     stage_seconds: Mapping[str, float]
 
     def files(self) -> dict[str, bytes]:
@@ -84,21 +101,41 @@ class FoldResult(CellResult):
 @step("outer-fold", retries=RETRIES)
 def run_outer_fold(
     cell: Cell,
-    search: Search,  # on the training rows
-    archive: str,  # its URL, with secrets
-    stop: Path | None,  # the search ends when this file exists
+    search: Search,
+    archive: str,
+    stop: Path | None,
     test: Table,
     *,
     train: Table,
     n_models: int,
     union_at_most: float | int | None,
     vote: str,
-    metrics: Sequence[str] | None,  # on the test rows
+    metrics: Sequence[str] | None,
 ) -> FoldResult:
     """Search, confirm and fit the ensemble on the training rows, then score on the test rows.
 
-    Evaluations that are in the archive are not repeated; the models after the search are. Raises
-    SearchInterrupted if the searches were interrupted.
+    Evaluations that are in the archive are not repeated; the models after the search are.
+
+    Parameters
+    ----------
+    cell : Cell
+    search : Search
+        Search on the training rows.
+    archive : str
+        URL of the archive, with secrets.
+    stop : Path or None
+        File whose existence ends the search.
+    test, train : Table
+        Rows of the outer fold.
+    n_models, union_at_most, vote
+        Parameters of the ensemble.
+    metrics : sequence of str or None
+        Metrics on the test rows.
+
+    Raises
+    ------
+    SearchInterrupted
+        If the searches were interrupted.
     """
     searched, result = search_cell(cell, search, archive, stop)
     masks = result.best_members(n_models, union_at_most).masks
@@ -119,17 +156,18 @@ def run_outer_fold(
         seed=cell.seed,
         n_jobs=search.evaluation.get("n_jobs", 1),
     )
-    judged, guess = perf_counter(), judgement.guessing
+    judged = perf_counter()
+    guess = judgement.guessing
     confirmation = result.confirmation
     (proxy_fits, proxy_seconds), (fresh_fits, fresh_seconds) = _work_after(search, result, archive)
     search_seconds = searched.seconds_algorithm + searched.seconds_evaluation
     # The best subset, all features, and as many models of all and of random features as subsets.
-    after = 2 + (1 + _N_RANDOM) * len(subsets)
-    fits = (searched.fits, proxy_fits, fresh_fits, len(subsets), after)
+    baseline_fits = 2 + (1 + _N_RANDOM) * len(subsets)
+    fits = (searched.fits, proxy_fits, fresh_fits, len(subsets), baseline_fits)
     seconds = (search_seconds, proxy_seconds, fresh_seconds, fitted - began, judged - fitted)
-    known = {**vars(searched), "test_cost": judgement.costs["best_subset"]}
+    search_fields = {**vars(searched), "test_cost": judgement.costs["best_subset"]}
     return FoldResult(
-        **known,
+        **search_fields,
         n_train=len(train.features),
         n_test=len(test.features),
         confirmed_cost=None if confirmation is None else confirmation.cost,
@@ -148,7 +186,7 @@ def _work_after(
     """Return fits and recorded seconds on the full model after a proxy, and on fresh folds."""
     with closing(Archive(archive)) as opened:
 
-        def work(problem: Any, masks: NDArray[np.bool_]) -> tuple[int, float]:
+        def work(problem: Problem, masks: Bool) -> tuple[int, float]:
             records = opened.open_problem(problem).lookup(masks)
             return len(masks) * problem.n_folds, sum(record.seconds for record in records)
 

@@ -4,8 +4,6 @@ Artifacts never delay or fail a run. They are skipped outside a flow run and on 
 which has no UI; requests to a slow or unavailable server time out after a few seconds.
 """
 
-from __future__ import annotations
-
 import contextvars
 import json
 import math
@@ -41,13 +39,30 @@ def show_table(key: str, rows: Sequence[Row], description: str) -> bool:
 
 
 def show_answer(
-    name: str,  # of the configuration
-    text: str,  # the answer, as Markdown
+    name: str,
+    text: str,
     judgement: Judgement,
-    tracking: Tracking,  # store of the run, which the text links to
+    tracking: Tracking,
     run_id: str,
 ) -> bool:
-    """Show the metrics as a table ``NAME-figures``, and the answer as ``NAME-answer``."""
+    """Show the metrics as a table ``NAME-figures``, and the answer as ``NAME-answer``.
+
+    Parameters
+    ----------
+    name : str
+        Name of the configuration.
+    text : str
+        Answer, as Markdown.
+    judgement : Judgement
+    tracking : Tracking
+        Store of the run, to which the text links.
+    run_id : str
+
+    Returns
+    -------
+    bool
+        False if the artifacts were not sent.
+    """
     if _flow_run() is None:
         return False
     text = f"{text}\n\n{_run_link(tracking, run_id)}\n"
@@ -61,7 +76,7 @@ def show_answer(
 
 
 def _figure_rows(judgement: Judgement) -> list[dict[str, str]]:
-    """Return one row per contender: a column per metric, the value with its interval."""
+    """Make a row per contender, with a column per metric: the value with its interval."""
     rows = []
     for contender, figures in judgement.table.groupby("contender", sort=False):
         row = {"": CONTENDERS.get(str(contender), str(contender))}
@@ -85,7 +100,9 @@ def _flow_run() -> UUID | None:
     if not PREFECT_API_URL.value() or not PREFECT_UI_ENABLED.value():
         return None
     context = FlowRunContext.get()
-    return context.flow_run.id if context is not None and context.flow_run is not None else None
+    if context is None or context.flow_run is None:
+        return None
+    return context.flow_run.id
 
 
 def _table(key: str, rows: Sequence[Row], description: str) -> ArtifactCreate:
@@ -107,7 +124,7 @@ def _send(*artifacts: ArtifactCreate) -> bool:
         return False
 
     def send() -> None:
-        # Passing settings creates a new client: that of the flow must stay in its thread.
+        # Passing settings creates a new client: the client of the flow must stay in its thread.
         settings = {"timeout": _PATIENCE_SECONDS}
         with get_client(httpx_settings=settings, sync_client=True) as client:
             for artifact in artifacts:

@@ -1,7 +1,5 @@
 """Pose the problem of a search on the training rows, and compute its hints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,6 +14,7 @@ from swarm.problem.hints import Hints, prepare_hints
 from swarm.problem.inputs import missing_classes
 from swarm.problem.problem import Problem
 from swarm.problem.space import SearchSpace
+from swarm.protocols import Estimator
 from swarm.rows import Division
 from swarm.search.warm_start import warm_masks
 from swarm.validation.answers import EvaluationTarget
@@ -33,14 +32,16 @@ def compute_hints(
     warm: Sequence[Sequence[str]] = (),
     distance: Float | None = None,
 ) -> Hints:
-    """Return what the first swarm starts from: clusters, relevance and subsets of a warm start."""
+    """Compute what the first swarm starts from: clusters, relevance and subsets of a warm start.
+
+    A table with fewer units than `n_clusters` has as many clusters as units.
+    """
     space = problem.space
     return prepare_hints(
         problem.features,
         space,
         problem.target,
         problem.task,
-        # A configuration may be used on a table with fewer units.
         n_clusters=None if n_clusters is None else min(n_clusters, space.n_units),
         needs=needs,
         warm=warm_masks(warm, space),
@@ -50,13 +51,26 @@ def compute_hints(
 
 def pose(
     train: Table,
-    estimator: Any,
+    estimator: Estimator,
     *,
-    folds: Mapping[str, Any],  # parameters of `Division.of_kind`
+    folds: Mapping[str, Any],
     space: Mapping[str, Any],
-    **options: Any,  # of `Problem.build`
+    **options: Any,
 ) -> tuple[Problem, tuple[Finding, ...]]:
-    """Build the problem on the training rows; the findings are reasons to doubt its costs."""
+    """Build the problem on the training rows; the findings are reasons to doubt its costs.
+
+    Parameters
+    ----------
+    train : Table
+        Training rows.
+    estimator : estimator
+        Model.
+    folds, space : dict
+        Parameters of :meth:`~swarm.rows.Division.of_kind`, and of
+        :meth:`~swarm.problem.space.SearchSpace.build`.
+    **options
+        Other parameters of :meth:`~swarm.problem.problem.Problem.build`.
+    """
     problem = Problem.build(
         train.features,
         train.target,
@@ -83,11 +97,11 @@ def _findings(
             f"{'is' if len(missing) == 1 else 'are'} missing from the training rows of a fold that "
             "tests them, where they are always wrong"
         )
-        rest = "merge rare classes with others or remove their rows, in the table"
-        least = int(np.unique(problem.target, return_counts=True)[1].min())
-        if folds["kind"] == "random" and least > 1:
-            rest = f"set folds.kind to 'stratified', or {rest}"
-        findings.append(make_finding("SWM102", text, remedy=rest))
+        remedy = "merge rare classes with others or remove their rows, in the table"
+        rarest = int(np.unique(problem.target, return_counts=True)[1].min())
+        if folds["kind"] == "random" and rarest > 1:
+            remedy = f"set folds.kind to 'stratified', or {remedy}"
+        findings.append(make_finding("SWM102", text, remedy=remedy))
     if train.n_unlabelled:
         findings.append(
             make_finding("SWM005", f"{train.n_unlabelled:,} rows without a target are left out")
@@ -95,20 +109,23 @@ def _findings(
     texts = [name for name in train.as_text if name in problem.space.columns]
     if texts:
         findings.append(make_finding("SWM006", f"{quoted(texts)}: read as text", texts))
-    target, task = problem.target, problem.task
-    findings += target_findings(target, task, problem.scoring.name, pos_label)
-    # No model has the columns that are forbidden.
-    features = train.features.drop(columns=problem.space.subset(problem.space.forbidden))
-    groups, derived = train.groups, train.derived
-    odd = column_findings(features, target, task, groups=groups, derived=derived)
-    return (*findings, *odd)
+    findings += target_findings(problem.target, problem.task, problem.scoring.name, pos_label)
+    findings += column_findings(
+        train.features.drop(columns=problem.space.subset(problem.space.forbidden)),
+        problem.target,
+        problem.task,
+        groups=train.groups,
+        derived=train.derived,
+    )
+    return tuple(findings)
 
 
 def check_test_metrics(
     problem: Problem, train: Table, test: Table, metrics: Sequence[str] | None
 ) -> None:
     """Refuse metrics that cannot be computed on the test rows, before anything is trained."""
-    scoring, weight = problem.scoring, test.weight_in_score(problem)
+    scoring = problem.scoring
+    weight = test.weight_in_score(problem)
     truth = EvaluationTarget.of(
         problem.estimator, train.target, test.target, scoring.pos_label, weight
     )

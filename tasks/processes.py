@@ -1,6 +1,4 @@
-"""The process of a run, by which others find out whether it was killed."""
-
-from __future__ import annotations
+"""The process of a run, by which other processes find out whether it was killed."""
 
 import socket
 from typing import Any

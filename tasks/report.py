@@ -1,7 +1,5 @@
 """The artifacts of a select run: its result, byte-identical if it is run again, and its report."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -37,13 +35,13 @@ def search_files(result: SearchResult, evaluations: ProblemEvaluations) -> dict[
     They depend on configuration, seed and data alone, but for the seconds in ``archive.parquet``,
     which leaves out evaluations with other settings.
     """
-    confirmed: dict[str, bytes] = {}
+    stage_files: dict[str, bytes] = {}
     if result.confirmation is not None:
-        confirmed["confirmation.csv"] = _confirmed(result.confirmation, result.space)
+        stage_files["confirmation.csv"] = _confirmation_file(result.confirmation, result.space)
     if result.cut is not None:
-        confirmed["prefilter.csv"] = _ranking(result.cut, result.space)
+        stage_files["prefilter.csv"] = _ranking_file(result.cut, result.space)
     return {
-        **confirmed,
+        **stage_files,
         "subsets.csv": _subsets(result).to_csv(index=False).encode(),
         "history.parquet": parquet(result.history),
         "archive.parquet": parquet(_evaluation_table(result, evaluations)),
@@ -57,14 +55,15 @@ def features_file(
     *,
     reader: Reader | None = None,
     model_inputs: Sequence[str],
-    **model: Any,  # about the served model, as JSON types
+    **model: Any,
 ) -> dict[str, bytes]:
-    """Return ``features.json``: the columns to keep, the subsets, and those of the model.
+    """Return ``features.json``: the columns to keep, the subsets, and the columns of the model.
 
-    The keys with ``raw`` have the columns of the source, such as a date, where the others have what
-    the reader makes of them.
+    Keys with ``raw`` have the columns of the source, such as a date, in place of the features that
+    the reader makes of them. `model` has facts about the served model, as JSON types.
     """
-    members, confirmation = result.best_members(n_models, union_at_most), result.confirmation
+    members = result.best_members(n_models, union_at_most)
+    confirmation = result.confirmation
     columns = {
         "features": result.features,
         "model_inputs": list(model_inputs),
@@ -88,11 +87,12 @@ def features_file(
         "union_at_most": union_at_most,
     }
     if confirmation is not None:
+        smallest = None
+        if confirmation.smallest is not None:
+            smallest = result.space.subset(confirmation.candidates.masks[confirmation.smallest])
         features["confirmation"] = {
             **confirmation.as_dict(),
-            "smallest_within_margin": None
-            if confirmation.smallest is None
-            else result.space.subset(confirmation.candidates.masks[confirmation.smallest]),
+            "smallest_within_margin": smallest,
         }
     if result.cut is not None:
         features["prefilter"] = _cut_figures(result.cut)
@@ -107,7 +107,7 @@ def columns_file(columns: pd.DataFrame, metric: str) -> dict[str, bytes]:
 def schema_file(train: Table, columns: list[dict[str, Any]]) -> dict[str, bytes]:
     """Return ``schema.json``: the columns of the source as they are in the training rows.
 
-    `columns` is of :func:`swarm.storage.exports.describe_columns`.
+    `columns` comes from :func:`swarm.storage.exports.describe_columns`.
     """
     csv = None if train.reader is None else train.reader.csv
     return {"schema.json": json_file({"csv": csv, "columns": columns})}
@@ -116,10 +116,10 @@ def schema_file(train: Table, columns: list[dict[str, Any]]) -> dict[str, bytes]
 def importances_file(
     result: SearchResult, importances: pd.Series, losses: FeatureLosses
 ) -> dict[str, bytes]:
-    """Return ``importances.csv``: what each chosen column is worth, those of a group together.
+    """Return ``importances.csv``: what each chosen column is worth, columns of a group together.
 
-    `importances` are by column. Losses, with their intervals, are those of the score on the test
-    rows without the feature or group; the least important ones have none.
+    `importances` are by column. A loss, with its interval, is that of the score on the test rows
+    without the feature or group; the least important ones have none.
     """
     space = result.space
     rows = [
@@ -127,7 +127,8 @@ def importances_file(
         for unit in np.flatnonzero(result.best_mask)
         for position in space.units[unit]
     ]
-    table = pd.DataFrame(rows).assign(importance=lambda each: each["column"].map(importances))
+    table = pd.DataFrame(rows)
+    table["importance"] = table["column"].map(importances)
     table = table.sort_values("importance", ascending=False, kind="stable")
     for name in ("loss", "low", "high"):
         table[name] = table["feature"].map(losses.losses.get(name, pd.Series(dtype=float)))
@@ -147,8 +148,8 @@ def _cut_figures(cut: Cut) -> dict[str, Any]:
     }
 
 
-def _ranking(cut: Cut, space: SearchSpace) -> bytes:
-    """Return a row per unit: those that pass the prefilter first, each part by importance."""
+def _ranking_file(cut: Cut, space: SearchSpace) -> bytes:
+    """Return a row per unit, by importance: units that pass the prefilter first."""
     order = np.lexsort((-cut.importances, ~cut.kept))
     table = pd.DataFrame(
         {
@@ -157,12 +158,12 @@ def _ranking(cut: Cut, space: SearchSpace) -> bytes:
             "kept": cut.kept[order],
         }
     )
-    # Six digits of each of many thousand units say enough.
+    # Six digits are enough for each of many thousand units.
     digits = "%.6g" if len(table) > MAX_COLUMNS else None
     return table.to_csv(index=False, float_format=digits).encode()
 
 
-def _confirmed(confirmation: Confirmation, space: SearchSpace) -> bytes:
+def _confirmation_file(confirmation: Confirmation, space: SearchSpace) -> bytes:
     """Return a row per confirmed subset, the lowest cost on fresh folds first."""
     candidates = confirmation.candidates
     table = pd.DataFrame(
@@ -218,22 +219,22 @@ def predictions_of(judgement: Judgement, row: pd.Series | None) -> pd.DataFrame:
 def _subsets(result: SearchResult) -> pd.DataFrame:
     """Return pbest positions and costs, a column of 0 and 1 per unit, best first.
 
-    Of a wide table only the units that are in any of them.
+    A wide table has columns only for units that are in any of the subsets.
     """
     members = result.state.strategy.members
-    # In the order of the search, with costs as in the other files.
     order = np.lexsort((members.masks.sum(axis=1), members.costs))
     names = list(result.space.names)
     for reserved in ("cost", "group"):
         if reserved in names:
-            place, free = names.index(reserved), f"feature_{reserved}"
+            free = f"feature_{reserved}"
             while free in names:
                 free = f"feature_{free}"
-            names[place] = free
+            names[names.index(reserved)] = free
     masks = members.masks[order]
     if len(names) > MAX_COLUMNS:
         used = np.flatnonzero(masks.any(axis=0))
-        masks, names = masks[:, used], [names[unit] for unit in used]
+        masks = masks[:, used]
+        names = [names[unit] for unit in used]
     table = pd.DataFrame(masks.astype(int), columns=names)
     table.insert(0, "cost", members.costs[order])
     table.insert(1, "group", members.group[order])
@@ -257,7 +258,7 @@ def model_metrics(judgement: Judgement, contender: str) -> dict[str, float]:
 
 
 def selection_metrics(judgement: Judgement) -> dict[str, float]:
-    """Return the score of the best subset on the test rows, that less all features', and more."""
+    """Return the test score of the best subset, its gain over all features, and the optimism."""
     verdict = judgement.verdict
     name = f"test/best_subset_minus_all_{verdict.metric}"
     metrics = {unseen_score(verdict.metric): verdict.chosen, name: verdict.difference}

@@ -1,10 +1,7 @@
 """Train/test split: rows for the search, and test rows that it never sees."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -13,6 +10,7 @@ from swarm.arrays import Int
 from swarm.errors import DataError
 from swarm.findings import Finding, make_finding
 from swarm.problem.target import task_of
+from swarm.protocols import Estimator
 from swarm.rows import Fold, Rows, hold_out
 from swarm.wording import quoted
 from tasks.table import Table
@@ -23,14 +21,21 @@ class Split:
     """Training and test rows of a table, as ascending, disjoint positions, neither empty.
 
     The rows of a gap in time are in neither.
+
+    Attributes
+    ----------
+    train : int64 (n_train,)
+    test : int64 (n_test,)
+    findings : tuple of Finding
+        Reasons to doubt the metrics on the test rows.
     """
 
     train: Int
     test: Int
-    findings: tuple[Finding, ...] = ()  # what makes the test metrics doubtful
+    findings: tuple[Finding, ...] = ()
 
 
-def rows_of(table: Table, estimator: Any = None) -> Rows:
+def rows_of(table: Table, estimator: Estimator | None = None) -> Rows:
     """Return the rows of a table; the estimator may decide whether the target has classes."""
 
     def values(column: pd.Series | None) -> np.ndarray | None:
@@ -49,28 +54,42 @@ def rows_of(table: Table, estimator: Any = None) -> Rows:
 
 def split(
     table: Table,
-    # "random"; "stratified": equal class shares on both sides; "group": the rows of a group stay on
-    # one side, in a classification with class shares as similar as possible; "time": the latest
-    # rows are the test rows, rows with the same time stay on one side; "column": given by the part
-    # column.
     kind: str,
     *,
-    test_size: float = 0.3,  # share of the rows or of the groups, ignored by "column"
+    test_size: float = 0.3,
     seed: int = 0,
-    estimator: Any = None,
-    gap: int = 0,  # rows left out between training and test rows, for "time"
+    estimator: Estimator | None = None,
+    gap: int = 0,
 ) -> Split:
-    """Split a table; InputError if it does not allow the kind, or a side would be empty."""
+    """Split a table; InputError if it does not allow the kind, or a side would be empty.
+
+    Parameters
+    ----------
+    table : Table
+    kind : {"random", "stratified", "group", "time", "column"}
+        How rows are divided.
+
+        - "stratified": equal class shares on both sides
+        - "group": the rows of a group stay on one side, in a classification with class shares as
+          similar as possible
+        - "time": the latest rows are the test rows; rows with the same time stay on one side
+        - "column": given by the part column
+    test_size : float
+        Share of the rows or of the groups, ignored by "column".
+    seed : int
+    estimator : estimator, optional
+        Model, which may decide whether the target has classes.
+    gap : int
+        Rows left out between training and test rows, for "time".
+    """
     rows = rows_of(table, estimator)
     if kind == "column":
         if table.part is None:
             raise DataError("split 'column' needs a part column; set 'part' in the data")
         rows = replace(rows, column=table.part.where(table.part == "test").to_numpy())
-    by_class = kind == "group" and rows.has_classes
+    fold_kind = "stratified_group" if kind == "group" and rows.has_classes else kind
     try:
-        train, test = hold_out(
-            rows, "stratified_group" if by_class else kind, test_size, seed=seed, gap=gap
-        )
+        train, test = hold_out(rows, fold_kind, test_size, seed=seed, gap=gap)
     except DataError as error:
         raise DataError(f"split {kind!r}: {error}") from None
     findings = group_findings(table, [(train, test)], "the split")
@@ -83,14 +102,9 @@ def time_findings(table: Table, kind: str, folds: str) -> list[Finding]:
     """Find rows that have times, or are sorted by a date, but are divided without them."""
     if kind == "time" and folds in ("stratified", "random"):
         text = f"the split is in time, but the folds are {folds!r}"
-        return [
-            make_finding(
-                "SWM107",
-                text,
-                [] if table.time is None else [str(table.time.name)],
-                remedy="set folds.kind to 'time', or to 'auto', which follows the split",
-            )
-        ]
+        columns = [] if table.time is None else [str(table.time.name)]
+        remedy = "set folds.kind to 'time', or to 'auto', which follows the split"
+        return [make_finding("SWM107", text, columns, remedy=remedy)]
     if kind in ("time", "column"):
         return []
     if table.time is not None:

@@ -18,7 +18,7 @@ from swarm.interrupts import sigint_deferred, sigint_delivered
 
 P = ParamSpec("P")
 R = TypeVar("R")
-# A step of a search is deterministic: it ends otherwise only after an error of the machine.
+# A step of a search is deterministic, so only an error of the machine is worth a retry.
 RETRIES = 2
 _RETRY_SECONDS = 1.0
 
@@ -43,8 +43,7 @@ class Step(Generic[P, R]):
         if FlowRunContext.get() is None:
             return self.fn(*args, **kwargs)
         with sigint_deferred():
-            answer: R = self.task(*map(_Sealed, args), **_sealed(kwargs), wait_for=self.upstream)
-        return answer
+            return self.task(*map(_Sealed, args), **_sealed(kwargs), wait_for=self.upstream)
 
     def after(self, *results: object) -> Step[P, R]:
         """Return a copy that Prefect shows behind the steps that gave these results."""
@@ -52,8 +51,7 @@ class Step(Generic[P, R]):
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> PrefectFuture[R]:
         """Submit the function to the task runner of the flow."""
-        future: PrefectFuture[R] = self.task.submit(*map(_Sealed, args), **_sealed(kwargs))
-        return future
+        return self.task.submit(*map(_Sealed, args), **_sealed(kwargs))
 
     def with_options(self, **options: Any) -> Step[P, R]:
         """Return a copy of the step with other options of :class:`prefect.Task`."""
@@ -79,9 +77,9 @@ def step(name: str, *, retries: int = 0) -> Callable[[Callable[P, R]], Step[P, R
     It is tried again up to `retries` times after an error that may be transient.
     """
 
-    def made(function: Callable[P, R]) -> Step[P, R]:
+    def decorator(function: Callable[P, R]) -> Step[P, R]:
         @wraps(function)
-        def opened(*args: Any, **kwargs: Any) -> R:
+        def with_opened_arguments(*args: Any, **kwargs: Any) -> R:
             with sigint_delivered():
                 return function(*map(_opened, args), **{k: _opened(v) for k, v in kwargs.items()})
 
@@ -92,9 +90,9 @@ def step(name: str, *, retries: int = 0) -> Callable[[Callable[P, R]], Step[P, R
                 "retry_delay_seconds": _RETRY_SECONDS,
                 "retry_condition_fn": _is_retryable,
             }
-        return Step(function, task(name=name, **options)(opened))
+        return Step(function, task(name=name, **options)(with_opened_arguments))
 
-    return made
+    return decorator
 
 
 class _Sealed:

@@ -4,8 +4,6 @@ No task takes a random generator or relies on Prefect's cache: an epoch is a fun
 previous state, and finished evaluations are in the archive.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,10 +82,10 @@ def judge_answer(
     ensemble: SubsetEnsemble,
     cv_cost: float,
     *,
-    split: str,  # kind of the split
+    split: str,
     **options: Any,
 ) -> Judgement:
-    """Compare the result with its baselines on the test rows.
+    """Compare the result with its baselines on the test rows of a kind of split.
 
     Unless their groups differ from those of the training rows, the baseline committee is not split
     by group: members that have not seen some of the groups would be at an unfair disadvantage.

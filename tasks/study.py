@@ -40,9 +40,17 @@ from tasks.tracking.run_log import RunLog
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One search of a study."""
+    """One search of a study.
 
-    dataset: str  # of a comparison; otherwise the part of the rows, such as "fold 2 of 5"
+    Attributes
+    ----------
+    dataset : str
+        Name of the data set of a comparison; otherwise of the rows, such as "fold 2 of 5".
+    strategy : str
+    seed : int
+    """
+
+    dataset: str
     strategy: str
     seed: int
 
@@ -54,29 +62,53 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """Result of one search; except for times it depends on configuration and data alone."""
+    """Result of one search; except for times it depends on configuration and data alone.
+
+    Attributes
+    ----------
+    cell : Cell
+    problem : str
+        Fingerprint of the problem.
+    cost, size, features : float, int, list of str
+        The best subset.
+    n_available : int
+        Number of columns of the table.
+    test_cost : float or None
+        Cost of a model of the best subset on the held-out rows.
+    epochs : int
+    evaluations, distinct, fits : int
+        Counts, those from the archive included.
+    reason : str
+        Why the search ended.
+    seconds_algorithm : float
+        T1 of Hafiz et al. (2018): processor time of the search without evaluations.
+    seconds_evaluation : float
+        T2: training time of the folds, those from the archive included.
+    history : DataFrame
+        A row per epoch.
+    """
 
     cell: Cell
     problem: str
-    cost: float  # of the best subset, as are size and features
+    cost: float
     size: int
     features: list[str]
     n_available: int
-    test_cost: float | None  # of a model of the best subset on the held-out rows
+    test_cost: float | None
     epochs: int
-    evaluations: int  # archived ones included, as in distinct and fits
+    evaluations: int
     distinct: int
     fits: int
-    reason: str  # why the search ended
-    # T1 of Hafiz et al. (2018): processor time of the search without evaluations
+    reason: str
     seconds_algorithm: float
-    seconds_evaluation: float  # T2: training time of the folds, archived ones included
-    history: pd.DataFrame  # one row per epoch
+    seconds_evaluation: float
+    history: pd.DataFrame
 
     def files(self) -> dict[str, bytes]:
         """Return the artifacts from which :meth:`read` restores the result."""
-        names = [each.name for each in fields(CellResult) if each.name not in ("cell", "history")]
-        facts = {**vars(self.cell), **{name: getattr(self, name) for name in names}}
+        names = [field.name for field in fields(CellResult)]
+        values = {name: getattr(self, name) for name in names if name not in ("cell", "history")}
+        facts = {**vars(self.cell), **values}
         return {"features.json": json_file(facts), "history.parquet": parquet(self.history)}
 
     def metrics(self, scoring: Scoring) -> dict[str, float | None]:
@@ -99,10 +131,8 @@ class CellResult:
 
     def row(self) -> dict[str, Any]:
         """Return the row of the search in the table of all cells."""
-        names = (
-            *("cost", "size", "evaluations", "distinct", "fits", "epochs", "reason"),
-            *("test_cost", "seconds_algorithm", "seconds_evaluation"),
-        )
+        names = ["cost", "size", "evaluations", "distinct", "fits", "epochs", "reason", "test_cost"]
+        names += ["seconds_algorithm", "seconds_evaluation"]
         values = {name: getattr(self, name) for name in names}
         values = {name: np.nan if value is None else value for name, value in values.items()}
         return {**asdict(self.cell), **values, "features": json.dumps(self.features)}
@@ -111,28 +141,43 @@ class CellResult:
 @step("all-features")
 def cost_of_all(problem: Problem, archive: str) -> float:
     """Return the cost of all features, the baseline of improvements."""
-    everything, order = ~problem.space.forbidden[None, :], np.arange(problem.n_folds)
+    all_features = ~problem.space.forbidden[None, :]
+    order = np.arange(problem.n_folds)
     with closing(Archive(archive)) as opened, CrossValidation(problem, opened) as evaluator:
-        answer = evaluator.evaluate(everything, np.array([np.inf]), order)
-    if answer.failed[0]:
-        reason = reason_of(answer.first_error)
+        evaluations = evaluator.evaluate(all_features, np.array([np.inf]), order)
+    if evaluations.failed[0]:
+        reason = reason_of(evaluations.first_error)
         raise EvaluationError(
             f"the model fails on all {problem.space.n_allowed} features ({reason}); choose another"
         )
-    return float(answer.costs[0])
+    return float(evaluations.costs[0])
 
 
 @step("search", retries=RETRIES)
 def run_cell(
     cell: Cell,
     search: Search,
-    archive: str,  # its URL, with secrets
-    stop: Path | None = None,  # the search ends when this file exists
-    test: Table | None = None,  # held-out rows
+    archive: str,
+    stop: Path | None = None,
+    test: Table | None = None,
 ) -> CellResult:
     """Run one search; evaluations that are in the archive are not repeated.
 
-    Raises SearchInterrupted if the searches were interrupted.
+    Parameters
+    ----------
+    cell : Cell
+    search : Search
+    archive : str
+        URL of the archive, with secrets.
+    stop : Path, optional
+        File whose existence ends the search.
+    test : Table, optional
+        Held-out rows.
+
+    Raises
+    ------
+    SearchInterrupted
+        If the searches were interrupted.
     """
     return search_cell(cell, search, archive, stop, test)[0]
 
@@ -157,9 +202,9 @@ def search_cell(
         evaluator = driver.evaluator
         assert isinstance(evaluator, CrossValidation)
         began = time.thread_time() - evaluator.cpu_seconds
-        answer = driver.step(state)
+        next_state, record = driver.step(state)
         seconds += max(0.0, time.thread_time() - evaluator.cpu_seconds - began)
-        return answer
+        return next_state, record
 
     check_stop()
     with closing(Archive(archive)) as opened:
@@ -171,16 +216,16 @@ def search_cell(
         trained = training_seconds(
             result.state.requests, opened.open_problem(search.search_problem)
         )
-    counts, problem = result.state.counts, search.problem
-    features = result.features
-    return CellResult(
+    counts = result.state.counts
+    problem = search.problem
+    cell_result = CellResult(
         cell=cell,
         problem=problem.fingerprint(),
         cost=result.cost,
-        size=len(features),
-        features=features,
+        size=len(result.features),
+        features=result.features,
         n_available=problem.space.n_columns,
-        test_cost=None if test is None else cost_on_test_rows(problem, features, test),
+        test_cost=None if test is None else cost_on_test_rows(problem, result.features, test),
         epochs=result.state.epoch,
         evaluations=counts.evaluations,
         distinct=counts.distinct,
@@ -189,7 +234,8 @@ def search_cell(
         seconds_algorithm=seconds,
         seconds_evaluation=trained,
         history=result.history,
-    ), result
+    )
+    return cell_result, result
 
 
 def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) -> float:
@@ -201,8 +247,8 @@ def cost_on_test_rows(problem: Problem, features: Sequence[str], test: Table) ->
 
 def find_unfinished(tracking: Tracking, kind: str, fingerprint: str) -> str | None:
     """Return the run id of the latest unfinished study with this fingerprint, if any."""
-    wanted = f"tags.kind = '{kind}' and tags.fingerprint = '{fingerprint}'"
-    unfinished = (run for run in tracking.runs(wanted) if run.info.status != "FINISHED")
+    filter_string = f"tags.kind = '{kind}' and tags.fingerprint = '{fingerprint}'"
+    unfinished = (run for run in tracking.runs(filter_string) if run.info.status != "FINISHED")
     return next((str(run.info.run_id) for run in unfinished), None)
 
 
@@ -213,13 +259,16 @@ class CellRuns:
         self._parent = parent
         self._logs: dict[Cell, RunLog] = {}
         # Unfinished runs of earlier starts, with the logged steps of each metric.
-        self._left: dict[Cell, tuple[str, dict[str, dict[int, float]]]] = {}
+        self._unfinished: dict[Cell, tuple[str, dict[str, dict[int, float]]]] = {}
 
     def read_finished(self, problems: Mapping[Cell, str]) -> dict[Cell, CellResult]:
         """Read the finished searches on problems of these fingerprints, and end the other runs."""
-        tracking, results, seen = self._parent.tracking, {}, set()
+        tracking = self._parent.tracking
+        results: dict[Cell, CellResult] = {}
+        seen: set[Cell] = set()
         for run in tracking.runs(f"tags.`mlflow.parentRunId` = '{self._parent.run_id}'"):
-            tags, run_id = run.data.tags, str(run.info.run_id)
+            tags = run.data.tags
+            run_id = str(run.info.run_id)
             if run.info.status == "RUNNING":
                 # Its process was killed.
                 tracking.finish(run_id, "KILLED")
@@ -230,15 +279,18 @@ class CellRuns:
                 continue
             seen.add(cell)
             if run.info.status != "FINISHED":
-                self._left[cell] = run_id, tracking.values(run_id) if run.data.metrics else {}
+                points = tracking.values(run_id) if run.data.metrics else {}
+                self._unfinished[cell] = run_id, points
                 continue
-            paths = ("features.json", "history.parquet")
-            results[cell] = CellResult.read(*(tracking.download(run_id, p) for p in paths))
+            results[cell] = CellResult.read(
+                tracking.download(run_id, "features.json"),
+                tracking.download(run_id, "history.parquet"),
+            )
         return results
 
     def begin(self, cell: Cell, tags: Mapping[str, str], params: Mapping[str, object]) -> None:
         """Open the run of a search."""
-        run_id, points = self._left.pop(cell, (None, {}))
+        run_id, points = self._unfinished.pop(cell, (None, {}))
         self._logs[cell] = self._parent.child(cell.name, params, tags, run_id, points)
 
     def end(self, result: CellResult, scoring: Scoring) -> None:

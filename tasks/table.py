@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from swarm.arrays import Bool, Float, Int
 from swarm.problem.problem import Problem
 from swarm.reader import Reader
 from swarm.rows import Rows
@@ -18,31 +18,59 @@ from swarm.rows import Rows
 class Table:
     """A validated data set, with a role for every column.
 
-    All parts have the same rows in the same order and an index from 0.
+    All columns have the same rows in the same order and an index from 0.
+
+    Attributes
+    ----------
+    name : str
+    source : str
+        Origin of the table, without secrets: "bundled:breast_cancer", "file:x.csv", "uci:75",
+        "sql:postgresql://u:***@h/db".
+    features : DataFrame (n_rows, n_features)
+        Features with unique names and the dtypes with which they were read.
+    target : Series (n_rows,), or DataFrame (n_rows, n_labels)
+        Target; labels of a multi-label problem are 0 or 1.
+    groups : Series, optional
+        Ids of rows that belong together.
+    time : Series, optional
+        Numbers or timestamps that order the rows in time.
+    weight : Series, optional
+        Sample weights, non-negative floats.
+    part : Series, optional
+        Predefined split: "train" or "test".
+    fold : Series, optional
+        Test fold of each row.
+    row : Series, optional
+        Number of each row in the source, from 0.
+    n_unlabelled : int
+        Number of rows that were left out when the table was read, as they have no target.
+    in_order_of : str, optional
+        Column of dates by which the rows are sorted, if there is no `time`.
+    derived : tuple of str
+        Features that no column of the source has as its name: parts of dates.
+    as_text : tuple of str
+        Columns of whole numbers that were read as text.
+    reader : Reader, optional
+        How the features were read; None if they were given as they are.
+    written : DataFrame, optional
+        Dates and numbers as they are written in the source, where the features have numbers.
     """
 
     name: str
-    # Origin of the table, without secrets: "bundled:breast_cancer", "file:x.csv", "uci:75",
-    # "sql:postgresql://u:***@h/db".
     source: str
-    # (n_rows, n_features), unique string column names; dtypes as they were read
     features: pd.DataFrame
-    # (n_rows,), or (n_rows, n_labels) of 0 and 1 for a multi-label problem
     target: pd.Series | pd.DataFrame
-    groups: pd.Series | None = None  # ids of rows that belong together
-    time: pd.Series | None = None  # numbers or timestamps that order the rows in time
-    weight: pd.Series | None = None  # sample weights, non-negative floats
-    part: pd.Series | None = None  # predefined split: "train" or "test"
-    fold: pd.Series | None = None  # test fold of each row
-    row: pd.Series | None = None  # number of each row in the source, from 0
-    n_unlabelled: int = 0  # rows that were left out when the table was read, as they have no target
-    # if there is no `time`, a column of dates by which the rows are sorted
+    groups: pd.Series | None = None
+    time: pd.Series | None = None
+    weight: pd.Series | None = None
+    part: pd.Series | None = None
+    fold: pd.Series | None = None
+    row: pd.Series | None = None
+    n_unlabelled: int = 0
     in_order_of: str | None = None
-    # Features that no column of the source has as its name: parts of dates.
     derived: tuple[str, ...] = ()
-    as_text: tuple[str, ...] = ()  # columns of whole numbers that were read as text
-    reader: Reader | None = None  # how the features were read; None if they were given as they are
-    # Dates and numbers as they are written in the source, where the features have numbers.
+    as_text: tuple[str, ...] = ()
+    reader: Reader | None = None
     written: pd.DataFrame | None = None
 
     @property
@@ -50,10 +78,10 @@ class Table:
         """The columns of the source that the features are made of."""
         if self.written is None:
             return self.features
-        given = self.features.drop(columns=list(self.derived))
-        return given.assign(**{str(name): cells for name, cells in self.written.items()})
+        features = self.features.drop(columns=list(self.derived))
+        return features.assign(**{str(name): cells for name, cells in self.written.items()})
 
-    def weight_in_score(self, problem: Problem) -> NDArray[np.float64] | None:
+    def weight_in_score(self, problem: Problem) -> Float | None:
         """Return the weights of these rows for the scorer of a problem, or None."""
         if self.weight is None or not problem.weights_in_score:
             return None
@@ -69,11 +97,11 @@ class Table:
             time=self.time.to_numpy() if kind == "time" and self.time is not None else None,
         )
 
-    def take(self, rows: NDArray[np.intp] | NDArray[np.bool_]) -> Table:
+    def take(self, rows: Int | Bool) -> Table:
         """Return a copy with rows at positions, in any order, or of a mask, and an index from 0."""
-        parts: dict[str, Any] = {
-            name: part.iloc[rows].reset_index(drop=True)
-            for name, part in vars(self).items()
-            if isinstance(part, pd.Series | pd.DataFrame)
+        taken: dict[str, Any] = {
+            name: value.iloc[rows].reset_index(drop=True)
+            for name, value in vars(self).items()
+            if isinstance(value, pd.Series | pd.DataFrame)
         }
-        return replace(self, **parts)
+        return replace(self, **taken)

@@ -1,7 +1,5 @@
 """The Prefect task runner of a comparison, and the submission of searches."""
 
-from __future__ import annotations
-
 import logging
 import queue
 import socket
@@ -24,29 +22,29 @@ from swarm.interrupts import children_ignore_sigint
 
 T = TypeVar("T")
 
-# Ports of schedulers, where an address has none.
+# Default ports of schedulers.
 _PORTS = {"dask": 8786, "ray": 6379}
 
 
 def task_runner(kind: str, workers: int, address: str | None = None) -> TaskRunner[Any]:
-    """Make a task runner, with an existing cluster of Dask or Ray if there is an address."""
+    """Make a task runner, with an existing cluster of Dask or Ray if there is an address.
+
+    The check of the configuration refuses a kind whose package is not installed.
+    """
     if kind == "threads":
         return ThreadPoolTaskRunner(max_workers=workers)
     if kind == "processes":
         return ProcessPoolTaskRunner(max_workers=workers, initializer=_one_thread)
-    # An optional package, whose absence the check of the configuration refuses.
     module = import_module(f"prefect_{kind}")
-    made: TaskRunner[Any]
     if kind == "dask":
-        made = module.DaskTaskRunner(address=address, **({} if address else _local_dask(workers)))
-    else:
-        started = {} if address else {"num_cpus": workers, "include_dashboard": False}
-        made = module.RayTaskRunner(address, {"log_to_driver": False, **started})
-    return made
+        cluster = {} if address else {"cluster_kwargs": _local_dask(workers)}
+        return module.DaskTaskRunner(address=address, **cluster)
+    local_ray = {} if address else {"num_cpus": workers, "include_dashboard": False}
+    return module.RayTaskRunner(address, {"log_to_driver": False, **local_ray})
 
 
 def _local_dask(workers: int) -> dict[str, Any]:
-    options = {
+    return {
         "n_workers": workers,
         "threads_per_worker": 1,
         "memory_limit": 0,
@@ -54,7 +52,6 @@ def _local_dask(workers: int) -> dict[str, Any]:
         "dashboard_address": None,
         "silence_logs": logging.CRITICAL + 1,
     }
-    return {"cluster_kwargs": options}
 
 
 @contextmanager
@@ -112,20 +109,21 @@ def as_they_finish(
     `check` is called before each result and twice a second, and raises if none can arrive any more.
     """
     done: queue.SimpleQueue[tuple[T, PrefectFuture[Any]]] = queue.SimpleQueue()
-    waiting, running = iter(items), 0
+    waiting = iter(items)
+    running = 0
 
-    def hand_out(item: T) -> None:
+    def submit_next(item: T) -> None:
         with children_ignore_sigint():
             future = submit(item)
         future.add_done_callback(lambda ended: done.put((item, ended)))
 
     for item in waiting:
-        hand_out(item)
+        submit_next(item)
         running += 1
         if running == at_once:
             break
     while running:
-        # Short timeouts, as some platforms cannot interrupt a long wait.
+        # The timeout is short because some platforms cannot interrupt a long wait.
         try:
             finished = done.get(timeout=0.5)
         except queue.Empty:
@@ -137,7 +135,7 @@ def as_they_finish(
         # An error of the caller ends the study, before another item is submitted.
         yield finished
         for item in waiting:
-            hand_out(item)
+            submit_next(item)
             running += 1
             break
 
@@ -146,7 +144,7 @@ def _one_thread() -> None:
     """Limit the numerical libraries of a worker process to one thread."""
     from threadpoolctl import threadpool_limits
 
-    # Imported first: the limit does not apply to libraries that are loaded later.
+    # The import comes first: the limit does not apply to libraries that are loaded later.
     import swarm.search.driver  # noqa: F401
 
     threadpool_limits(limits=1)
