@@ -5,8 +5,6 @@ version that it replaced, are tags of the version, which are written before the 
 location of the published features is a tag of the registered model, as all versions share it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -29,29 +27,49 @@ from tasks.tracking.store import store_errors
 from tasks.tracking.writes import log_texts
 
 ALIAS = "champion"
-# The version that a rollback restores, and one that waits for approval.
-PREVIOUS, CHALLENGER = "previous", "challenger"
+# A rollback restores this version.
+PREVIOUS = "previous"
+# This version waits for approval.
+CHALLENGER = "challenger"
 ROLLED_BACK = "rolled_back"
 _TAG = "champion."
-# A tag of the registered model, unlike those of its versions.
+# Unlike the other tags, this one belongs to the registered model and not to its versions.
 _LOCATION = f"{_TAG}published"
 
 
 @dataclass(frozen=True)
 class Champion:
-    """A version of a registered model and its history."""
+    """A version of a registered model and its history.
 
-    name: str  # in the registry, like the version
+    Attributes
+    ----------
+    name, version : str
+        Name and version in the registry.
+    run_id : str
+        Run that created the version.
+    since, why : str
+        Time in UTC and reason of its promotion, empty if the alias was set by hand.
+    over : str, optional
+        Version of the previous champion.
+    published : str, optional
+        Location of the features of every champion of this name.
+    restored : str, optional
+        Time of the last rollback to it.
+    instead_of : str, optional
+        Version that the last rollback replaced.
+    pending : str, optional
+        Decision that made it the champion, until its features are published and the event is sent.
+    """
+
+    name: str
     version: str
-    run_id: str  # of the run that created it
-    # Time in UTC and reason of its promotion, empty if the alias was set by hand.
+    run_id: str
     since: str = ""
     why: str = ""
-    over: str | None = None  # version of the previous champion
-    published: str | None = None  # where the features of every champion of this name are
-    restored: str | None = None  # time of the last rollback to it
-    instead_of: str | None = None  # version that the last rollback replaced
-    # Decision that made it the champion, until its features are published and the event is sent.
+    over: str | None = None
+    published: str | None = None
+    restored: str | None = None
+    instead_of: str | None = None
     pending: str | None = None
 
     @property
@@ -88,16 +106,29 @@ class Champions:
         name: str,
         version: str,
         *,
-        expected: str | None,  # version that it was compared with, None without a champion
+        expected: str | None,
         decision: str,
         why: str,
         when: str,
-        published: str | None,  # see `set_location`
+        published: str | None,
     ) -> Champion | None:
         """Make a version the champion, unless somebody has changed the champion meanwhile.
 
-        Return the champion after the call: this version, the one that somebody else has chosen, or
-        None if the alias was removed.
+        Parameters
+        ----------
+        name, version : str
+        expected : str or None
+            Version with which it was compared; None if there was no champion.
+        decision, why, when : str
+            Decision, its reason and its time.
+        published : str or None
+            Location of the features; see :meth:`set_location`.
+
+        Returns
+        -------
+        Champion or None
+            Champion after the call: this version, the one that somebody else has chosen, or None if
+            the alias was removed.
         """
         before = self.current(name)
         if (None if before is None else before.version) != expected:
@@ -147,12 +178,10 @@ class Champions:
         if its features cannot be published; the alias is not moved then.
         """
         now = self.current(name) if to else self.require(name)
-        if (
-            now is not None
-            and now.pending
-            and (to == now.version or (to is None and now.pending == ROLLED_BACK))
-        ):
-            return now, now
+        if now is not None and now.pending:
+            is_moved = now.pending == ROLLED_BACK if to is None else to == now.version
+            if is_moved:
+                return now, now
         target = to or (now and now.over)
         if not target:
             assert now is not None
@@ -170,7 +199,7 @@ class Champions:
             raise InputError(
                 f"version {back.version} of {name!r} is already the champion; name another one"
             )
-        # Without both nothing can be published.
+        # Errors of both calls come before the alias is moved.
         self.features_json(back)
         require_publishable(back.published)
         replaced = "" if now is None else now.version
@@ -178,7 +207,7 @@ class Champions:
         if not back.since:
             # It was never promoted.
             why = f"rolled back from version {replaced}" if replaced else "promoted by hand"
-            # A version that came before the present one has no previous one, or the next rollback
+            # If it came before the present champion, it has no previous one: the next rollback
             # would go forward again.
             is_before = now is not None and back.version in self._before(now)
             tags |= {"since": when, "why": why, "over": "" if is_before else replaced}
@@ -192,7 +221,8 @@ class Champions:
 
     def _before(self, champion: Champion) -> list[str]:
         """Return the versions that were champions before this one, the latest first."""
-        versions, name = list[str](), champion.name
+        versions: list[str] = []
+        name = champion.name
         with store_errors(self.tracking.uri, f"look up the versions of {name!r}"):
             while (over := champion.over) is not None and over not in versions:
                 versions.append(over)
@@ -204,11 +234,11 @@ class Champions:
 
     def features_json(self, champion: Champion) -> dict[str, Any]:
         """Return the ``features.json`` of the run that created a champion."""
-        return self._json(champion, "features.json")
+        return self._read_json(champion, "features.json")
 
     def reference(self, champion: Champion) -> dict[str, Any]:
         """Return the summary of its training columns."""
-        return self._json(champion, "reference.json")
+        return self._read_json(champion, "reference.json")
 
     def trained_rows(self, champion: Champion) -> bytes | None:
         """Return the record of its training rows, None for a run that is not of a refresh."""
@@ -219,8 +249,8 @@ class Champions:
     def predict(self, champion: Champion, cells: pd.DataFrame, classes: Any = None) -> Answers:
         """Predict rows as in the source with the registered model, loaded as a consumer loads it.
 
-        Without `classes`, or if the model has others, there are no probabilities. StoreError if it
-        cannot be loaded, DataError if it cannot predict these rows.
+        There are no probabilities if `classes` is None or differs from the classes of the model.
+        StoreError if it cannot be loaded, DataError if it cannot predict these rows.
         """
         model = load_model(self.tracking, champion.uri)
         inputs = model.metadata.get_input_schema()
@@ -228,9 +258,10 @@ class Champions:
             # MLflow warns of columns that the model does not need.
             cells = cells[[name for name in inputs.input_names() if name in cells]]
         try:
-            predicted, proba = np.asarray(model.predict(cells)), None
-            of_one = classes is not None and not isinstance(classes, list)
-            names = _class_names(classes) if of_one else []
+            predicted = np.asarray(model.predict(cells))
+            proba = None
+            has_one_label = classes is not None and not isinstance(classes, list)
+            names = _class_names(classes) if has_one_label else []
             if names and model.metadata.get_params_schema() is not None:
                 served = model.predict(cells, params={"probabilities": True})
                 served.columns = _class_names(served.columns)
@@ -246,10 +277,10 @@ class Champions:
 
     def runs_of(self, name: str, status: str) -> list[Any]:
         """Return the earlier refresh runs of a champion with this status, the latest first."""
-        wanted = f"tags.refresh = '{name}' and attributes.status = '{status}'"
-        return list(self.tracking.runs(wanted, f"look up earlier refreshes of {name!r}"))
+        filter_string = f"tags.refresh = '{name}' and attributes.status = '{status}'"
+        return list(self.tracking.runs(filter_string, f"look up earlier refreshes of {name!r}"))
 
-    def _json(self, champion: Champion, name: str) -> dict[str, Any]:
+    def _read_json(self, champion: Champion, name: str) -> dict[str, Any]:
         if not champion.run_id:
             raise InputError(
                 f"version {champion.version} of {champion.name!r} is of no run of swarm; promote "
@@ -282,7 +313,7 @@ class Champions:
         return Champion(
             name=version.name,
             version=str(version.version),
-            run_id=run_id or "",  # of a version that was registered by hand
+            run_id=run_id or "",
             since=tag("since"),
             why=tag("why"),
             over=tag("over") or None,
@@ -318,7 +349,7 @@ def _class_names(classes: Iterable[Any]) -> list[str]:
             return str(int(float(text))) if float(text).is_integer() else text
         return text
 
-    return [name(str(each)) for each in classes]
+    return [name(str(label)) for label in classes]
 
 
 def publish_features(champions: Champions, champion: Champion) -> None:
@@ -343,9 +374,9 @@ def publish_features(champions: Champions, champion: Champion) -> None:
 
 
 def require_publishable(location: str | None) -> None:
-    """Write a file beside that of the features and remove it; StoreError if that fails.
+    """Write a file beside the features and remove it; StoreError if that fails.
 
-    An unusable location is thus refused before the champion changes.
+    A location that cannot be written is thus refused before the champion changes.
     """
     if location is None:
         return
@@ -385,7 +416,7 @@ def _written_beside(location: str, text: str) -> Iterator[tuple[Any, str]]:
         # Some stores have no folders.
         with contextlib.suppress(Exception):
             store.makedirs(store._parent(path), exist_ok=True)
-        # Elsewhere the right to list may be missing, and nothing is moved into a folder.
+        # Only a local move would go into the folder; remote stores may not allow listing.
         if isinstance(store, LocalFileSystem) and store.isdir(path):
             raise IsADirectoryError("it is a folder")
         store.pipe_file(f"{path}.new", text.encode())

@@ -1,9 +1,7 @@
-"""The decision of a refresh: the rows that it rests on, its comparison, and its outputs.
+"""The decision of a refresh: its rows, its comparison, and its outputs.
 
-Rows that a champion was trained on are known again in a later table by their hashes.
+Rows that a champion was trained on are recognised in a later table by their hashes.
 """
-
-from __future__ import annotations
 
 import contextlib
 import io
@@ -14,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from swarm.answers import Answers
-from swarm.arrays import AnyArray
+from swarm.arrays import AnyArray, Bool
 from swarm.errors import InputError
 from swarm.findings.rows import hash_rows, is_distinguished
 from swarm.json_data import json_file, plain
@@ -34,14 +32,14 @@ from tasks.step import step
 from tasks.steps import positive_of
 from tasks.table import Table
 
-# Rows of each class without which a comparison promotes nothing.
-_LEAST_OF_CLASS = 10
+# A comparison on fewer rows of a class promotes nothing.
+_MIN_CLASS_ROWS = 10
 
 
 def record_of_rows(train: Table) -> bytes:
     """Return the names of the columns and a hash of 32 bits of each row, as a file of NumPy.
 
-    One row in 4,000 is found by mistake among a million others, which does no harm. Where rows are
+    Among a million other rows, one in 4,000 is found by mistake, which does no harm. If rows are
     equal by chance, as in a few columns of categories, the file has no hashes.
     """
     names = list(map(str, train.features))
@@ -53,14 +51,15 @@ def record_of_rows(train: Table) -> bytes:
     return file.getvalue()
 
 
-def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
+def find_trained_rows(record: bytes, table: Table) -> Bool | None:
     """Find the rows of a table that a champion was trained on, or that share a group with one.
 
-    The record is one of :func:`record_of_rows`. None if it has no hashes, or the table lacks one of
-    its columns.
+    The record comes from :func:`record_of_rows`. None if it has no hashes, or the table lacks one
+    of its columns.
     """
     with np.load(io.BytesIO(record)) as stored:
-        names, rows = stored["columns"].tolist(), stored["rows"]
+        names = stored["columns"].tolist()
+        rows = stored["rows"]
     if not len(rows) or not set(names) <= set(table.features):
         return None
     is_trained = np.isin(_hashes(table, names), rows)
@@ -72,34 +71,35 @@ def find_trained_rows(record: bytes, table: Table) -> NDArray[np.bool_] | None:
 def _hashes(table: Table, names: list[str]) -> NDArray[np.uint32]:
     """Hash features and target of each row."""
     target = table.target.to_frame() if isinstance(table.target, pd.Series) else table.target
-    both = pd.concat([table.features[names], target], axis=1)
-    return (hash_rows(both) >> np.uint64(32)).astype(np.uint32)
+    features_and_target = pd.concat([table.features[names], target], axis=1)
+    return (hash_rows(features_and_target) >> np.uint64(32)).astype(np.uint32)
 
 
-def labels_of(*targets: Any) -> list[Any]:
+def labels_of(*targets: ArrayLike) -> list[Any]:
     """Return the distinct labels of classes as JSON types, in the order of their text."""
     labels = {plain(label) for target in targets for label in plain_target(target)}
-    known = (label if isinstance(label, str | int | float) else str(label) for label in labels)
-    return sorted(known, key=str)
+    as_json = (label if isinstance(label, str | int | float) else str(label) for label in labels)
+    return sorted(as_json, key=str)
 
 
-def shortage(compared: PairedComparison, target: Any, least_rows: int) -> str:
+def shortage(compared: PairedComparison, target: ArrayLike | None, least_rows: int) -> str:
     """Say what the compared rows lack for a promotion; empty if nothing.
 
-    `target` is that of these rows if they have classes, else None.
+    `target` is the target of these rows if they have classes, else None.
     """
-    lacks = []
+    needs = []
     if compared.n_rows < least_rows:
-        lacks.append(f"at least {least_rows} test rows, got {compared.n_rows}")
+        needs.append(f"at least {least_rows} test rows, got {compared.n_rows}")
     counts = pd.Series(dtype=int) if target is None else pd.Series(target).value_counts()
-    if len(counts) and counts.min() < _LEAST_OF_CLASS:
-        least = f"{counts.min()} of {plain(counts.idxmin())!r}"
-        lacks.append(f"at least {_LEAST_OF_CLASS} of each class, got {least}")
+    if len(counts) and counts.min() < _MIN_CLASS_ROWS:
+        rarest = f"{counts.min()} of {plain(counts.idxmin())!r}"
+        needs.append(f"at least {_MIN_CLASS_ROWS} of each class, got {rarest}")
     if math.isnan(compared.low):
-        few = compared.n_groups is not None and compared.n_groups < MIN_GROUPS
-        groups = f"at least {MIN_GROUPS} groups, got {compared.n_groups}"
-        lacks.append(groups if few else "an interval of the gain, which these rows do not give")
-    return f"a promotion needs {', and '.join(lacks)}" if lacks else ""
+        if compared.n_groups is not None and compared.n_groups < MIN_GROUPS:
+            needs.append(f"at least {MIN_GROUPS} groups, got {compared.n_groups}")
+        else:
+            needs.append("an interval of the gain, which these rows do not give")
+    return f"a promotion needs {', and '.join(needs)}" if needs else ""
 
 
 def worse_than_guessing(
@@ -109,17 +109,20 @@ def worse_than_guessing(
     champion: Answers,
     *,
     metric: str,
-    split: str,  # kind of the split
+    split: str,
 ) -> PairedComparison | None:
-    """Compare a champion with a guess, in a duel; None if it is not significantly worse."""
+    """Compare a champion with a guess, in a duel; None if it is not significantly worse.
+
+    `split` is the kind of the split.
+    """
     truth = _truth(problem, train, test, test.rows_to_test(problem, split))
     # A metric that is undefined for these rows is refused with the reason when they are judged.
     with contextlib.suppress(InputError):
         guess = guess_of(truth, metric)
         if guess is not None:
-            # Directly, as it is not the duel that Prefect's page shows.
-            found = measure.fn(problem, train, test, guess, champion, metric=metric, split=split)
-            return found if found.high < 0.0 else None
+            # `measure` itself would show this duel on Prefect's page.
+            compared = measure.fn(problem, train, test, guess, champion, metric=metric, split=split)
+            return compared if compared.high < 0.0 else None
     return None
 
 
@@ -137,43 +140,49 @@ def measure(
     challenger: Answers,
     *,
     metric: str,
-    split: str,  # kind of the split
+    split: str,
     **options: Any,
 ) -> PairedComparison:
-    """Compare two predictions of the test rows."""
+    """Compare two predictions of the test rows, of a kind of split; see :func:`duel`."""
     rows = test.rows_to_test(problem, split)
     truth = _truth(problem, train, test, rows)
     before, now = (
-        replace(one, predicted=plain_target(one.predicted)) for one in (champion, challenger)
+        replace(answers, predicted=plain_target(answers.predicted))
+        for answers in (champion, challenger)
     )
     return duel(truth, before, now, metric, groups=rows.groups, time=rows.time, **options)
 
 
 def compared_predictions(
-    predictions: pd.DataFrame,  # those of the answer and its baselines on the test rows
-    test: Rows,
-    answers: Mapping[str, Answers],  # of "served", and of the "champion" of a refresh
+    predictions: pd.DataFrame, test: Rows, answers: Mapping[str, Answers]
 ) -> pd.DataFrame:
     """Return the predictions of all contenders with everything that a comparison needs.
 
     The probability of a class is in the column ``served.proba.CLASS``, a decision value in
     ``served.decision``.
+
+    Parameters
+    ----------
+    predictions : DataFrame
+        Predictions of the answer and its baselines on the test rows.
+    test : Rows
+    answers : dict
+        Answers of "served", and of the "champion" of a refresh.
     """
-    columns: dict[str, Any] = {}
-    given = {"group": test.groups, "time": test.time, "weight": test.weight}
-    columns |= {name: values for name, values in given.items() if values is not None}
+    roles = {"group": test.groups, "time": test.time, "weight": test.weight}
+    columns: dict[str, Any] = {name: values for name, values in roles.items() if values is not None}
     labels = list(test.target.columns) if isinstance(test.target, pd.DataFrame) else []
-    for name, one in answers.items():
-        columns |= _by_column(name, plain_target(one.predicted), labels)
-        if isinstance(one.proba, list):
+    for name, answer in answers.items():
+        columns |= _by_column(name, plain_target(answer.predicted), labels)
+        if isinstance(answer.proba, list):
             columns |= {
                 f"{name}.proba.{label}": proba[:, -1]
-                for label, proba in zip(labels, one.proba, strict=True)
+                for label, proba in zip(labels, answer.proba, strict=True)
             }
-        elif one.proba is not None:
-            columns |= _by_column(f"{name}.proba", one.proba, one.classes)
-        if one.decision is not None:
-            columns |= _by_column(f"{name}.decision", one.decision, one.classes)
+        elif answer.proba is not None:
+            columns |= _by_column(f"{name}.proba", answer.proba, answer.classes)
+        if answer.decision is not None:
+            columns |= _by_column(f"{name}.decision", answer.decision, answer.classes)
     return predictions.assign(**columns)
 
 
@@ -194,14 +203,17 @@ def decision_files(record: Mapping[str, Any], drift: pd.DataFrame) -> dict[str, 
 
 def show_decision(record: Mapping[str, Any]) -> None:
     """Show the decision in Prefect's UI; a failure is ignored."""
-    duel_of = record["duel"] or {}
-    sides = {side: record[side] for side in ("winner", "loser")}
+    compared = record["duel"] or {}
+    versions = {
+        side: f"version {record[side]['version']}" if record[side] else "none"
+        for side in ("winner", "loser")
+    }
     row = {
         "decision": record["decision"],
         "why": record["why"],
-        **{side: f"version {one['version']}" if one else "none" for side, one in sides.items()},
-        "gain": duel_of.get("gain"),
-        "chance": duel_of.get("chance"),
+        **versions,
+        "gain": compared.get("gain"),
+        "chance": compared.get("chance"),
         "data": record["data"],
         "run": record["run"],
     }
@@ -211,8 +223,8 @@ def show_decision(record: Mapping[str, Any]) -> None:
 def complete_change(champions: Champions, champion: Champion, *, events: bool = True) -> None:
     """Publish the features of a new champion, and emit the event on which automations run.
 
-    What an interrupted refresh or rollback has done is not repeated, but for an event of which it
-    is not known whether it was sent.
+    Work of an interrupted refresh or rollback is not repeated, except for an event that may or may
+    not have been sent.
     """
     publish_features(champions, champion)
     if not champion.pending:
@@ -250,7 +262,7 @@ def emit_change(champion: Champion, decision: str, why: str, difference: str = "
                 "difference": difference,
                 "champion": f"{champion.name} version {champion.version}",
                 "run": champion.run_id,
-                # For automations, which hand them on as parameters.
+                # Automations pass these two on as parameters.
                 "name": champion.name,
                 "version": champion.version,
             },

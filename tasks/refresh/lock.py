@@ -5,8 +5,6 @@ the archive: a lock file beside an SQLite file, an advisory lock of a PostgreSQL
 released when the process that holds them ends, even if it is killed; only then a file stays.
 """
 
-from __future__ import annotations
-
 import contextlib
 import glob
 import hashlib
@@ -53,7 +51,8 @@ def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Itera
             else:
                 file = _beside(url, name)
                 stack.enter_context(FileLock(file).acquire(timeout=0))
-                # Before the release: whoever has opened the file meanwhile locks another one.
+                # The file is removed before its release: a process that has opened it meanwhile
+                # locks a file that is no longer there.
                 stack.callback(file.unlink, missing_ok=True)
         except Timeout:
             raise conflict from None
@@ -63,7 +62,7 @@ def _lock(archive_url: str, name: str, what: str, conflict: StoreError) -> Itera
             raise StoreError(
                 f"cannot lock {what} in {redact(address)}: {why}; check the database"
             ) from None
-        # Outside the try block, as errors of the caller are not errors of the lock.
+        # Errors of the caller are not errors of the lock, hence no `try` around them.
         yield
 
 
@@ -80,10 +79,9 @@ def remove_free_locks(archive_url: str) -> None:
 def _beside(url: sa.URL, name: str) -> Path:
     """Return the path of the lock file of an SQLite archive."""
     safe = re.sub(r"[^A-Za-z0-9._-]", "_", name)
-    in_memory = not url.database or url.database == ":memory:"
-    if in_memory:
+    if not url.database or url.database == ":memory:":
         return Path(tempfile.gettempdir()) / f"swarm-{os.getuid()}-{safe}.lock"
-    archive = Path(str(url.database)).absolute()
+    archive = Path(url.database).absolute()
     archive.parent.mkdir(parents=True, exist_ok=True)
     return archive.with_name(f"{archive.name}.{safe}.lock")
 

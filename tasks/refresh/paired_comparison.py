@@ -1,7 +1,5 @@
 """Paired comparison of a champion and a challenger on the same rows."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,17 +17,36 @@ from swarm.validation.jackknife import Jackknife, measure_metrics
 
 @dataclass(frozen=True)
 class PairedComparison:
-    """Result of a paired comparison of a champion and a challenger in one metric."""
+    """Result of a paired comparison of a champion and a challenger in one metric.
+
+    Attributes
+    ----------
+    metric : str
+    champion, challenger : float
+        Scores.
+    gain : float
+        Improvement of the challenger over the champion; negative if it is worse.
+    low, high : float
+        Confidence interval of the gain; NaN with a single row, or fewer than five groups.
+    chance : float
+        Confidence that the gain exceeds the margin; 0 without an interval.
+    margin : float
+        Required gain.
+    confidence : float
+        Required confidence.
+    n_rows : int
+    n_groups : int or None
+    """
 
     metric: str
     champion: float
     challenger: float
-    gain: float  # improvement of the challenger over the champion; negative if it is worse
-    low: float  # confidence interval of the gain; NaN with a single row, or fewer than five groups
+    gain: float
+    low: float
     high: float
-    chance: float  # confidence that the gain exceeds the margin; 0 without an interval
-    margin: float  # required gain
-    confidence: float  # that is required
+    chance: float
+    margin: float
+    confidence: float
     n_rows: int
     n_groups: int | None
 
@@ -50,8 +67,8 @@ class PairedComparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the result as JSON types, NaN as None."""
-        plain = {**asdict(self), "won": self.won}
-        return {key: None if value != value else value for key, value in plain.items()}
+        values = {**asdict(self), "won": self.won}
+        return {key: None if value != value else value for key, value in values.items()}
 
 
 def _percent(share: float) -> str:
@@ -61,18 +78,36 @@ def _percent(share: float) -> str:
 
 def duel(
     truth: EvaluationTarget,
-    # (n_rows,) or (n_rows, n_labels); answers if the metric needs probabilities
     champion: AnyArray | Answers,
     challenger: AnyArray | Answers,
     metric: str,
     *,
-    groups: ArrayLike | None = None,  # (n_rows,)
-    time: ArrayLike | None = None,  # (n_rows,), orders the rows; groups do not count then
-    margin: float = 0.0,  # gain that the challenger has to exceed, in units of the metric
-    confidence: float = CONFIDENCE,  # with which it has to exceed it
+    groups: ArrayLike | None = None,
+    time: ArrayLike | None = None,
+    margin: float = 0.0,
+    confidence: float = CONFIDENCE,
 ) -> PairedComparison:
-    """Compare two predictions, paired, by a jackknife of rows, whole groups, or spans of time."""
-    answers = [one if isinstance(one, Answers) else Answers(one) for one in (champion, challenger)]
+    """Compare two predictions, paired, by a jackknife of rows, whole groups, or spans of time.
+
+    Parameters
+    ----------
+    truth : EvaluationTarget
+    champion, challenger : array (n_rows,) or (n_rows, n_labels), or Answers
+        Predictions; answers if the metric needs probabilities.
+    metric : str
+    groups : (n_rows,), optional
+        Groups, which are left out whole.
+    time : (n_rows,), optional
+        Values that order the rows; groups are ignored then.
+    margin : float
+        Gain that the challenger has to exceed, in units of the metric.
+    confidence : float
+        Confidence with which it has to exceed it.
+    """
+    answers = [
+        predictions if isinstance(predictions, Answers) else Answers(predictions)
+        for predictions in (champion, challenger)
+    ]
     metric = natural_name(metric)
     jackknife = Jackknife(len(truth.test), groups, time, confidence)
     before, now = measure_metrics(answers, truth, [metric], jackknife)[metric]
