@@ -1,7 +1,5 @@
 """The model card: ``README.md`` in the folder of a stored model."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from importlib.resources import files
@@ -32,17 +30,17 @@ def score_rows(judgement: Judgement, contender: str) -> list[tuple[str, str, str
     def score(name: str, metric: str) -> str:
         row = rows[name, metric]
         low, high = row["low"], row["high"]
-        reach = "" if math.isnan(low) else f" [{format_score(low)}, {format_score(high)}]"
-        return f"{format_score(row['value'])}{reach}"
+        interval = "" if math.isnan(low) else f" [{format_score(low)}, {format_score(high)}]"
+        return f"{format_score(row['value'])}{interval}"
 
     return [
-        (display_name(each), score(contender, each), score("all_features", each))
-        for each in judgement.metrics
+        (display_name(metric), score(contender, metric), score("all_features", metric))
+        for metric in judgement.metrics
     ]
 
 
 def _cell(text: object) -> str:
-    """Return a text in one line, in a cell of a table."""
+    """Format a text in one line, for a cell of a Markdown table."""
     return " ".join(str(text).split()).replace("|", "\\|")
 
 
@@ -56,12 +54,12 @@ def _values(column: Mapping[str, Any]) -> str:
         return listed(column["levels"])
     if column.get("low") is None:
         return ""
-    low, high = (f"{each:.6g}" if isinstance(each, float) else each for each in _range(column))
+    low, high = (f"{bound:.6g}" if isinstance(bound, float) else bound for bound in _range(column))
     return f"{low} to {high}"
 
 
 def _range(column: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the bounds of a column, those of dates without a time if none has one."""
+    """Return the bounds of a column; dates that are both at midnight are shown without a time."""
     low, high = column["low"], column["high"]
     if "format" in column and str(low).endswith("T00:00:00") and str(high).endswith("T00:00:00"):
         return low[:10], high[:10]

@@ -1,7 +1,5 @@
 """An ensemble as plain files: LightGBM text, skops and JSON, without pickle."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from importlib.metadata import packages_distributions
@@ -12,7 +10,8 @@ import numpy as np
 import pandas as pd
 
 from swarm import reader as reader_code
-from swarm.ensemble import has_probabilities
+from swarm.arrays import AnyArray
+from swarm.ensemble import SubsetEnsemble, has_probabilities
 from swarm.errors import StoreError
 from swarm.problem.codes import Decoded
 from swarm.problem.models import is_lightgbm
@@ -32,31 +31,48 @@ TRUSTED_TYPES = (
     "functools.partial",
     "pandas.DataFrame",
     "pandas.Series",
-    # The estimators of this project: such a model needs the project's package, except for those
-    # of LightGBM that are no step of a pipeline.
+    # A model with estimators of this project needs the project's package, except for estimators of
+    # LightGBM that are no step of a pipeline.
     "swarm.multilabel.MLkNN",
     *_STOPPING,
 )
 
 
-def is_storable(estimator: Any) -> bool:
+def is_storable(estimator: object) -> bool:
     """Whether an estimator and its pipeline steps belong to packages that can be stored."""
     steps = [step for _, step in getattr(estimator, "steps", [])]
-    parts = [part for part in (estimator, *steps) if not isinstance(part, str) and part is not None]
-    names = [f"{type(part).__module__.partition('.')[0]}.{type(part).__name__}" for part in parts]
+    models = [step for step in (estimator, *steps) if not isinstance(step, str | None)]
+    names = [f"{type(m).__module__.partition('.')[0]}.{type(m).__name__}" for m in models]
     trusted = [f"{name.partition('.')[0]}.{name.rpartition('.')[2]}" for name in TRUSTED_TYPES]
     return all(name.partition(".")[0] in TRUSTED_PACKAGES or name in trusted for name in names)
 
 
 def write_ensemble(
-    ensemble: Any,
-    reader: Reader,  # of the columns that the ensemble needs
-    example: pd.DataFrame,  # rows of the training table
+    ensemble: SubsetEnsemble,
+    reader: Reader,
+    example: pd.DataFrame,
     folder: Path,
 ) -> list[str]:
-    """Write a fitted ensemble into an empty folder and return the packages needed to load it.
+    """Write a fitted ensemble into an empty folder.
 
-    StoreError if a member, a class label or a category cannot be stored safely.
+    Parameters
+    ----------
+    ensemble : SubsetEnsemble
+    reader : Reader
+        Reader of the columns that the ensemble needs.
+    example : DataFrame
+        Rows of the training table.
+    folder : Path
+
+    Returns
+    -------
+    list of str
+        Packages that are needed to load it.
+
+    Raises
+    ------
+    StoreError
+        If a member, a class label or a category cannot be stored safely.
     """
     packages: list[str] = []
     members = []
@@ -72,10 +88,11 @@ def write_ensemble(
         accepted = names_for_lightgbm(example[subset]) if is_lightgbm(model) else {}
         renamed = {"names": list(accepted.values())} if accepted else {}
         members.append({"subset": names, **renamed, **spec})
-    for dtype in (dtype for column in reader.columns for dtype in column.features.values()):
-        if isinstance(dtype, pd.CategoricalDtype):
-            _plain(dtype.categories, "category")
-    # How cells are read is code, the same as in training.
+    for column in reader.columns:
+        for dtype in column.features.values():
+            if isinstance(dtype, pd.CategoricalDtype):
+                _plain(dtype.categories, "category")
+    # The model reads cells with the code that read the training table.
     shutil.copy(reader_code.__file__, folder / "reader.py")
     spec = {
         "format": 1,
@@ -88,26 +105,28 @@ def write_ensemble(
     return list(dict.fromkeys(packages))
 
 
-def _voting(ensemble: Any) -> dict[str, Any]:
+def _voting(ensemble: SubsetEnsemble) -> dict[str, Any]:
     vote = getattr(ensemble, "vote_", ensemble.vote)
     class_labels = getattr(ensemble, "classes_", None)
     if class_labels is None:
         return {"vote": vote, "classes": None, "several": False}
-    several = isinstance(class_labels, list)
-    classes = [np.asarray(labels) for labels in (class_labels if several else [class_labels])]
+    is_multilabel = isinstance(class_labels, list)
+    label_lists = class_labels if is_multilabel else [class_labels]
+    classes = [np.asarray(labels) for labels in label_lists]
     return {
         "vote": vote,
         "classes": [_plain(labels, "class") for labels in classes],
         "class_dtype": classes[0].dtype.str,
-        "several": several,
-        "labels": ensemble.labels_ if several else None,
+        "several": is_multilabel,
+        "labels": ensemble.labels_ if is_multilabel else None,
         "positive": int(ensemble.positive_),
         "probabilities": has_probabilities(ensemble.estimator),
     }
 
 
-def _plain(labels: Any, what: str) -> list[Any]:
-    plain: list[Any] = np.asarray(labels).tolist()
+def _plain(labels: AnyArray | pd.Index, what: str) -> list[Any]:
+    """Return labels as JSON types; StoreError, which says `what` they are, for other types."""
+    plain = np.asarray(labels).tolist()
     for label in plain:
         if not isinstance(label, (str, bool, int, float)):
             raise StoreError(
@@ -117,11 +136,11 @@ def _plain(labels: Any, what: str) -> list[Any]:
     return plain
 
 
-def _is_plain_lightgbm(model: Any) -> bool:
-    """Whether the text format is complete: not for other subclasses and custom objectives."""
-    kind = type(model)
+def _is_plain_lightgbm(model: object) -> bool:
+    """Whether LightGBM's text is complete: it lacks other subclasses and custom objectives."""
+    cls = type(model)
     has_objective = callable(getattr(model, "objective", None))
-    return f"{kind.__module__}.{kind.__name__}" in (*_PLAIN, *_STOPPING) and not has_objective
+    return f"{cls.__module__}.{cls.__name__}" in (*_PLAIN, *_STOPPING) and not has_objective
 
 
 def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:
@@ -138,46 +157,47 @@ def _write_member(model: Any, folder: Path, number: int) -> dict[str, Any]:
         }
     file = folder / f"member_{number:03d}.skops"
     trusted = _write_skops(model, file)
-    roots = [name.partition(".")[0] for name in trusted]
-    others = [root for root in roots if root in (*TRUSTED_PACKAGES, "swarm")]
+    packages = [name.partition(".")[0] for name in trusted]
+    needed = [name for name in packages if name in (*TRUSTED_PACKAGES, "swarm")]
     return {
         "kind": "skops",
         "file": file.name,
         "trusted": trusted,
-        "packages": ["skops", "scikit-learn", *(_distribution(root) for root in others)],
+        "packages": ["skops", "scikit-learn", *map(_distribution, needed)],
     }
 
 
 def _write_skops(model: Any, file: Path) -> list[str]:
+    """Write a model, and return the types that its reader has to trust."""
     import skops.io
 
-    name = type(model).__name__
+    model_name = type(model).__name__
     advice = "use an estimator of scikit-learn or LightGBM"
     try:
         skops.io.dump(model, file)
-        needed = [str(each) for each in skops.io.get_untrusted_types(file=file)]
+        needed = [str(name) for name in skops.io.get_untrusted_types(file=file)]
     except Exception as error:
-        raise StoreError(f"skops cannot store {name} ({reason(error)}); {advice}") from error
+        raise StoreError(f"skops cannot store {model_name} ({reason(error)}); {advice}") from error
     strange = [
-        each
-        for each in needed
-        if each not in TRUSTED_TYPES and each.partition(".")[0] not in TRUSTED_PACKAGES
+        name
+        for name in needed
+        if name not in TRUSTED_TYPES and name.partition(".")[0] not in TRUSTED_PACKAGES
     ]
     if strange:
         raise StoreError(
-            f"{name} contains {strange[0]}, whose package is not trusted when a model is loaded; "
-            f"{advice}"
+            f"{model_name} contains {strange[0]}, whose package is not trusted when a model is "
+            f"loaded; {advice}"
         )
     try:
         skops.io.load(file, trusted=needed)
     except Exception as error:
         raise StoreError(
-            f"skops stored {name} but cannot load it again ({reason(error)}); {advice}"
+            f"skops stored {model_name} but cannot load it again ({reason(error)}); {advice}"
         ) from error
     return needed
 
 
 def _distribution(package: str) -> str:
     names = {"sklearn": "scikit-learn", "imblearn": "imbalanced-learn", "swarm": "swarmselect"}
-    # XGBoost is also xgboost-cpu.
+    # The distribution of XGBoost may be xgboost-cpu.
     return names.get(package) or packages_distributions().get(package, [package])[0]

@@ -1,7 +1,5 @@
 """Loading a stored model, and predicting rows with it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pandas as pd
@@ -50,7 +48,7 @@ def predict_file(model: Any, uri: str, path: str) -> pd.DataFrame:
     reader = getattr(stored, "reader", None)
     if reader is None:
         raise InputError(f"{uri} was not stored by swarm; load it with mlflow.pyfunc.load_model")
-    # A file of another kind than the training table is read by the defaults.
+    # The reader has the style of the training table if that was text; otherwise use the defaults.
     raw = read_file(path, **(reader.csv or {}), text=reader.texts)
     try:
         return _table(stored, raw.frame)
@@ -59,10 +57,10 @@ def predict_file(model: Any, uri: str, path: str) -> pd.DataFrame:
 
 
 def _table(stored: Any, cells: pd.DataFrame) -> pd.DataFrame:
-    answers: Any = stored.predict(None, cells)
-    several = isinstance(answers, pd.DataFrame)
-    predicted = pd.DataFrame(answers if several else {"prediction": answers})
+    predicted = stored.predict(None, cells)
+    if not isinstance(predicted, pd.DataFrame):
+        predicted = pd.DataFrame({"prediction": predicted})
     if not stored.spec.get("probabilities"):
         return predicted
-    shares = stored.predict(None, cells, params={"probabilities": True})
-    return predicted.join(shares.add_prefix("probability_"))
+    probabilities = stored.predict(None, cells, params={"probabilities": True})
+    return predicted.join(probabilities.add_prefix("probability_"))

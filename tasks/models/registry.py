@@ -2,11 +2,10 @@
 
 The model is a ``PythonModel`` from code. MLflow's scikit-learn flavour, which writes skops as well,
 would need this project wherever the ensemble is loaded, and has neither the vote of its members nor
-columns of other dtypes. ``log_model`` and ``register_model`` write to the run and the store that
-are active in the process, print, and register before the predictions are verified.
+columns of other dtypes. ``log_model`` and ``register_model`` are not used: they write to the run
+and the store that are active in the process, print, and register before the predictions are
+verified.
 """
-
-from __future__ import annotations
 
 import contextlib
 import json
@@ -22,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from swarm.arrays import AnyArray
+from swarm.ensemble import SubsetEnsemble
 from swarm.errors import StoreError
 from swarm.reader import Reader
 from tasks.models.card import render_card
@@ -31,12 +32,19 @@ from tasks.tracking.store import load_mlflow, store_errors
 from tasks.tracking.writes import PARAM_LENGTH, accepted_key, truncate
 
 EXAMPLE_ROWS = 5
-# Tags of a run that are tags of its version too: its configuration and its data.
+# These tags of a run become tags of its version.
 _VERSION_TAGS = ("config", "config.digest", "data", "problem", "strategy", "seed")
 
 
 class ModelInfo(NamedTuple):
-    """A saved model: ``models:/NAME/VERSION`` if registered, else ``models:/MODEL_ID``; its id."""
+    """A saved model.
+
+    Attributes
+    ----------
+    uri : str
+        ``models:/NAME/VERSION`` if it is registered, else ``models:/MODEL_ID``.
+    model_id : str
+    """
 
     uri: str
     model_id: str
@@ -45,21 +53,45 @@ class ModelInfo(NamedTuple):
 def log_ensemble(
     tracking: Tracking,
     run_id: str,
-    ensemble: Any,
-    example: pd.DataFrame,  # rows as in the source; the first five are the input example
-    registered_name: str | None,  # created if new; None saves without registering
+    ensemble: SubsetEnsemble,
+    example: pd.DataFrame,
+    registered_name: str | None,
     description: str | None = None,
     *,
-    name: str = "ensemble",  # of the model in its run
-    reader: Reader | None = None,  # of the training table; None if the rows are those of `example`
-    params: Mapping[str, object] | None = None,  # by which models can be searched
-    card: Mapping[str, Any] | None = None,  # facts of its README, see `render_card`
+    name: str = "ensemble",
+    reader: Reader | None = None,
+    params: Mapping[str, object] | None = None,
+    card: Mapping[str, Any] | None = None,
 ) -> ModelInfo:
     """Save a fitted ensemble as a model of a run, verify it on the example, and register it.
 
-    The model reads rows as in the source, ignores other columns, and has no need of their order.
-    StoreError if a member cannot be stored safely, its predictions differ, or the store does not
-    accept the model.
+    The model reads rows as in the source, in columns of any order, and ignores other columns.
+
+    Parameters
+    ----------
+    tracking : Tracking
+    run_id : str
+    ensemble : SubsetEnsemble
+    example : DataFrame
+        Rows as in the source; the first five are the input example.
+    registered_name : str or None
+        Name in the registry, created if new; None saves without registering.
+    description : str, optional
+        Description of the version.
+    name : str
+        Name of the model in its run.
+    reader : Reader, optional
+        Reader of the training table; learned from `example` by default.
+    params : dict, optional
+        Parameters by which models can be searched.
+    card : dict, optional
+        Facts of its README; see :func:`~tasks.models.card.render_card`.
+
+    Raises
+    ------
+    StoreError
+        If a member cannot be stored safely, its predictions differ, or the store does not accept
+        the model.
     """
     load_mlflow()
     from mlflow.entities import LoggedModelOutput
@@ -67,9 +99,9 @@ def log_ensemble(
     used = {name for subset in ensemble.subsets_ for name in subset}
     reader = (reader or Reader.learn(example)).restricted(used)
     with tempfile.TemporaryDirectory(prefix="ensemble-") as scratch:
-        parts = Path(scratch) / "ensemble"
-        parts.mkdir()
-        packages = write_ensemble(ensemble, reader, reader.read(example), parts)
+        members = Path(scratch) / "ensemble"
+        members.mkdir()
+        packages = write_ensemble(ensemble, reader, reader.read(example), members)
         with store_errors(tracking.uri, "save the model"):
             model = tracking.client.create_logged_model(
                 tracking.client.get_run(run_id).info.experiment_id,
@@ -88,7 +120,7 @@ def log_ensemble(
                 ensemble,
                 example[reader.inputs],
                 reader,
-                parts=parts,
+                members=members,
                 folder=folder,
                 packages=packages,
                 model=model,
@@ -128,11 +160,11 @@ def register_logged(
 
 
 def _save(
-    ensemble: Any,
+    ensemble: SubsetEnsemble,
     example: pd.DataFrame,
     reader: Reader,
     *,
-    parts: Path,
+    members: Path,
     folder: Path,
     packages: list[str],
     model: Any,
@@ -151,12 +183,12 @@ def _save(
         model_id=model.model_id,
     )
     with warnings.catch_warnings():
-        # Hints for authors of models, and deprecations in the dependencies of MLflow.
+        # MLflow hints at how to write models, and its dependencies warn of deprecations.
         warnings.simplefilter("ignore")
         mlflow.pyfunc.save_model(
             path=str(folder),
             python_model=str(Path(__file__).with_name("served_model.py")),
-            artifacts={"ensemble": str(parts)},
+            artifacts={"ensemble": str(members)},
             signature=_signature(ensemble, reader, expected),
             input_example=_records(example.head(EXAMPLE_ROWS)),
             pip_requirements=_requirements(packages),
@@ -164,12 +196,11 @@ def _save(
         )
         _forget_local_paths(record, folder)
         loaded = mlflow.pyfunc.load_model(str(folder))
-        served = np.asarray(loaded.predict(example))
-        same = _equal(served, expected)
+        same = _equal(np.asarray(loaded.predict(example)), expected)
         if hasattr(ensemble, "mean_proba"):
             served = np.asarray(loaded.predict(example, params={"probabilities": True}))
-            wanted = _columns(ensemble.mean_proba(features), ensemble.classes_)
-            same = same and _equal(served, wanted)
+            probabilities = _served_columns(ensemble.mean_proba(features), ensemble.classes_)
+            same = same and _equal(served, probabilities)
     # Loading has compiled the code of the model.
     shutil.rmtree(folder / "__pycache__", ignore_errors=True)
     if not same:
@@ -179,7 +210,7 @@ def _save(
         )
 
 
-def _equal(served: np.ndarray, expected: np.ndarray) -> bool:
+def _equal(served: AnyArray, expected: AnyArray) -> bool:
     if served.shape != expected.shape:
         return False
     if expected.dtype.kind != "f":
@@ -187,8 +218,8 @@ def _equal(served: np.ndarray, expected: np.ndarray) -> bool:
     return np.allclose(served, expected, rtol=1e-12, atol=1e-15, equal_nan=True)
 
 
-def _columns(probabilities: Any, classes: Any) -> np.ndarray:
-    """Return probabilities as served: of several labels, the probability of each."""
+def _served_columns(probabilities: Any, classes: Any) -> AnyArray:
+    """Return probabilities as served: a column per class, or per label of a multi-label model."""
     if not isinstance(probabilities, list):
         return np.asarray(probabilities)
     pairs = zip(probabilities, classes, strict=True)
@@ -206,13 +237,10 @@ def _forget_local_paths(record: Any, folder: Path) -> None:
 
 def _records(example: pd.DataFrame) -> list[dict[str, Any]]:
     """Return rows as a request has them, for JSON."""
-    records: list[dict[str, Any]] = json.loads(
-        example.to_json(orient="records", date_format="iso", double_precision=15)
-    )
-    return records
+    return json.loads(example.to_json(orient="records", date_format="iso", double_precision=15))
 
 
-def _signature(ensemble: Any, reader: Reader, expected: np.ndarray) -> Any:
+def _signature(ensemble: SubsetEnsemble, reader: Reader, expected: AnyArray) -> Any:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema
 
@@ -222,13 +250,13 @@ def _signature(ensemble: Any, reader: Reader, expected: np.ndarray) -> Any:
     ]
     outputs = {"b": DataType.boolean, "i": DataType.long, "u": DataType.long, "f": DataType.double}
     output = outputs.get(expected.dtype.kind, DataType.string)
-    names: list[str | None] = [None] if expected.ndim == 1 else ensemble.labels_
-    outcome: list[Any] = [ColSpec(output, name=n) for n in names]
+    names = [None] if expected.ndim == 1 else ensemble.labels_
+    outcome: list[Any] = [ColSpec(output, name=name) for name in names]
     signature = ModelSignature(Schema(columns), Schema(outcome))
     if hasattr(ensemble, "mean_proba"):
         signature.params = ParamSchema([ParamSpec("probabilities", DataType.boolean, False)])
-    # The model checks its rows itself, as one with type hints does. MLflow would refuse whole
-    # numbers in a column of fractions, a gap in one of whole numbers, and texts such as "?".
+    # The model checks its rows itself, like models with type hints. MLflow would refuse whole
+    # numbers in a column of fractions, a gap in a column of whole numbers, and texts such as "?".
     signature._is_signature_from_type_hint = True
     return signature
 
@@ -245,8 +273,8 @@ def _register(
     from mlflow.exceptions import MlflowException
 
     client = tracking.client
-    run = client.get_run(run_id).data.tags
-    tags = {"run": run_id} | {key: run[key] for key in _VERSION_TAGS if key in run}
+    run_tags = client.get_run(run_id).data.tags
+    tags = {"run": run_id} | {key: run_tags[key] for key in _VERSION_TAGS if key in run_tags}
     try:
         client.create_registered_model(name)
     except MlflowException as error:
@@ -258,8 +286,9 @@ def _register(
         )
     model = client.get_logged_model(model_id)
     versions = json.loads(model.tags.get("mlflow.modelVersions", "[]"))
+    listed = {(entry["name"], str(entry["version"])) for entry in versions}
     # A tracking server adds this tag itself, with a number; a database store does not.
-    if (name, str(created.version)) not in {(k["name"], str(k["version"])) for k in versions}:
+    if (name, str(created.version)) not in listed:
         entry = {"name": name, "version": created.version}
         tags = {"mlflow.modelVersions": json.dumps([*versions, entry])}
         client.set_logged_model_tags(model_id, tags)

@@ -31,7 +31,7 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
     def predict(
         self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None
     ) -> NDArray[Any] | pd.DataFrame:
-        """Return one prediction per row, or a table with a column for each of several labels.
+        """Return one prediction per row, or a table with a column per label.
 
         The input is a table, or what makes one, such as a list of dicts in a request. Columns that
         the model does not need are ignored.
@@ -45,16 +45,18 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
             if probabilities:
                 raise ValueError("a regressor has no probabilities; call predict without params")
             # Most models do not accept an empty batch.
-            answers = [m.predict(frame) for m in self.members if len(frame)]
-            mean: NDArray[Any] = np.mean(answers, axis=0) if answers else np.zeros(0)
-            return mean
-        labels = [np.array(c, dtype=self.spec["class_dtype"]) for c in self.spec["classes"]]
+            if not len(frame):
+                return np.zeros(0)
+            return np.mean([member.predict(frame) for member in self.members], axis=0)
+        labels = [
+            np.array(classes, dtype=self.spec["class_dtype"]) for classes in self.spec["classes"]
+        ]
         if probabilities:
             return self._probabilities(frame, labels)
-        answer = self._elected(frame, labels)
+        elected = self._elected(frame, labels)
         if not self.spec["several"]:
-            return answer
-        return pd.DataFrame(answer, columns=self.spec["labels"], index=frame.index)
+            return elected
+        return pd.DataFrame(elected, columns=self.spec["labels"], index=frame.index)
 
     def _elected(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> NDArray[Any]:
         """Return the classes that the vote elects: (n_rows,) or (n_rows, n_labels)."""
@@ -63,28 +65,29 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if len(self.members) == 1:
             return self.members[0].predict(frame)
         shares = self._shares(frame, labels, soft=self.spec["vote"] == "soft")
-        elected = [self._elect(s, c) for s, c in zip(shares, labels, strict=True)]
+        elected = [self._elect(*pair) for pair in zip(shares, labels, strict=True)]
         return np.column_stack(elected) if self.spec["several"] else elected[0]
 
     def _shares(
         self, frame: pd.DataFrame, labels: list[NDArray[Any]], *, soft: bool
     ) -> list[NDArray[Any]]:
-        """Mean probabilities of each label's classes, or shares of votes for them."""
+        """Average the probabilities of each label's classes, or the votes for them."""
         if not len(frame):
             return [np.zeros((0, len(classes))) for classes in labels]
         if soft:
-            answers = [member.align(frame, labels) for member in self.members]
-            return [np.mean([one[i] for one in answers], axis=0) for i in range(len(labels))]
+            by_member = [member.align(frame, labels) for member in self.members]
+            return [np.mean(by_label, axis=0) for by_label in zip(*by_member, strict=True)]
         votes = np.asarray([member.predict(frame) for member in self.members])
-        several = votes if votes.ndim == 3 else votes[:, :, None]
+        if votes.ndim == 2:
+            votes = votes[:, :, None]
         return [
-            np.mean(several[:, :, i, None] == classes, axis=0) for i, classes in enumerate(labels)
+            np.mean(votes[:, :, i, None] == classes, axis=0) for i, classes in enumerate(labels)
         ]
 
     def _probabilities(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> pd.DataFrame:
         shares = self._shares(frame, labels, soft=self.spec["probabilities"])
         if not self.spec["several"]:
-            return pd.DataFrame(shares[0], columns=[str(c) for c in labels[0]], index=frame.index)
+            return pd.DataFrame(shares[0], columns=list(map(str, labels[0])), index=frame.index)
         columns = {
             name: share[:, -1] if classes[-1] else np.zeros(len(frame))
             for name, share, classes in zip(self.spec["labels"], shares, labels, strict=True)
@@ -96,14 +99,13 @@ class ServedEnsemble(mlflow.pyfunc.PythonModel):  # type: ignore[name-defined, m
         if self.spec["vote"] == "any":
             positive = self.spec["positive"]
             chosen = np.where(shares[:, positive] > 0.0, positive, 1 - positive)
-        elected: NDArray[Any] = classes[chosen]
-        return elected
+        return classes[chosen]
 
 
 class _Member:
     def __init__(self, folder: Path, spec: dict[str, Any]) -> None:
         self.subset = spec["subset"]
-        # Where the model does not accept those of the table.
+        # Names that the model accepts, if it does not accept the names of the table.
         self.names = spec.get("names")
         self.kind = spec["kind"]
         file = folder / spec["file"]
@@ -118,35 +120,38 @@ class _Member:
             self.model = lightgbm.Booster(model_str=file.read_text(encoding="utf-8"))
             classes = spec["classes"]
             self.classes = None if classes is None else np.array(classes, dtype=spec["dtype"])
-        # Of a model that was fitted to their codes.
+        # Labels of a model that was fitted to codes of them.
         self.labels = None
         if "labels" in spec:
             self.labels = self.classes = np.array(spec["labels"], dtype=spec["label_dtype"])
 
     def _columns(self, frame: pd.DataFrame) -> pd.DataFrame:
-        part: pd.DataFrame = frame[self.subset]
-        return part if self.names is None else part.set_axis(self.names, axis=1)
+        columns = frame[self.subset]
+        return columns if self.names is None else columns.set_axis(self.names, axis=1)
 
     def predict(self, frame: pd.DataFrame) -> NDArray[Any]:
-        part = self._columns(frame)
+        columns = self._columns(frame)
         if self.kind == "skops" or self.classes is None:
-            answer = np.asarray(self.model.predict(part))
-            return answer if self.labels is None else self.labels[answer.astype(np.int64)]
-        chosen = np.argmax(self._probabilities(part), axis=1)
+            predicted = np.asarray(self.model.predict(columns))
+            return predicted if self.labels is None else self.labels[predicted.astype(np.int64)]
+        chosen = np.argmax(self._probabilities(columns), axis=1)
         return np.asarray(self.classes[chosen])
 
     def align(self, frame: pd.DataFrame, labels: list[NDArray[Any]]) -> list[NDArray[np.float64]]:
-        """Probabilities of each label's classes; a model may not have seen all of them."""
-        probabilities: Any = self._probabilities(self._columns(frame))
+        """Return the probabilities of each label's classes, 0 if the model has not seen them."""
+        probabilities = self._probabilities(self._columns(frame))
         if isinstance(probabilities, list):
             class_lists = list(self.classes or [])
         elif len(labels) > 1:
-            # A column per label, the probability of 1.
+            # The probabilities have a column per label, for the class 1.
             class_lists = [np.array([0, 1])] * len(labels)
-            pairs = np.transpose(probabilities)
-            probabilities = [np.column_stack([1.0 - one, one]) for one in pairs]
+            probabilities = [
+                np.column_stack([1.0 - positive, positive])
+                for positive in np.transpose(probabilities)
+            ]
         else:
-            probabilities, class_lists = [probabilities], [np.asarray(self.classes)]
+            class_lists = [np.asarray(self.classes)]
+            probabilities = [probabilities]
         aligned = []
         for shares, seen, classes in zip(probabilities, class_lists, labels, strict=True):
             is_class = np.isin(seen, classes)
@@ -155,21 +160,21 @@ class _Member:
             aligned.append(full)
         return aligned
 
-    def _probabilities(self, part: pd.DataFrame) -> Any:
+    def _probabilities(self, columns: pd.DataFrame) -> Any:
         if self.kind == "skops":
-            return self.model.predict_proba(part)
-        output = np.asarray(self.model.predict(part))
+            return self.model.predict_proba(columns)
+        output = np.asarray(self.model.predict(columns))
         return output if output.ndim == 2 else np.vstack((1.0 - output, output)).transpose()
 
 
 def _reader(folder: Path, data: dict[str, Any]) -> Any:
-    """Return how cells are read, by the code that is stored with the model."""
+    """Load the reader of cells from the code that is stored with the model."""
     spec = importlib.util.spec_from_file_location("swarm_model_reader", folder / "reader.py")
     loader = None if spec is None else spec.loader
     if spec is None or loader is None:
         raise ImportError(f"cannot load {folder / 'reader.py'}")
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up; models of several versions share the name.
+    # Dataclasses look their module up; models of different versions share the name.
     sys.modules[spec.name] = module
     loader.exec_module(module)
     return module.Reader.from_dict(data)
