@@ -11,8 +11,6 @@
 ========== =================================================================================
 """
 
-from __future__ import annotations
-
 from tasks.tracking.client import Tracking, curves_page, models_page, open_tracking, runs_page
 
 __all__ = ["Tracking", "curves_page", "models_page", "open_tracking", "runs_page"]

@@ -34,28 +34,44 @@ from tasks.tracking.store import (
 from tasks.tracking.writes import PARENT, TAG_LENGTH, accepted_key, end_run, truncate
 
 # MLflow's UI opens such an experiment as model training, with metric charts first.
-_KIND = {"mlflow.experimentKind": "custom_model_development"}
-# Otherwise a browser that is new to MLflow shows its pages for agents.
+_EXPERIMENT_TAGS = {"mlflow.experimentKind": "custom_model_development"}
+# A browser that is new to MLflow would show its pages for agents.
 _WORKFLOW = "workflowType=machine_learning"
-# Number of runs read per request.
-_PAGE = 1000
-# Characters of an id that name a run on the terminal, and the fewest that are looked up.
+# One request reads so many runs.
+_MAX_RUNS_PER_PAGE = 1000
+# The terminal shows so many characters of an id; four or more are looked up.
 SHORT_ID = 8
 RUN_ID = re.compile(r"[0-9a-f]{4,32}")
 
 
 def open_tracking(
-    uri: str,  # SQLite file (created with its folder), other database, or tracking server
-    experiment: str | None,  # None to read runs by their ids, which leaves the store as it is
-    # Folder or URI of the artifacts of a new experiment. Default: `artifacts` beside an SQLite
-    # file, `mlruns/artifacts` for another database, the default of a server.
+    uri: str,
+    experiment: str | None,
     artifacts: str | Path | None = None,
-    timeout: float = 15.0,  # seconds to wait for a server
+    timeout: float = 15.0,
 ) -> Tracking:
     """Connect to a tracking store and find or create an experiment.
 
-    ``${NAME}`` in an address is replaced by an environment variable. InputError for a plain folder,
-    StoreError if the store cannot be reached or used.
+    ``${NAME}`` in an address is replaced by an environment variable.
+
+    Parameters
+    ----------
+    uri : str
+        SQLite file (created with its folder), other database, or tracking server.
+    experiment : str or None
+        Name of the experiment; None to read runs by their ids, which leaves the store as it is.
+    artifacts : str or Path, optional
+        Folder or URI of the artifacts of a new experiment. Default: `artifacts` beside an SQLite
+        file, `mlruns/artifacts` for another database, the default of a server.
+    timeout : float
+        Seconds to wait for a server.
+
+    Raises
+    ------
+    InputError
+        If the address is a plain folder.
+    StoreError
+        If the store cannot be reached or used.
     """
     address = resolve(expand(uri, "address of the tracking store"))
     location = _location(address, artifacts)
@@ -79,16 +95,16 @@ def _make_tables(file: Path) -> None:
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     file.parent.mkdir(parents=True, exist_ok=True)
-    part = file.with_name(file.name + ".part")
+    incomplete = file.with_name(file.name + ".part")
     lock = file.with_name(f"{file.name}.lock")
     with FileLock(lock):
         # Another process may have created it meanwhile, or have died while it did.
         if not file.exists():
-            for half_made in file.parent.glob(part.name + "*"):
-                half_made.unlink()
+            for leftover in file.parent.glob(incomplete.name + "*"):
+                leftover.unlink()
             create: Any = SqlAlchemyStore
-            create(f"sqlite:///{part}", "mlruns").engine.dispose()
-            part.replace(file)
+            create(f"sqlite:///{incomplete}", "mlruns").engine.dispose()
+            incomplete.replace(file)
         lock.unlink(missing_ok=True)
 
 
@@ -106,7 +122,7 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
         remedy = "set tracking.artifacts to a folder that can be written"
         require_writable(location, "artifacts", remedy)
         try:
-            client.create_experiment(experiment, artifact_location=location, tags=_KIND)
+            client.create_experiment(experiment, artifact_location=location, tags=_EXPERIMENT_TAGS)
         except MlflowException as error:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
@@ -157,13 +173,24 @@ def _location(uri: str, artifacts: str | Path | None) -> str | None:
 
 @dataclass(frozen=True)
 class Tracking:
-    """One experiment of one tracking store."""
+    """One experiment of one tracking store.
 
-    client: Any  # an mlflow.MlflowClient of the store, and of the model registry there
-    uri: str  # with secrets, unlike `label`
+    Attributes
+    ----------
+    client : mlflow.MlflowClient
+        Client of the store, and of the model registry in it.
+    uri : str
+        Address with secrets, unlike `label`.
+    experiment_id, experiment : str
+        Id and name of the experiment.
+    option : str
+        Option by which commands use this store, after a blank; empty for the default store.
+    """
+
+    client: Any
+    uri: str
     experiment_id: str
     experiment: str
-    # Option by which commands use this store, after a blank; empty for the default store.
     option: str = ""
 
     @property
@@ -176,15 +203,16 @@ class Tracking:
         parts = urlsplit(self.uri)
         if parts.scheme not in ("http", "https"):
             return None
-        # Without user name and password.
-        host = parts.netloc.rpartition("@")[2]
+        host_without_user = parts.netloc.rpartition("@")[2]
         inside = f"/experiments/{self.experiment_id}/runs/{run_id}?{_WORKFLOW}"
-        return urlunsplit((parts.scheme, host, parts.path.rstrip("/") + "/", "", inside))
+        folder = parts.path.rstrip("/") + "/"
+        return urlunsplit((parts.scheme, host_without_user, folder, "", inside))
 
     def experiments(self) -> dict[str, str]:
         """Return the ids of the experiments of the store, by name."""
         with store_errors(self.uri, "list the experiments"):
-            return {each.name: each.experiment_id for each in self.client.search_experiments()}
+            experiments = self.client.search_experiments()
+        return {experiment.name: experiment.experiment_id for experiment in experiments}
 
     def of_experiment(self, name: str) -> Tracking:
         """Return another experiment of the store; InputError if there is none of this name."""
@@ -204,7 +232,7 @@ class Tracking:
     def start_run(self, name: str, tags: Mapping[str, str], start_ms: int | None = None) -> str:
         """Create a running run with its tags and return its id, another one for every call."""
         user = "unknown"
-        # A container may have no name for its user.
+        # The user of a container may have no name.
         with suppress(OSError, KeyError):
             user = getpass.getuser()
         system = {"mlflow.user": user, "mlflow.source.name": "swarm", "mlflow.source.type": "LOCAL"}
@@ -238,21 +266,19 @@ class Tracking:
         return run
 
     def _run_that_begins(self, start: str) -> Any:
-        """Return the one run whose id begins so; InputError if there is none, or several."""
+        """Return the one run whose id begins so; InputError if there is none, or more than one."""
         runs: list[Any] = []
         if RUN_ID.fullmatch(start):
-            experiments = [each.experiment_id for each in self.client.search_experiments()]
-            begins = f"attributes.run_id LIKE '{start}%'"
-            runs = list(self.client.search_runs(experiments, begins, max_results=2))
+            ids = [experiment.experiment_id for experiment in self.client.search_experiments()]
+            filter_string = f"attributes.run_id LIKE '{start}%'"
+            runs = list(self.client.search_runs(ids, filter_string, max_results=2))
         if len(runs) == 1:
             return runs[0]
-        named = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
-        what = (
-            f"the ids of several runs begin with {start!r}"
-            if runs
-            else f"there is no run {start!r}"
-        )
-        raise InputError(f"{what} in {self.label}; `swarm runs{named}{self.option}` lists them")
+        what = f"the ids of several runs begin with {start!r}"
+        if not runs:
+            what = f"there is no run {start!r}"
+        option = f" --experiment {shlex.quote(self.experiment)}" if self.experiment else ""
+        raise InputError(f"{what} in {self.label}; `swarm runs{option}{self.option}` lists them")
 
     def runs(self, filter_string: str, doing: str = "search the runs") -> Iterator[Any]:
         """Yield the runs of the experiment that match the filter, the latest first."""
@@ -262,7 +288,7 @@ class Tracking:
                 page = self.client.search_runs(
                     [self.experiment_id],
                     filter_string=filter_string,
-                    max_results=_PAGE,
+                    max_results=_MAX_RUNS_PER_PAGE,
                     order_by=["attributes.start_time DESC"],
                     page_token=token,
                 )
@@ -274,7 +300,7 @@ class Tracking:
     def values(
         self, run_id: str, only: Collection[str] | None = None
     ) -> dict[str, dict[int, float]]:
-        """Return the latest value by step of every metric of a run, or of some of them."""
+        """Return the latest value by step of the metrics of a run, of all or of those in `only`."""
         values = {}
         with store_errors(self.uri, f"read the metrics of the run {run_id!r}"):
             for name in self.run(run_id).data.metrics:

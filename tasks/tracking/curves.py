@@ -40,12 +40,10 @@ def unseen_score(metric: str) -> str:
 
 
 def epoch_metrics(metrics: Mapping[str, float], scoring: Scoring) -> dict[str, float]:
-    """Return those of the figures of an epoch that are logged."""
-    scores = {
+    """Return the figures of an epoch that are logged, by their names in MLflow."""
+    costs = {
         best_score(scoring.name): metrics["best_cost"],
-        # Of the best subset of each particle.
         f"epoch/mean_{natural_name(scoring.name)}": metrics["pbest_cost_mean"],
     }
-    return {name: scoring.natural(cost) for name, cost in scores.items()} | {
-        name: metrics[key] for key, name in _COUNTS.items()
-    }
+    scores = {name: scoring.natural(cost) for name, cost in costs.items()}
+    return scores | {name: metrics[key] for key, name in _COUNTS.items()}

@@ -1,7 +1,5 @@
 """A table as an MLflow dataset input: schema, size and digest, without rows."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import warnings
@@ -15,9 +13,10 @@ from tasks.table import Table
 from tasks.tracking.client import Tracking
 from tasks.tracking.store import store_errors
 
-# MLflow's limit, and the length of the shortest column in a schema.
-_SCHEMA_LENGTH, _COLUMN_LENGTH = 1_048_575, 46
-_FIRST_ROWS = 100
+# MLflow limits the characters of a schema, and the shortest column in it has 46.
+_MAX_SCHEMA_LENGTH = 1_048_575
+_MIN_COLUMN_LENGTH = 46
+_N_FIRST_ROWS = 100
 
 
 def log_dataset(
@@ -37,27 +36,25 @@ def log_dataset(
             tracking.client.log_inputs(run_id, datasets=[entry])
         except MlflowException as error:
             # Another run has added the same table since MLflow looked for it.
-            if not any(name in str(error) for name in ("IntegrityError", "UniqueViolation")):
+            if not any(code in str(error) for code in ("IntegrityError", "UniqueViolation")):
                 raise
             tracking.client.log_inputs(run_id, datasets=[entry])
     return entry.dataset.name, entry.dataset.digest
 
 
-def dataset_input(
-    frame: pd.DataFrame,  # (n_rows, n_columns), with the target as a column
-    name: str,
-    source: str,
-    context: str,  # purpose, such as `training`
-) -> Any:
-    """Return the ``mlflow.entities.DatasetInput`` that describes a table."""
+def dataset_input(frame: pd.DataFrame, name: str, source: str, context: str) -> Any:
+    """Describe a table as an ``mlflow.entities.DatasetInput``.
+
+    The target is a column of `frame`; `context` is its purpose, such as ``training``.
+    """
     from mlflow.data.code_dataset_source import CodeDatasetSource
     from mlflow.data.pandas_dataset import from_pandas
     from mlflow.entities import Dataset, DatasetInput, InputTag
 
     origin = CodeDatasetSource({"mlflow.source.name": redact(source)})
     # MLflow's inference of the schema reads all values of each column, several times.
-    first = frame.head(_FIRST_ROWS)
-    fits = frame.shape[1] <= _SCHEMA_LENGTH // _COLUMN_LENGTH
+    first = frame.head(_N_FIRST_ROWS)
+    fits = frame.shape[1] <= _MAX_SCHEMA_LENGTH // _MIN_COLUMN_LENGTH
     if not fits:
         first = first.iloc[:, :1]
     with warnings.catch_warnings():
@@ -65,12 +62,12 @@ def dataset_input(
         warnings.simplefilter("ignore", UserWarning)
         entry = from_pandas(first, origin, name=name, digest=_digest(frame)).to_dict()
     entry["profile"] = json.dumps({"num_rows": len(frame), "num_elements": int(frame.size)})
-    if not fits or len(entry["schema"]) > _SCHEMA_LENGTH:
+    if not fits or len(entry["schema"]) > _MAX_SCHEMA_LENGTH:
         del entry["schema"]
     return DatasetInput(Dataset(**entry), tags=[InputTag("mlflow.data.context", context)])
 
 
 def _digest(frame: pd.DataFrame) -> str:
-    """Return a digest of a table; that of MLflow is too slow for wide tables."""
+    """Return a digest of a table; MLflow's own is too slow for wide tables."""
     names = json.dumps([str(name) for name in frame.columns]).encode()
     return hashlib.sha256(hash_rows(frame).tobytes() + names).hexdigest()[:16]

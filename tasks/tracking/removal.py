@@ -4,8 +4,6 @@ MLflow only marks runs and models as deleted, so their artifacts are removed fir
 removes the marked rows of a database.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator
@@ -22,13 +20,23 @@ from tasks.tracking.writes import PARENT
 
 @dataclass
 class StoredRun:
-    """A run with its child runs, their models, and the versions registered from these."""
+    """A run with its child runs, their models, and the versions registered from these.
 
-    run: Any  # an mlflow.entities.Run, as the next ones
+    Attributes
+    ----------
+    run : mlflow.entities.Run
+    children : list of mlflow.entities.Run
+    models : list of mlflow.entities.LoggedModel
+    versions : list of mlflow.entities.model_registry.ModelVersion
+    is_needed : bool
+        Whether it is running, has a model with an alias, or is the last refresh.
+    """
+
+    run: Any
     children: list[Any] = field(default_factory=list)
     models: list[Any] = field(default_factory=list)
     versions: list[Any] = field(default_factory=list)
-    is_needed: bool = False  # it is running, has a model with an alias, or is the last refresh
+    is_needed: bool = False
 
     @property
     def seconds(self) -> tuple[float, float | None]:
@@ -46,13 +54,16 @@ class StoredRun:
 def stored_runs(tracking: Tracking) -> list[StoredRun]:
     """Return the runs of all experiments that are no children, the latest first."""
     ids = list(tracking.experiments().values())
-    experiments = (replace(tracking, experiment_id=each) for each in ids)
-    runs = {run.info.run_id: run for each in experiments for run in each.runs("", "list runs")}
+    runs = {
+        run.info.run_id: run
+        for experiment_id in ids
+        for run in replace(tracking, experiment_id=experiment_id).runs("", "list runs")
+    }
 
     def root(run_id: str) -> str:
         """Return the outermost parent that was not deleted in MLflow."""
-        while run_id in runs and (above := runs[run_id].data.tags.get(PARENT)) in runs:
-            run_id = above
+        while run_id in runs and (parent := runs[run_id].data.tags.get(PARENT)) in runs:
+            run_id = parent
         return run_id
 
     stored = {run_id: StoredRun(run) for run_id, run in runs.items() if root(run_id) == run_id}
@@ -62,17 +73,20 @@ def stored_runs(tracking: Tracking) -> list[StoredRun]:
     with store_errors(tracking.uri, "list the models"):
         _add_models(tracking.client, ids, stored, root)
         needed = _needed_versions(tracking)
-    refreshes: set[str] = set()
-    latest = sorted(stored.values(), key=lambda each: each.seconds[0], reverse=True)
-    for each in latest:
-        versions = {(version.name, str(version.version)) for version in each.versions}
-        each.is_needed = status_of(each.run) == "RUNNING" or bool(versions & needed)
-        name = each.run.data.tags.get("refresh")
-        if name and each.run.info.status == "FINISHED" and name not in refreshes:
-            # By the last one, the next finds out whether anything has changed.
-            refreshes.add(name)
-            each.is_needed = True
-    return latest
+    refreshed: set[str] = set()
+    latest_first = sorted(
+        stored.values(), key=lambda stored_run: stored_run.seconds[0], reverse=True
+    )
+    for stored_run in latest_first:
+        run = stored_run.run
+        versions = {(version.name, str(version.version)) for version in stored_run.versions}
+        stored_run.is_needed = status_of(run) == "RUNNING" or bool(versions & needed)
+        champion = run.data.tags.get("refresh")
+        if champion and run.info.status == "FINISHED" and champion not in refreshed:
+            # The next refresh compares its data with the last one.
+            refreshed.add(champion)
+            stored_run.is_needed = True
+    return latest_first
 
 
 def _add_models(
@@ -111,16 +125,19 @@ def size_of(tracking: Tracking, location: str) -> int:
         return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     repository = _repository(tracking, location)
 
-    def files(path: str | None) -> Iterator[int]:
-        for each in repository.list_artifacts(path):
-            yield from files(each.path) if each.is_dir else [each.file_size or 0]
+    def file_sizes(path: str | None) -> Iterator[int]:
+        for entry in repository.list_artifacts(path):
+            if entry.is_dir:
+                yield from file_sizes(entry.path)
+            else:
+                yield entry.file_size or 0
 
     with store_errors(tracking.uri, "list the artifacts"):
-        return sum(files(None))
+        return sum(file_sizes(None))
 
 
 def remove(tracking: Tracking, stored: StoredRun) -> None:
-    """Remove a run with all that it has; an interrupted removal can be repeated."""
+    """Remove a run with everything in `stored`; an interrupted removal can be repeated."""
     client = tracking.client
     with store_errors(tracking.uri, f"remove the run {stored.run.info.run_id}"):
         for version in stored.versions:
@@ -139,7 +156,7 @@ def _remove_artifacts(tracking: Tracking, location: str) -> None:
         _repository(tracking, location).delete_artifacts()
     elif folder.exists():
         shutil.rmtree(folder)
-        # The folder of the run has nothing else.
+        # The folder of the run is empty now, unless it contains other files.
         with contextlib.suppress(OSError):
             folder.parent.rmdir()
 
@@ -152,7 +169,7 @@ def _repository(tracking: Tracking, location: str) -> Any:
 
 
 def _pages(request: Callable[..., Any]) -> Iterator[Any]:
-    """Yield what all pages of a list contain."""
+    """Yield the items of all pages of a list."""
     token = None
     while True:
         page = request(page_token=token)

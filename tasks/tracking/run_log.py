@@ -34,9 +34,10 @@ from tasks.tracking.writes import (
     reopen_run,
 )
 
-# Seconds that a failed run waits for its store at most.
-_PATIENCE_FAILED = 30.0
-_LAST_WORD_SECONDS = 5.0
+# A failed run waits so long for its store.
+_MAX_SECONDS_FAILED = 30.0
+# Calls that may fail, at the end of a run, wait so long.
+_MAX_SECONDS_LAST = 5.0
 
 # Values by step of each metric, and values by name of each step.
 Points = Mapping[str, Mapping[int, float]]
@@ -48,33 +49,48 @@ class RunLog:
 
     As a context manager it always ends the run, so that none is left behind as ``RUNNING``. The
     exceptions are a killed process, and a store that is unavailable when the process ends; a
-    resume corrects both. `run_id` is empty until the store has created a child run.
+    resume corrects both.
+
+    Parameters
+    ----------
+    tracking : Tracking
+    run_id : str
+        Id of the run, empty until the store has created a child run.
+    tags : dict, optional
+        Tags; see `flows.run.tracking.describe_run`.
+    points : dict, optional
+        Points that the store has.
+    writes : Writes, optional
+        Writes of the parent.
+
+    Attributes
+    ----------
+    patience : float
+        Longest wait in seconds for the store to accept a write.
     """
 
-    # The longest wait in seconds for the store to accept a write.
     patience = 120.0
 
     def __init__(
         self,
         tracking: Tracking,
         run_id: str,
-        tags: Mapping[str, str] | None = None,  # see `flows.run.tracking.describe_run`
+        tags: Mapping[str, str] | None = None,
         *,
-        points: Points | None = None,  # those that the store has
-        writes: Writes | None = None,  # those of the parent
+        points: Points | None = None,
+        writes: Writes | None = None,
     ) -> None:
         self.tracking = tracking
         self._client = tracking.client
         self.run_id = run_id
         self.tags = dict(tags or {})
         self._writes = writes or Writes(tracking.uri)
-        # None is logged twice.
+        # No point is logged twice.
         self._points = {key: dict(values) for key, values in (points or {}).items()}
         self._children: list[RunLog] = []
         self._closed = False
         # Name and digest of the test rows.
         self._test_data = ("", "")
-        # MLflow's own system metrics, if its variable asks for them.
         self._monitor: Any = None
         self._end: tuple[str, str | None] | None = None
 
@@ -82,7 +98,7 @@ class RunLog:
         return self
 
     def __exit__(
-        self, kind: object, error: BaseException | None, traceback: TracebackType | None
+        self, cls: object, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._closed:
             return
@@ -93,7 +109,7 @@ class RunLog:
             if child._end is None:
                 child.finish("KILLED")
         status = "FAILED" if isinstance(error, Exception) else "KILLED"
-        self.close(status, failure(error), min(self.patience, _PATIENCE_FAILED))
+        self.close(status, failure(error), min(self.patience, _MAX_SECONDS_FAILED))
 
     @classmethod
     def start(
@@ -104,13 +120,28 @@ class RunLog:
         tags: Mapping[str, str],
         config_yaml: str,
         *,
-        table: Table | None = None,  # training rows, which become a data set of the run
-        test: Table | None = None,  # test rows, to which the metrics of models refer
+        table: Table | None = None,
+        test: Table | None = None,
         description: str | None = None,
     ) -> RunLog:
         """Create the run, and store in it what is needed to resume it.
 
-        Raises StoreError if the store does not accept the run; nothing has been trained yet.
+        Parameters
+        ----------
+        tracking : Tracking
+        name : str
+        params, tags : dict
+        config_yaml : str
+        table : Table, optional
+            Training rows, which become a data set of the run.
+        test : Table, optional
+            Test rows, to which the metrics of models refer.
+        description : str, optional
+
+        Raises
+        ------
+        StoreError
+            If the store does not accept the run; nothing has been trained yet.
         """
         tracking.require_writable()
         note = {NOTE: description} if description else {}
@@ -143,13 +174,13 @@ class RunLog:
 
     def child(
         self,
-        name: str,  # unique within its parent
+        name: str,
         params: Mapping[str, object],
         tags: Mapping[str, str],
-        run_id: str | None = None,  # an unfinished run to resume
-        points: Points | None = None,  # of the run to resume
+        run_id: str | None = None,
+        points: Points | None = None,
     ) -> RunLog:
-        """Open a child run, or resume an unfinished one."""
+        """Open a child run, whose name is unique, or resume an unfinished one with its points."""
         log = RunLog(self.tracking, run_id or "", tags, points=points, writes=self._writes)
         if run_id is None:
             log._create(self.run_id, name, params)
@@ -160,7 +191,7 @@ class RunLog:
 
     def epoch(self, record: EpochRecord, scoring: Scoring) -> None:
         """Log the particles of an epoch as an artifact, then its metrics."""
-        # Models of this process; `spent/fits` also counts those in the archive.
+        # These are models of this process; `spent/fits` also counts models in the archive.
         work = {"work/fits": float(record.work.fits)}
         points = self._new_points({record.epoch: epoch_metrics(record.metrics, scoring) | work})
 
@@ -173,15 +204,11 @@ class RunLog:
         if points:
             self._put(f"epoch {record.epoch}", send)
 
-    def metrics(
-        self,
-        values: Steps,
-        model_id: str | None = None,  # logged model that has them on the test rows
-    ) -> None:
+    def metrics(self, values: Steps, model_id: str | None = None) -> None:
         """Log metrics by step, each once; None is skipped, NaN is logged.
 
-        Step 0 is for metrics of the whole run, which a resumed run may change. MLflow draws those
-        without another step as bars.
+        Step 0 is for metrics of the whole run, which a resumed run may change. MLflow draws metrics
+        without another step as bars. `model_id` is the logged model that has them on the test rows.
         """
         points = self._new_points(values, model_id)
         if points:
@@ -192,16 +219,24 @@ class RunLog:
         """Set tags of the run."""
         self._put("tags", log_texts, {}, tags)
 
-    def note(
-        self,
-        answer: str,  # the result; MLflow collapses all but the first lines
-        links: Mapping[str, str],  # artifacts or pages (``#/...``) by the words that link to them
-        more: Iterable[str | None] = (),  # further paragraphs; None is skipped
-    ) -> None:
-        """Write the description at the top of the page of the run, as Markdown."""
+    def note(self, answer: str, links: Mapping[str, str], more: Iterable[str | None] = ()) -> None:
+        """Write the description at the top of the page of the run, as Markdown.
+
+        Parameters
+        ----------
+        answer : str
+            The result; MLflow collapses all but the first lines.
+        links : dict
+            Artifacts or pages (``#/...``) by the words that link to them.
+        more : iterable of str or None
+            Further paragraphs; None is skipped.
+        """
         # Links relative to the page work wherever the UI is served.
         page = f"#/experiments/{self.tracking.experiment_id}/runs/{self.run_id}/artifacts"
-        targets = {w: t if t.startswith("#") else f"{page}/{t}" for w, t in links.items()}
+        targets = {
+            word: target if target.startswith("#") else f"{page}/{target}"
+            for word, target in links.items()
+        }
         joined = " · ".join(f"[{word}]({target})" for word, target in targets.items())
         paragraphs = filter(None, [answer, f"Open: {joined}", *more])
         self.tag({NOTE: "\n\n".join(paragraphs)})
@@ -218,7 +253,7 @@ class RunLog:
             self._put(f"the artifact {path!r}", log_file, path, data)
 
     def findings(self, findings: Sequence[Finding], mute: Iterable[str] = ()) -> None:
-        """Log what is odd about the data, without what is muted."""
+        """Log findings about the data, except for muted codes."""
         self.files({"findings.json": as_file(findings, mute)})
         self.tag({"findings": codes_of(findings)})
 
@@ -233,8 +268,8 @@ class RunLog:
 
     def finish(self, status: str = "FINISHED", error: str | None = None) -> None:
         """End the run as ``FINISHED``, ``FAILED`` or ``KILLED``, with its error."""
-        now, self._end = _now(), (status, error)
-        self._put("its end", end_run, status, error, now)
+        self._end = (status, error)
+        self._put("its end", end_run, status, error, _now())
 
     def close(
         self, status: str = "FINISHED", error: str | None = None, patience: float | None = None
@@ -245,7 +280,7 @@ class RunLog:
         """
         if self._monitor is not None:
             with contextlib.suppress(TimeoutError):
-                within(_LAST_WORD_SECONDS, self._monitor.finish)
+                within(_MAX_SECONDS_LAST, self._monitor.finish)
         self.finish(status, error)
         self._writes.flush(self.patience if patience is None else patience)
         self._closed = True
@@ -262,15 +297,16 @@ class RunLog:
         """Return the ``mlflow.entities.Metric`` of the values that were not logged yet."""
         from mlflow.entities import Metric
 
-        about: tuple[Any, ...] = () if model_id is None else (model_id, *self._test_data)
-        points, now = [], _now()
-        for step, named in values.items():
-            for name, value in named.items():
+        model: tuple[str, ...] = () if model_id is None else (model_id, *self._test_data)
+        now = _now()
+        points = []
+        for step, metrics in values.items():
+            for name, value in metrics.items():
                 key = accepted_key(name)
                 logged = self._points.setdefault(key, {})
                 if value is not None and (step not in logged or (step == 0 and logged[0] != value)):
                     logged[step] = float(value)
-                    points.append(Metric(key, float(value), now, step, *about))
+                    points.append(Metric(key, float(value), now, step, *model))
         return points
 
     def _remedy(self) -> str:
@@ -287,14 +323,17 @@ class RunLog:
 
     def _put(self, what: str, write: Callable[..., None], *arguments: Any) -> None:
         """Call `write` with client, run and arguments."""
-        what = f"{what} ({self.run_id or 'a new run'})"
-        # A child run has no id yet.
-        send = lambda: write(self._client, self.run_id, *arguments)  # noqa: E731
-        self._writes.add(Write(self, what, send))
+
+        def send() -> None:
+            # A child run gets its id when it is created.
+            write(self._client, self.run_id, *arguments)
+
+        self._writes.add(Write(self, f"{what} ({self.run_id or 'a new run'})", send))
 
     def _create(self, parent: str, name: str, params: Mapping[str, object]) -> None:
         """Create a child run."""
-        now, tried = _now(), False
+        now = _now()
+        tried = False
 
         def create(client: Any, _: str) -> None:
             nonlocal tried
@@ -302,8 +341,8 @@ class RunLog:
                 # The store may have created it even if its response was lost. A name with
                 # quotation marks cannot be used in a filter.
                 runs = self.tracking.runs(f"tags.`{PARENT}` = '{parent}'")
-                same = (run.info.run_id for run in runs if run.info.run_name == name)
-                self.run_id = next(same, "")
+                ids = (run.info.run_id for run in runs if run.info.run_name == name)
+                self.run_id = next(ids, "")
             tried = True
             self.run_id = self.run_id or self.tracking.start_run(
                 name, {PARENT: parent, **self.tags}, now
@@ -315,9 +354,11 @@ class RunLog:
     def _end_incomplete(self, remedy: str) -> None:
         """End the run although writes are unsent; as failed if it finished."""
         status, error = self._end or ("KILLED", None)
-        status, error = ("FAILED", remedy) if status == "FINISHED" else (status, error)
+        if status == "FINISHED":
+            status = "FAILED"
+            error = remedy
         if self.run_id:
-            within(_LAST_WORD_SECONDS, lambda: end_run(self._client, self.run_id, status, error))
+            within(_MAX_SECONDS_LAST, lambda: end_run(self._client, self.run_id, status, error))
 
     def _open(
         self,
@@ -337,7 +378,7 @@ class RunLog:
             if train is not None:
                 log_dataset(tracking, self.run_id, train, train.name, "training")
             if test is not None:
-                # Under another name, as the Models page shows metrics by the name of the data set.
+                # The Models page shows metrics by the name of the data set, so it has its own.
                 name = f"{test.name}-test"
                 self._test_data = log_dataset(tracking, self.run_id, test, name, "eval")
             address = tracking.page(self.run_id)

@@ -1,7 +1,5 @@
 """Tracking store addresses: redaction of secrets, connection timeout, error messages."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os
@@ -23,7 +21,7 @@ from tasks.secrets import reason
 
 T = TypeVar("T")
 
-_MESSAGE_LENGTH = 200
+_MAX_MESSAGE_LENGTH = 200
 _REMEDY = "check that it runs and that the address is right"
 
 # MLflow reads these at every request. Its own retries would take minutes; a run log tries again.
@@ -44,18 +42,18 @@ def load_mlflow() -> ModuleType:
 
     Environment variables set by the user are not changed.
     """
-    chosen = "MLFLOW_LOGGING_LEVEL" in os.environ
+    is_level_set = "MLFLOW_LOGGING_LEVEL" in os.environ
     for name, value in _SETTINGS.items():
         os.environ.setdefault(name, value)
     import mlflow
 
     logger = logging.getLogger("mlflow")
-    if not chosen and logger.level < logging.WARNING:
+    if not is_level_set and logger.level < logging.WARNING:
         logger.setLevel(logging.WARNING)
-    # They quote the driver, which may quote the password; `store_errors` reports without it.
+    # These quote the driver, which may quote the password; `store_errors` reports without it.
     for name in ("mlflow.store.db.utils", "mlflow.system_metrics"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-    # It warns at every retry; a run log warns once.
+    # urllib3 warns at every retry; a run log warns once.
     logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     return mlflow
 
@@ -63,7 +61,9 @@ def load_mlflow() -> ModuleType:
 def first_line(error: BaseException, uri: str = "") -> str:
     """Return the first line of an error message, without the secrets in `uri` or any address."""
     line = redact(reason(error, secrets_of(uri)))
-    return line if len(line) <= _MESSAGE_LENGTH else line[:_MESSAGE_LENGTH].rstrip() + "..."
+    if len(line) <= _MAX_MESSAGE_LENGTH:
+        return line
+    return line[:_MAX_MESSAGE_LENGTH].rstrip() + "..."
 
 
 def is_sqlite(uri: str) -> bool:
@@ -87,7 +87,7 @@ def resolve(uri: str) -> str:
     InputError for a plain folder, a database in memory, or no address at all.
     """
     if not uri or "://" not in uri or uri.startswith("file:"):
-        # Without a scheme `redact` finds nothing: user and password end at the last @.
+        # `redact` needs a scheme; in an address without one, user and password end at the last @.
         shown = redact(uri) if "://" in uri else uri.rpartition("@")[2]
         raise InputError(
             f"the tracking address {shown!r} is a plain folder, which MLflow no longer maintains; "
@@ -105,7 +105,8 @@ def resolve(uri: str) -> str:
             f"the tracking address {uri!r} is not persistent; name a file as in "
             "sqlite:///mlruns/mlflow.db"
         )
-    return f"sqlite:///{Path(path).expanduser().absolute()}" + (f"?{query}" if query else "")
+    address = f"sqlite:///{Path(path).expanduser().absolute()}"
+    return f"{address}?{query}" if query else address
 
 
 def contact(uri: str) -> None:
@@ -122,17 +123,17 @@ def contact(uri: str) -> None:
 
 def within(seconds: float, call: Callable[[], T]) -> T:
     """Return the result of `call`, or raise TimeoutError after `seconds`."""
-    answer: Future[T] = Future()
+    future: Future[T] = Future()
 
     def work() -> None:
         try:
-            answer.set_result(call())
+            future.set_result(call())
         except BaseException as error:
-            answer.set_exception(error)
+            future.set_exception(error)
 
-    # A daemon thread, so that a driver that hangs does not keep the process alive.
+    # A driver that hangs in a daemon thread does not keep the process alive.
     threading.Thread(target=work, name="tracking-contact", daemon=True).start()
-    return answer.result(timeout=seconds)
+    return future.result(timeout=seconds)
 
 
 def uninterrupted(uri: str) -> contextlib.AbstractContextManager[None]:

@@ -4,8 +4,6 @@ MLflow deduplicates points of a metric with the same step, time and value, and o
 everything else.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import re
@@ -21,14 +19,17 @@ from tasks.tracking.store import first_line, uninterrupted
 _LOGGER = logging.getLogger(__name__)
 _AWAY = "The tracking store is not responding (%s); the search continues."
 _REFUSED = "The tracking store refused %s (%s); it is skipped."
-# A retry would fail too. A ValueError may come from a truncated response of a server that ends.
+# Such a write would fail again. A ValueError is not one of them: it may come from a truncated
+# response of a server that ends.
 _REFUSALS = ("INVALID_PARAMETER_VALUE", "BAD_REQUEST")
-# Between attempts; an attempt that fails by a timeout is followed by so many times its duration.
-_PAUSE_SECONDS = 1.0
+_MIN_PAUSE_SECONDS = 1.0
+# The pause after a failed attempt is so many times its duration, as it may be a timeout.
 _PAUSE_FACTOR = 10.0
 
-# MLflow's limits of a value and a name; its client divides longer batches itself.
-PARAM_LENGTH, TAG_LENGTH, _KEY_LENGTH = 6000, 8000, 250
+# MLflow limits values and names; its client divides longer batches itself.
+PARAM_LENGTH = 6000
+TAG_LENGTH = 8000
+_KEY_LENGTH = 250
 PARENT = "mlflow.parentRunId"
 NOTE = "mlflow.note.content"
 
@@ -83,7 +84,7 @@ def reopen_run(client: Any, run_id: str) -> None:
     if "error" in client.get_run(run_id).data.tags:
         client.delete_tag(run_id, "error")
     client.set_tag(run_id, PROCESS, own_process())
-    # Last, so that an error of the other call does not leave the run as RUNNING.
+    # The status comes last, so that an error of another call does not leave the run as RUNNING.
     client.update_run(run_id, status="RUNNING")
 
 
@@ -97,11 +98,21 @@ def end_run(
 
 
 class Write(NamedTuple):
-    """A call that the store has not accepted yet."""
+    """A call that the store has not accepted yet.
 
-    owner: Any  # the log of its run
-    what: str  # its name in warnings
-    send: Callable[[], None]  # called again after a failure
+    Attributes
+    ----------
+    owner : RunLog
+        Log of its run.
+    what : str
+        Name in warnings.
+    send : callable
+        The call, which is repeated after a failure.
+    """
+
+    owner: Any
+    what: str
+    send: Callable[[], None]
 
 
 class Writes:
@@ -134,12 +145,13 @@ class Writes:
             if len(self.unsent) < n_unsent:
                 deadline = monotonic() + patience
             if self.unsent:
-                sleep(_PAUSE_SECONDS)
+                sleep(_MIN_PAUSE_SECONDS)
 
     def _attempt(self) -> None:
         """Send all in order, up to the first failure that may pass."""
         while self.unsent:
-            write, started = self.unsent[0], monotonic()
+            write = self.unsent[0]
+            started = monotonic()
             try:
                 with uninterrupted(self._uri):
                     write.send()
@@ -148,8 +160,10 @@ class Writes:
                 if getattr(error, "error_code", "") not in _REFUSALS:
                     if not self.error:
                         _LOGGER.warning(_AWAY, line)
-                    self.error, now = line, monotonic()
-                    self._next_attempt = now + max(_PAUSE_SECONDS, _PAUSE_FACTOR * (now - started))
+                    self.error = line
+                    now = monotonic()
+                    pause = max(_MIN_PAUSE_SECONDS, _PAUSE_FACTOR * (now - started))
+                    self._next_attempt = now + pause
                     return
                 _LOGGER.warning(_REFUSED, write.what, line)
             self.unsent.pop(0)

@@ -99,7 +99,7 @@ def test_runs_are_read_by_id_without_a_change_of_the_store(tracking: Tracking) -
 def test_runs_that_match_come_latest_first_however_many(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.tracking.client._PAGE", 2)
+    monkeypatch.setattr("tasks.tracking.client._MAX_RUNS_PER_PAGE", 2)
     made = [tracking.start_run(f"page {i}", {"book": "one"}) for i in range(5)]
     found = [run.info.run_id for run in tracking.runs("tags.book = 'one'")]
     assert found == made[::-1]
