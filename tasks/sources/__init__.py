@@ -4,8 +4,6 @@ To add a source, write a function that returns a :class:`~tasks.sources.raw.Raw`
 `_SOURCES`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -19,7 +17,7 @@ from tasks.table import Table
 
 __all__ = ["fetch", "kind_of", "newest", "read_raw"]
 
-# How each source is read, and its arguments.
+# Each source has a function that reads it, and its arguments.
 _SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {
     "bundled": (read_bundled, ("name",)),
     "file": (read_file, ("path",)),
@@ -29,29 +27,56 @@ _SOURCES: dict[str, tuple[Callable[..., Raw], tuple[str, ...]]] = {
 
 
 def fetch(
-    source: str,  # "bundled", "file", "uci" or "sql"
+    source: str,
     *,
-    # A column, a list of 0/1 columns for multi-label, or None for the target of the source.
     target: str | Sequence[str] | None,
-    name: str | int | None = None,  # of a data set of scikit-learn or UCI; a number is an id of UCI
-    path: str | None = None,  # local or fsspec URL; with {date:%Y-%m-%d} the newest file is read
-    url: str | None = None,  # of SQLAlchemy; a value for ${VAR} needs no escaping
-    query: str | None = None,  # a SELECT
-    drop: Sequence[str] = (),  # columns that are not features
-    categorical: Sequence[str] = (),  # features to cast to pandas "category"
-    # Columns with the roles of `Table`, which are never features.
+    name: str | int | None = None,
+    path: str | None = None,
+    url: str | None = None,
+    query: str | None = None,
+    drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     group: str | None = None,
     time: str | None = None,
     weight: str | None = None,
     part: str | None = None,
     fold: str | None = None,
-    dates: Mapping[str, str | None] | None = None,  # formats of columns, None for ISO 8601
-    csv: Mapping[str, Any] | None = None,  # keywords of `read_file`
-    on_missing_target: str = "stop",  # or "drop", which leaves the rows without a target out
+    dates: Mapping[str, str | None] | None = None,
+    csv: Mapping[str, Any] | None = None,
+    on_missing_target: str = "stop",
 ) -> Table:
     """Read a table and assign every column its role; arguments of other sources are refused.
 
-    DataError if the source cannot be read or the table cannot be used.
+    Parameters
+    ----------
+    source : {"bundled", "file", "uci", "sql"}
+    target : str, sequence of str or None
+        Column, 0/1 columns of a multi-label problem, or None for the target of the source.
+    name : str or int, optional
+        Data set of scikit-learn or UCI; a number is an id of UCI.
+    path : str, optional
+        Path or fsspec URL; with ``{date:%Y-%m-%d}`` the newest file is read.
+    url : str, optional
+        URL of SQLAlchemy; a value for ``${VAR}`` needs no escaping.
+    query : str, optional
+        SELECT statement.
+    drop : sequence of str
+        Columns that are not features.
+    categorical : sequence of str
+        Features to cast to pandas "category".
+    group, time, weight, part, fold : str, optional
+        Columns with the roles of :class:`~tasks.table.Table`, which are never features.
+    dates : dict, optional
+        Formats of columns of dates; None for ISO 8601.
+    csv : dict, optional
+        Keywords of :func:`~tasks.sources.file.read_file`.
+    on_missing_target : {"stop", "drop"}
+        Whether rows without a target are refused or left out.
+
+    Raises
+    ------
+    DataError
+        If the source cannot be read or the table cannot be used.
     """
     table = assemble(
         read_raw(source, name=name, path=path, url=url, query=query, csv=csv, dates=dates or {}),
@@ -62,7 +87,7 @@ def fetch(
         dates=dates or {},
         on_missing_target=on_missing_target,
     )
-    # Columns of the frame as read lay in Arrow's memory.
+    # The columns that were read are in Arrow's memory, which is no longer needed.
     release_memory()
     return table
 
@@ -71,10 +96,13 @@ def read_raw(
     source: str,
     *,
     csv: Mapping[str, Any] | None = None,
-    dates: Collection[str] = (),  # columns that remain text, though 10.24 may be a number too
+    dates: Collection[str] = (),
     **arguments: Any,
 ) -> Raw:
-    """Read a table before columns have roles; see :func:`fetch`."""
+    """Read a table before columns have roles; see :func:`fetch`.
+
+    Columns of `dates` remain text, though 10.24 may be a number too.
+    """
     _check_arguments(source, arguments)
     read, keys = _SOURCES[source]
     style = (csv or {}) if source == "file" else {}

@@ -1,12 +1,11 @@
 """Text, Excel and Parquet files, local or at any fsspec URL."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import re
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
 from csv import QUOTE_NONE, reader
 from datetime import datetime
 from importlib.util import find_spec
@@ -23,32 +22,47 @@ from tasks.secrets import expand, reason
 from tasks.sources.raw import Raw, duplicates, large_numbers, release_memory
 from tasks.sources.sniff import separator_of
 
-_PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
-_USUAL = "%Y-%m-%d"
+_DATE_PATTERN = re.compile(r"\{date(?::([^{}]*))?\}")
+_DEFAULT_DATE_FORMAT = "%Y-%m-%d"
 _KINDS = {
     **dict.fromkeys((".csv", ".tsv", ".txt"), "text"),
     **dict.fromkeys((".xlsx", ".xlsm"), "excel"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
-# Of text files, as pandas names them.
+# pandas has these names for the compressions of text files.
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}
-# Lines in which the separator is looked for.
-_FIRST_LINES = 200
+# The separator is looked for in the first lines.
+_N_FIRST_LINES = 200
 
 
 def read_file(
     path: str,
     *,
-    separator: str | None = None,  # of text files; None finds it
-    decimal: str = ".",  # of text
-    encoding: str = "utf-8",  # of text files
-    na_values: Sequence[str] = (),  # further marks of missing values, but for Parquet
-    text: Sequence[str] = (),  # columns that are text, whatever they look like
+    separator: str | None = None,
+    decimal: str = ".",
+    encoding: str = "utf-8",
+    na_values: Sequence[str] = (),
+    text: Sequence[str] = (),
 ) -> Raw:
     """Read a file by its extension; with ``{date}`` in the name, the file of the latest date.
 
     A saved index (named in Parquet, an unnamed first column of row numbers elsewhere) can have a
-    role but is never a feature. Of a workbook the first sheet is read.
+    role but is never a feature. The first sheet of a workbook is read.
+
+    Parameters
+    ----------
+    path : str
+        Path or fsspec URL.
+    separator : str, optional
+        Separator of a text file; None finds it.
+    decimal : str
+        Decimal separator of numbers in text.
+    encoding : str
+        Encoding of a text file.
+    na_values : sequence of str
+        Further marks of missing values, except in Parquet.
+    text : sequence of str
+        Columns that are text, whatever they look like.
     """
     try:
         codecs.lookup(encoding)
@@ -72,29 +86,31 @@ def read_file(
     }
     path = os.fspath(path)
     values: list[str] = []
-    remote = "://" in path
+    is_remote = "://" in path
 
     def note(_: int, value: str) -> str:
         values.append(value)
         return value
 
     full = os.path.expandvars(os.path.expanduser(expand(path, "path", note)))
-    # A variable may hold a token if the file is remote. In a local path it is a folder, which
-    # the message should show.
-    shown = _redact(path) if remote else full
+    # A variable may be a token if the file is remote. In a local path it is a folder, which the
+    # message should show.
+    shown = _redact(path) if is_remote else full
     error: Exception | None = None
     try:
         full = newest(full)
         stem, extension, compression = _split_name(full, shown)
         kind = _KINDS[extension]
-        if not remote:
+        if not is_remote:
             _refuse_stream(full, shown)
         if kind == "text":
             if extension == ".tsv":
                 csv["sep"] = separator or "\t"
-            parts = _read_csv(full, shown, {**csv, "compression": compression})
+            fields = _read_csv(full, shown, {**csv, "compression": compression})
+        elif kind == "parquet":
+            fields = _read_parquet(full)
         else:
-            parts = _read_parquet(full) if kind == "parquet" else _read_excel(full, shown, csv)
+            fields = _read_excel(full, shown, csv)
     except DataError:
         raise
     except FileNotFoundError:
@@ -110,19 +126,19 @@ def read_file(
         error = caught
     if error is not None:
         # Raised out here so that no traceback carries the original message and its secrets.
-        secrets = _secrets(full, values) if remote else []
-        text = f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
-        # Of urllib, whose own error hides it. A deployed flow tries again where a server is away.
+        secrets = _secrets(full, values) if is_remote else []
+        message = f"cannot read {shown!r}: {reason(error, secrets)}; check the path and the file"
+        # An error of urllib hides its cause.
         cause = getattr(error, "reason", error)
-        away = remote and isinstance(cause, (ConnectionError, TimeoutError, socket.gaierror))
-        raise StoreError(text) if away else DataError(text)
-    source = _redact(path) if remote else path
+        is_away = is_remote and isinstance(cause, (ConnectionError, TimeoutError, socket.gaierror))
+        # A deployed flow tries again after a StoreError.
+        raise StoreError(message) if is_away else DataError(message)
+    source = _redact(path) if is_remote else path
     if "{date" in path:
-        # The name of the snapshot that was read.
         folder = source[: source.rindex("/") + 1] if "/" in source else ""
         source = folder + PurePosixPath(full).name
     csv_style = None if kind == "parquet" else style
-    return Raw(name=stem, source=f"file:{source}", csv=csv_style, **parts)
+    return Raw(name=stem, source=f"file:{source}", csv=csv_style, **fields)
 
 
 def _refuse_stream(full: str, shown: str) -> None:
@@ -157,14 +173,14 @@ def _split_name(full: str, shown: str) -> tuple[str, str, str | None]:
 
 
 def _read_csv(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a :class:`Raw` that a text file gives."""
+    """Read the fields of a :class:`Raw` from a text file."""
     # pandas silently renames a repeated name to 'a.1', so the header is read separately.
     first = pd.read_csv(
         full,
         sep="\x01",
         quoting=QUOTE_NONE,
         header=None,
-        nrows=_FIRST_LINES,
+        nrows=_N_FIRST_LINES,
         dtype=str,
         keep_default_na=False,
         encoding=csv["encoding"],
@@ -174,14 +190,14 @@ def _read_csv(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
     csv = {**csv, "sep": csv["sep"] or separator_of(lines)}
     header = next(reader(lines, delimiter=csv["sep"]))
     _refuse_duplicates([name for name in header if name], shown)
-    other = re.search(r"[;\t|,]", header[0]) if len(header) == 1 else None
-    if other:
+    other_separator = re.search(r"[;\t|,]", header[0]) if len(header) == 1 else None
+    if other_separator:
         raise DataError(
             f"cannot read {shown!r}: its header {header[0][:60]!r} is one column; "
-            f"set data.csv.separator to {other[0]!r}"
+            f"set data.csv.separator to {other_separator[0]!r}"
         )
     frame = pd.read_csv(full, low_memory=False, **csv)
-    texts = _unlike_numbers(full, frame, csv)
+    texts = _equal_numbers_as_text(full, frame, csv)
     frame = frame.assign(**texts) if texts else frame
     # If rows have more fields than names, pandas uses the first columns as an index.
     if not frame.index.equals(pd.RangeIndex(len(frame))):
@@ -195,13 +211,14 @@ def _read_csv(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
 def _saved_index(frame: pd.DataFrame, header: list[str]) -> tuple[str, ...]:
     """Return the name that pandas gives an unnamed first column of row numbers, if there is one."""
     numbers = frame.iloc[:, 0].to_numpy()
-    is_index = not header[0] and pd.api.types.is_integer_dtype(numbers)
-    is_index = is_index and len(frame) > 0 and (numbers - numbers[0] == range(len(frame))).all()
+    if header[0] or not len(frame) or not pd.api.types.is_integer_dtype(numbers):
+        return ()
+    is_index = (numbers - numbers[0] == range(len(frame))).all()
     return (str(frame.columns[0]),) if is_index else ()
 
 
 def _read_excel(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
-    """Return the parts of a :class:`Raw` that the first sheet of a workbook gives."""
+    """Read the fields of a :class:`Raw` from the first sheet of a workbook."""
     if find_spec("openpyxl") is None:
         raise DataError(
             f"cannot read {shown!r}: Excel files need the package 'openpyxl', which is not"
@@ -220,7 +237,7 @@ def _read_excel(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
             " row; put the table on that sheet, with the names of its columns in the first row"
         )
     _refuse_duplicates(named, shown)
-    # Cells of one column may have several types.
+    # Cells of one column may have different types.
     texts = {
         name: column.map(str, na_action="ignore")
         for name, column in frame.items()
@@ -230,10 +247,12 @@ def _read_excel(full: str, shown: str, csv: dict[str, Any]) -> dict[str, Any]:
     return {"frame": frame, "aside": _saved_index(frame, header)}
 
 
-def _unlike_numbers(full: str, frame: pd.DataFrame, csv: dict[str, Any]) -> dict[str, pd.Series]:
+def _equal_numbers_as_text(
+    full: str, frame: pd.DataFrame, csv: dict[str, Any]
+) -> dict[str, pd.Series]:
     """Return the text of columns in which different whole numbers, or codes, became equal.
 
-    Long ones lose digits as floats, beside empty cells, and 1, 01 and 1.0 are one number.
+    Long numbers lose digits as floats, beside empty cells, and 1, 01 and 1.0 are one number.
     """
     large = large_numbers(frame)
     constant = constant_columns(frame.select_dtypes("number"))
@@ -253,14 +272,15 @@ def _read_parquet(full: str) -> dict[str, Any]:
 
     if Path(full).is_file():
         _refuse_duplicates(pq.read_schema(full).names, full)
-    # Arrow's copy of a column is freed once it is in the frame (from pandas 3 on).
-    frugal = "to_pandas_kwargs" in signature(pd.read_parquet).parameters
-    options: dict[str, Any] = {"to_pandas_kwargs": {"self_destruct": True}} if frugal else {}
+    options: dict[str, Any] = {}
+    if "to_pandas_kwargs" in signature(pd.read_parquet).parameters:
+        # From pandas 3 on, Arrow's copy of a column is freed once it is in the frame.
+        options["to_pandas_kwargs"] = {"self_destruct": True}
     frame = pd.read_parquet(full, engine="pyarrow", **options)
-    # Now, as the table is copied next; its frame is released after that.
+    # The memory is released before the table is copied, and again after that.
     release_memory()
     columns = set(frame.columns)
-    saved = [n for n in frame.index.names if n is not None and n not in columns]
+    saved = [name for name in frame.index.names if name is not None and name not in columns]
     frame = frame.reset_index(level=saved) if saved else frame
     large = large_numbers(frame)
     exact = pd.read_parquet(full, columns=large, dtype_backend="numpy_nullable") if large else frame
@@ -295,40 +315,39 @@ def newest(path: str) -> str:
     A path without a date is returned unchanged. DataError if there is no such file, or the pattern
     is misplaced.
     """
-    match = _PATTERN.search(path)
+    match = _DATE_PATTERN.search(path)
     if match is None:
         return path
-    form = match[1] or _USUAL
+    date_format = match[1] or _DEFAULT_DATE_FORMAT
     name = PurePosixPath(path).name
-    if match[0] not in name or len(_PATTERN.findall(path)) > 1:
+    if match[0] not in name or len(_DATE_PATTERN.findall(path)) > 1:
         raise DataError(
             f"cannot read {path!r}: one {{date}} belongs in the name of the file, as in"
             " sales_{date:%Y-%m-%d}.parquet"
         )
     before, after = name.split(match[0])
     folder = path[: len(path) - len(name)]
-    dated = []
-    for each in _names(folder):
-        if not (each.startswith(before) and each.endswith(after)):
+    snapshots = []
+    for file in _names(folder):
+        if not (file.startswith(before) and file.endswith(after)):
             continue
-        middle = each[len(before) : len(each) - len(after)]
-        try:
-            dated.append((datetime.strptime(middle, form), each))
-        except ValueError:
-            continue
-    if not dated:
+        middle = file[len(before) : len(file) - len(after)]
+        with suppress(ValueError):
+            snapshots.append((datetime.strptime(middle, date_format), file))
+    if not snapshots:
         raise DataError(
-            f"cannot read {path!r}: no file there has a date of the form {form!r} in its name;"
-            " check the folder and the pattern"
+            f"cannot read {path!r}: no file there has a date of the form {date_format!r} in its"
+            " name; check the folder and the pattern"
         )
-    return folder + max(dated)[1]
+    return folder + max(snapshots)[1]
 
 
 def _names(folder: str) -> list[str]:
+    """List the names of the files in a local folder, or in one at a URL."""
     if "://" not in folder:
-        place = Path(folder or ".").expanduser()
-        return [each.name for each in place.iterdir()] if place.is_dir() else []
+        local = Path(folder or ".").expanduser()
+        return [file.name for file in local.iterdir()] if local.is_dir() else []
     import fsspec
 
-    store, place = fsspec.core.url_to_fs(folder)
-    return [PurePosixPath(str(each)).name for each in store.ls(place, detail=False)]
+    store, path = fsspec.core.url_to_fs(folder)
+    return [PurePosixPath(str(file)).name for file in store.ls(path, detail=False)]

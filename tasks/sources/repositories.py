@@ -1,11 +1,10 @@
 """Data sets by name: those of scikit-learn, and the UCI Machine Learning Repository."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.error import HTTPError
 
 import pandas as pd
+from pandas.api.types import is_numeric_dtype
 
 from swarm.errors import DataError, StoreError, check_known
 from swarm.wording import quoted
@@ -35,36 +34,37 @@ def read_uci(name: str | int) -> Raw:
     Other columns (ids) can have a role but are never features. Non-numeric features of the type
     Categorical are categorical.
     """
-    answer = _ask(name)
-    metadata, variables = answer["metadata"], answer["variables"]
+    response = _fetch_uci(name)
+    metadata = response["metadata"]
+    variables = response["variables"]
     label = f"UCI data set {metadata['name']!r} (id {metadata['uci_id']})"
     if twice := duplicates(variables["name"]):
         raise DataError(f"duplicate column names in the {label}: {quoted(twice)}; use a file")
-    frame: pd.DataFrame = answer["data"]["original"]
-    role = dict(zip(variables["name"], variables["role"], strict=True))
-    kind = dict(zip(variables["name"], variables["type"], strict=True))
-    features = [c for c in frame.columns if role.get(c) == "Feature"]
+    frame: pd.DataFrame = response["data"]["original"]
+    roles = dict(zip(variables["name"], variables["role"], strict=True))
+    types = dict(zip(variables["name"], variables["type"], strict=True))
+    features = [column for column in frame.columns if roles.get(column) == "Feature"]
     return Raw(
         name=str(metadata["name"]),
         source=f"uci:{metadata['uci_id']}",
         frame=frame,
-        target=tuple(c for c in frame.columns if role.get(c) == "Target"),
-        aside=tuple(c for c in frame.columns if role.get(c) != "Feature"),
+        target=tuple(column for column in frame.columns if roles.get(column) == "Target"),
+        aside=tuple(column for column in frame.columns if roles.get(column) != "Feature"),
         categorical=tuple(
-            c
-            for c in features
-            if kind[c] == "Categorical" and not pd.api.types.is_numeric_dtype(frame[c])
+            column
+            for column in features
+            if types[column] == "Categorical" and not is_numeric_dtype(frame[column])
         ),
     )
 
 
-def _ask(name: str | int) -> Any:
+def _fetch_uci(name: str | int) -> Any:
     import ucimlrepo.fetch as client
 
-    is_id = isinstance(name, int)
-    wanted = f"id {name}" if is_id else f"name {name!r}"
+    key = "id" if isinstance(name, int) else "name"
+    wanted = f"{key} {name!r}"
     try:
-        return client.fetch_ucirepo(**{"id" if is_id else "name": name})
+        return client.fetch_ucirepo(**{key: name})
     except client.DatasetNotFoundError as error:
         raise DataError(
             f"no usable UCI data set with {wanted}: {reason(error)}; "

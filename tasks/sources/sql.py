@@ -1,9 +1,9 @@
 """The rows of a SELECT, from SQLite or PostgreSQL.
 
 Nothing here parses SQL. SQLite opens its file to read, and its driver sends one statement, which an
-authorizer keeps from changing that. PostgreSQL gets the query as a value, of which it opens a
-cursor in a read-only transaction: it refuses what is not one statement that returns rows, whatever
-the driver would send.
+authorizer keeps from changing that. PostgreSQL gets the query as a value and opens a cursor for it
+in a read-only transaction: it refuses anything but one statement that returns rows, whatever the
+driver would send.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _refuse_missing_sqlite_file(address: URL) -> None:
 def _select(
     address: URL, query: str, shown: str
 ) -> tuple[pd.DataFrame, tuple[str, ...]] | SwarmError:
-    """Return the rows or an error, which is not chained, as others may hold a password."""
+    """Return the rows, or an error without its cause, whose message may contain a password."""
     from sqlalchemy.exc import NoSuchModuleError
     from sqlalchemy.pool import NullPool
 
@@ -100,8 +100,10 @@ def _select(
     try:
         engine = open_engine(_read_only(address), poolclass=NullPool, hide_parameters=True)
     except NoSuchModuleError:
-        problem = f"unknown driver {address.drivername!r} in the database URL"
-        return DataError(f"{problem}; write sqlite, postgresql or postgresql+psycopg")
+        return DataError(
+            f"unknown driver {address.drivername!r} in the database URL; write sqlite, postgresql"
+            " or postgresql+psycopg"
+        )
     except ImportError as error:
         missing = reason(error, secrets)
         return DataError(f"the driver for {shown!r} is not installed ({missing}); install it")
@@ -111,7 +113,7 @@ def _select(
         connection = engine.connect()
     except Exception as error:
         why = reason(getattr(error, "orig", None) or error, secrets)
-        # A deployed flow tries again.
+        # A deployed flow tries again after a StoreError.
         return StoreError(
             f"cannot reach the database {shown!r}: {why}; check the URL and the server"
         )
@@ -154,7 +156,8 @@ def _rows(connection: Connection, query: str) -> tuple[pd.DataFrame, tuple[str, 
 
 def _frame(result: CursorResult[Any]) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Return rows, and the columns of long whole numbers, as text beside missing values."""
-    names, rows = list(result.keys()), [tuple(row) for row in result.fetchall()]
+    names = list(result.keys())
+    rows = [tuple(row) for row in result.fetchall()]
     frame = pd.DataFrame.from_records(rows, columns=names, coerce_float=True)
     texts = []
     for name in large_numbers(frame):
@@ -166,11 +169,12 @@ def _frame(result: CursorResult[Any]) -> tuple[pd.DataFrame, tuple[str, ...]]:
 
 
 def _authorize(action: int, _name: str | None, value: str | None, *_: object) -> int:
-    """Refuse what a read-only connection allows: to end that, and to create other files."""
-    sets = action == sqlite3.SQLITE_PRAGMA and value is not None
-    loads = action == sqlite3.SQLITE_FUNCTION and value == "load_extension"
-    refused = action == sqlite3.SQLITE_ATTACH or sets or loads
-    return sqlite3.SQLITE_DENY if refused else sqlite3.SQLITE_OK
+    """Refuse what a read-only connection allows: to make it writable, and to create other files."""
+    sets_pragma = action == sqlite3.SQLITE_PRAGMA and value is not None
+    loads_extension = action == sqlite3.SQLITE_FUNCTION and value == "load_extension"
+    if action == sqlite3.SQLITE_ATTACH or sets_pragma or loads_extension:
+        return sqlite3.SQLITE_DENY
+    return sqlite3.SQLITE_OK
 
 
 def _secrets(address: URL) -> list[str]:
