@@ -1,7 +1,5 @@
 """The table of columns in words: why each is in or out, see :mod:`swarm.search.columns`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +13,7 @@ from swarm.validation.sentences import format_score
 from swarm.wording import counted
 
 _HEADER = ("column", "is", "scored on", "nearest", "|ρ|", "subsets", "with", "without", "swapped")
-# How many of them are texts.
+# The first columns are texts.
 _N_TEXTS = 4
 _STATUS = {CHOSEN: "chosen", IN_ENSEMBLE: "in other members of the ensemble", "out": "out"}
 
@@ -26,20 +24,20 @@ def column_records(columns: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def columns_in_rows(columns: Sequence[Mapping[str, Any]]) -> TextTable:
-    """Return the records of columns as a table of texts, without swaps if none was measured."""
+    """Return the records of columns as a table of texts; it has swaps if any was measured."""
     rows = [
         (
-            str(each["column"]),
-            ", ".join(filter(None, (each["status"], each["note"]))),
-            each["scored_on"],
-            str(each["nearest"]),
-            "" if each["correlation"] is None else f"{each['correlation']:.2f}",
-            f"{each['n_subsets']:,}",
-            _score(each["score_with"]),
-            _score(each["score_without"]),
-            _swapped(each),
+            str(column["column"]),
+            ", ".join(filter(None, (column["status"], column["note"]))),
+            column["scored_on"],
+            str(column["nearest"]),
+            "" if column["correlation"] is None else f"{column['correlation']:.2f}",
+            f"{column['n_subsets']:,}",
+            _score(column["score_with"]),
+            _score(column["score_without"]),
+            _swapped(column),
         )
-        for each in columns
+        for column in columns
     ]
     n_shown = len(_HEADER) if any(row[-1] for row in rows) else len(_HEADER) - 1
     return TextTable(_HEADER[:n_shown], [row[:n_shown] for row in rows], n_left=_N_TEXTS)
@@ -50,7 +48,7 @@ def describe_column(column: Mapping[str, Any], metric: str) -> Iterator[str]:
     group = f", in the group {column['group']}" if column["group"] else ""
     note = f", {column['note']}" if column["note"] else ""
     yield f"{column['column']}: {_STATUS[column['status']]}{note}{group}"
-    shown = display_name(metric)
+    metric = display_name(metric)
     scores = [
         f"{_score(column[key])} {side} it"
         for key, side in (("score_with", "with"), ("score_without", "without"))
@@ -58,7 +56,7 @@ def describe_column(column: Mapping[str, Any], metric: str) -> Iterator[str]:
     ]
     text = f"measured in {counted(column['n_subsets'], 'subset')}"
     if scores:
-        text += f"; {shown} of the best subset {' and '.join(scores)}, on {column['scored_on']}"
+        text += f"; {metric} of the best subset {' and '.join(scores)}, on {column['scored_on']}"
     yield text
     if column["nearest"] != "":
         other = "column left out" if column["status"] == CHOSEN else "chosen column"
@@ -66,7 +64,7 @@ def describe_column(column: Mapping[str, Any], metric: str) -> Iterator[str]:
         if column["score_swapped"] is not None:
             swapped = f"{_score(column['score_swapped'])} on {column['swapped_on']}"
         yield (
-            f"nearest {other}: {column['nearest']} (|ρ| {column['correlation']:.2f}); {shown} if "
+            f"nearest {other}: {column['nearest']} (|ρ| {column['correlation']:.2f}); {metric} if "
             f"they change places: {swapped}"
         )
 
@@ -76,6 +74,6 @@ def _score(value: float | None) -> str:
 
 
 def _swapped(column: Mapping[str, Any]) -> str:
-    """Return the score of the swap, marked if it is of other folds than the fresh ones."""
+    """Format the score of the swap, marked if it was not measured on fresh folds."""
     mark = "" if column["swapped_on"] in ("", FRESH_FOLDS) else " (search)"
     return f"{_score(column['score_swapped'])}{mark}"

@@ -22,7 +22,7 @@ from swarm.wording import counted
 if TYPE_CHECKING:
     from swarm.report.drawing import Drawing
 
-# Columns of the summary: key, heading and format; the costs are shown as scores.
+# A column of the summary has a key, a heading and a format; costs are shown as scores.
 _COLUMNS = {
     "strategy": ("strategy", "{}"),
     "mean_cost": ("mean score", "{:.4f}"),
@@ -41,60 +41,102 @@ _COLUMNS = {
     "seconds_evaluation": ("evaluation s", "{:.1f}"),
 }
 _COSTS = ("mean_cost", "best_cost", "mean_test_cost")
-# Shown only where ranks are about the test rows.
+# These columns are shown only if ranks are about the test rows.
 _WITH_TEST_ROWS = ("fits", "stability")
-# Left out in this order where a row does not fit on a line.
+# Columns are left out in this order until a row fits on a line.
 _LEFT_OUT = (
-    *("evaluations", "seconds_evaluation", "seconds_algorithm", "best_cost", "size_reduction"),
-    *("improvement", "distinct", "fits", "stability", "sd_cost"),
+    "evaluations",
+    "seconds_evaluation",
+    "seconds_algorithm",
+    "best_cost",
+    "size_reduction",
+    "improvement",
+    "distinct",
+    "fits",
+    "stability",
+    "sd_cost",
 )
-# Spaces between two columns, and on both sides of all of them.
-_GAP, _EDGES = 3, 2
+# Columns are three spaces apart, with one space on both sides of the table.
+_GAP = 3
+_EDGES = 2
 _TEST_LEGEND = (
     "Ranks, improvements and tests are about the score on the test rows, which no search saw. The "
     "mean score is cross-validated on the training rows. Stability is the index of Nogueira et al. "
     "over the subsets of the seeds: 1 if all are the same, 0 as by chance."
 )
-# Of each strategy; the others are counted.
-_COLUMNS_SHOWN = 60
-# A table with more pairs than this is collapsed.
-_PAIRS_SHOWN = 12
+# Further columns of a strategy are counted.
+_MAX_COLUMNS = 60
+# A table with more pairs is collapsed.
+_MAX_PAIRS = 12
 
 
 @dataclass(frozen=True)
 class ComparedDataset:
-    """What a comparison knows of a data set besides its searches: means over its resamples."""
+    """A data set of a comparison; numbers are means over its resamples.
+
+    Attributes
+    ----------
+    scoring : Scoring
+    n_features : int
+    fixed : sequence of str
+        Columns of every subset.
+    positive : str or None
+        Positive class, if there are two classes.
+    cost : float
+        Cost of all features.
+    test_cost : float or None
+        Cost of all features on the test rows, if there are any.
+    n_train, n_test : float
+        Numbers of training and of test rows.
+    """
 
     scoring: Scoring
     n_features: int
-    fixed: Sequence[str]  # columns that every subset has
-    positive: str | None  # positive class, if there are two classes
-    cost: float  # of all features
-    test_cost: float | None  # of all features on the test rows, if there are any
-    n_train: float  # rows
+    fixed: Sequence[str]
+    positive: str | None
+    cost: float
+    test_cost: float | None
+    n_train: float
     n_test: float
 
     def describe(self) -> str:
-        """State the score of all features, and that on the test rows if there are any."""
-        scoring, test = self.scoring, self.test_cost
-        score = f"{metric_name(scoring.metric)} {scoring.natural(self.cost):.4f}"
-        more = "" if test is None else f", {scoring.natural(test):.4f} on the test rows"
-        return f"{score} with all {counted(self.n_features, 'feature')}{more}"
+        """State the score of all features, and their test score if there are test rows."""
+        natural = self.scoring.natural
+        score = f"{metric_name(self.scoring.metric)} {natural(self.cost):.4f}"
+        text = f"{score} with all {counted(self.n_features, 'feature')}"
+        if self.test_cost is None:
+            return text
+        return f"{text}, {natural(self.test_cost):.4f} on the test rows"
 
 
 @dataclass(frozen=True, eq=False)
 class ComparisonData:
-    """The data of the report of a comparison."""
+    """The data of the report of a comparison.
+
+    Attributes
+    ----------
+    title : str
+    description : str or None
+    facts : mapping
+        Settings of the comparison, one line each.
+    comparison : Comparison
+    datasets : mapping of str to ComparedDataset
+    cells : DataFrame
+        A row per search, with its features as JSON.
+    histories : mapping of (data set, strategy) to sequence of DataFrame
+        A history per seed, of which `distinct_evaluations` and `best_cost` are used.
+    versions : mapping of str to str
+        Versions of packages.
+    """
 
     title: str
     description: str | None
-    facts: Mapping[str, object]  # settings of the comparison, one line each
+    facts: Mapping[str, object]
     comparison: Comparison
     datasets: Mapping[str, ComparedDataset]
-    cells: pd.DataFrame  # one row per search, with its features as JSON
-    # By data set and strategy, one per seed; only distinct_evaluations and best_cost are used.
+    cells: pd.DataFrame
     histories: Mapping[tuple[str, str], Sequence[pd.DataFrame]]
-    versions: Mapping[str, str]  # of packages
+    versions: Mapping[str, str]
 
 
 # ---------------------------------------------------------------- sentences
@@ -158,16 +200,15 @@ def _on_test_rows(comparison: Comparison) -> list[str]:
 
 
 def _friedman(comparison: Comparison) -> str:
-    test, alpha = comparison.friedman, comparison.alpha
+    test = comparison.friedman
+    alpha = comparison.alpha
     if test is None:
         return f"No test over all strategies: {comparison.test_notes['friedman']}."
     verdict = "the strategies differ" if test.p <= alpha else f"not significant at {alpha:g}"
-    # Infinite if all data sets rank the strategies alike.
-    corrected = (
-        f"; Iman and Davenport's F {test.f:.2f}, p {_p_value(test.f_p)}"
-        if math.isfinite(test.f)
-        else ""
-    )
+    corrected = ""
+    # F is infinite if all data sets rank the strategies alike.
+    if math.isfinite(test.f):
+        corrected = f"; Iman and Davenport's F {test.f:.2f}, p {_p_value(test.f_p)}"
     return (
         f"Friedman's test on the mean {judged_score(comparison)}s, with the data sets as blocks: "
         f"chi2 {test.chi2:.2f}, p {_p_value(test.p)} ({verdict}){corrected}. Average ranks "
@@ -192,9 +233,9 @@ def _difference(row: pd.Series) -> str:
     better, worse = row["first"], row["second"]
     if row["shift"] > 0:
         better, worse = worse, better
-    place = f"on {row['dataset']} " if "dataset" in row else ""
+    where = f"on {row['dataset']} " if "dataset" in row else ""
     p = _p_value(row["p_holm"])
-    return f"{place}{better} ahead of {worse} by {abs(row['shift']):.4g} (p {p})"
+    return f"{where}{better} ahead of {worse} by {abs(row['shift']):.4g} (p {p})"
 
 
 def _p_value(p: float) -> str:
@@ -211,53 +252,54 @@ def _interval(low: float, high: float) -> str:
 def summary_tables(data: ComparisonData, width: int | None = None) -> dict[str, TextTable]:
     """Return a table of scores, sizes and work for each data set, the best strategy first.
 
-    With a `width` in characters, the least important columns are left out if need be.
+    The least important columns are left out until a row fits into `width` characters.
     """
     comparison = data.comparison
     summary = comparison.summary.sort_values("rank", kind="stable")
     texts = {}
-    for key, (heading, form) in _COLUMNS.items():
-        shown = comparison.judged_by == "test_cost" or key not in _WITH_TEST_ROWS
-        if key in summary and shown:
+    for key, (heading, template) in _COLUMNS.items():
+        is_shown = comparison.judged_by == "test_cost" or key not in _WITH_TEST_ROWS
+        if key in summary and is_shown:
             values = [
                 data.datasets[dataset].scoring.natural(value) if key in _COSTS else value
                 for dataset, value in zip(summary["dataset"], summary[key], strict=True)
             ]
-            texts[key] = [heading, *(_formatted(value, form) for value in values)]
+            texts[key] = [heading, *(_formatted(value, template) for value in values)]
     widths = {key: max(map(len, column)) + _GAP for key, column in texts.items()}
     for key in _LEFT_OUT:
-        needed = sum(widths[each] for each in texts) + _EDGES
+        needed = sum(widths[shown] for shown in texts) + _EDGES
         if key in texts and width is not None and needed > width:
             del texts[key]
     header, *rows = map(list, zip(*texts.values(), strict=True))
+    names = summary["dataset"]
     return {
         dataset: TextTable(
             header,
-            [row for row, of in zip(rows, summary["dataset"], strict=True) if of == dataset],
+            [row for row, name in zip(rows, names, strict=True) if name == dataset],
             f"{dataset}: {data.datasets[dataset].describe()}",
         )
         for dataset in comparison.datasets
     }
 
 
-def _formatted(value: object, form: str) -> str:
+def _formatted(value: object, template: str) -> str:
     """Format a value of a table; a missing value is a dash."""
-    return "-" if isinstance(value, float) and math.isnan(value) else form.format(value)
+    return "-" if isinstance(value, float) and math.isnan(value) else template.format(value)
 
 
 def rank_table(comparison: Comparison) -> TextTable:
-    """Return average ranks and, of several data sets, that on each; the best strategy first."""
-    shown = comparison.datasets if len(comparison.datasets) > 1 else []
+    """Return average ranks, and the rank on each of more data sets; the best strategy first."""
+    datasets = comparison.datasets if len(comparison.datasets) > 1 else []
     rows = [
-        [str(name), f"{row['average']:.2f}", *(f"{row[dataset]:g}" for dataset in shown)]
+        [str(name), f"{row['average']:.2f}", *(f"{row[dataset]:g}" for dataset in datasets)]
         for name, row in comparison.ranks.sort_values("average", kind="stable").iterrows()
     ]
     title = f"Ranks by mean {judged_score(comparison)}"
-    return TextTable(["strategy", "average", *shown], rows, title)
+    return TextTable(["strategy", "average", *datasets], rows, title)
 
 
-def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
-    """Yield the columns of each strategy by the number of seeds, those of most seeds first."""
+def _chosen_columns(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
+    """Yield the columns of each strategy by the number of seeds, the most frequent first."""
     cells = data.cells[data.cells["dataset"] == dataset]
     for strategy, chosen in cells.groupby("strategy", sort=False)["features"]:
         counts = Counter(name for features in chosen for name in json.loads(features))
@@ -265,10 +307,12 @@ def _chosen(data: ComparisonData, dataset: str) -> Iterable[tuple[str, str]]:
         groups = [
             (f"{count} of {len(chosen)}: " if len(chosen) > 1 else "")
             + ", ".join(plain(name) for name in names)
-            for count, names in itertools.groupby(ranked[:_COLUMNS_SHOWN], counts.__getitem__)
+            for count, names in itertools.groupby(ranked[:_MAX_COLUMNS], counts.__getitem__)
         ]
-        more = len(ranked) - _COLUMNS_SHOWN
-        yield str(strategy), "; ".join(groups) + (f" and {more} more" if more > 0 else "")
+        text = "; ".join(groups)
+        if len(ranked) > _MAX_COLUMNS:
+            text += f" and {len(ranked) - _MAX_COLUMNS} more"
+        yield str(strategy), text
 
 
 def _tests(comparison: Comparison) -> Iterable[TextTable]:
@@ -322,13 +366,13 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> 
 
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
     comparison = data.comparison
-    answer, *others = sentences(comparison)
+    answer, *more_sentences = sentences(comparison)
     return template("comparison.html.j2").render(
         data=data,
         light=PAGE_LIGHT,
         dark=PAGE_DARK,
         answer=answer,
-        sentences=others,
+        sentences=more_sentences,
         ranks=rank_table(comparison),
         ranks_figure=svgs.get("ranks"),
         datasets=[
@@ -336,7 +380,7 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> 
         ],
         tests=list(_tests(comparison)),
         tests_legend=_tests_legend(comparison),
-        pairs_shown=_PAIRS_SHOWN,
+        pairs_shown=_MAX_PAIRS,
         score=judged_score(comparison),
         test_legend=_TEST_LEGEND if comparison.judged_by == "test_cost" else None,
         f=formatting,
@@ -347,12 +391,14 @@ def render_comparison(data: ComparisonData, drawings: Mapping[str, Drawing]) -> 
 def _section(
     data: ComparisonData, name: str, table: TextTable, svgs: Mapping[str, object]
 ) -> dict[str, Any]:
-    facts = data.datasets[name]
-    positive = "" if facts.positive is None else f" Positive class: {plain(facts.positive)}."
+    dataset = data.datasets[name]
+    text = formatting.sentence(dataset.describe())
+    if dataset.positive is not None:
+        text += f" Positive class: {plain(dataset.positive)}."
     return {
         "name": name,
-        "all": formatting.sentence(facts.describe()) + positive,
+        "all": text,
         "table": table,
-        "chosen": list(_chosen(data, name)),
+        "chosen": list(_chosen_columns(data, name)),
         "figure": svgs.get(f"convergence_{name}"),
     }

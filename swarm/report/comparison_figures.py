@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from swarm.report.comparison import ComparisonData
 
 _COMPARISON_WIDTH = 800
-_COLUMNS = 4
-# Share of the budget to skip: the first costs are far off, and would flatten the rest.
-_SKIPPED = 0.25
+_MAX_GRID_COLUMNS = 4
+# The limits skip this share of the budget: the first costs are far off, and would flatten the rest.
+_SKIPPED_SHARE = 0.25
 
 
 def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
@@ -48,8 +48,9 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
         for dataset in comparison.datasets:
             order = comparison.ranks[dataset].sort_values(kind="stable").index
             histories = {str(name): data.histories[dataset, str(name)] for name in order}
-            name, facts = f"convergence_{dataset}", data.datasets[dataset]
-            figure = convergence_bands(histories, facts.cost, facts.scoring)
+            name = f"convergence_{dataset}"
+            compared = data.datasets[dataset]
+            figure = convergence_bands(histories, compared.cost, compared.scoring)
             label = f"Best score against distinct evaluations on {dataset}."
             drawings[name] = draw(name, label, figure)
     return drawings
@@ -59,18 +60,20 @@ def draw_comparison(data: ComparisonData) -> dict[str, Drawing]:
 
 
 def critical_difference_diagram(average: pd.Series, difference: float | None) -> Figure:
-    """Draw average ranks by strategy and, unless it is None, the critical difference between them.
+    """Draw average ranks by strategy, and the critical difference between them unless it is None.
 
     The diagram of scikit-posthocs is not reproducible: it iterates over a set of strings.
     Source: Demsar (2006), figure 1.
     """
     ordered = average.sort_values(kind="stable")
     ranks = ordered.to_numpy(dtype=np.float64)
-    n, left = len(ranks), (len(ranks) + 1) // 2
+    n = len(ranks)
+    n_left = (n + 1) // 2
     bars = [] if difference is None else cliques(ranks, difference)
     # One unit of the vertical axis is a line of text; the axis of ranks is at 0.
     below = 0.5 + 0.4 * len(bars)
-    above, bottom = (2.4 if difference is not None else 0.4), below + left
+    above = 0.4 if difference is None else 2.4
+    bottom = below + n_left
     figure = empty_figure(22 * (above + bottom + 1.5), _COMPARISON_WIDTH)
     axes = figure.subplots()
     axes.set(xlim=(1, max(n, 2)), ylim=(bottom, -above), yticks=[], xticks=range(1, n + 1))
@@ -86,7 +89,7 @@ def critical_difference_diagram(average: pd.Series, difference: float | None) ->
         text = f"critical difference {difference:.2f}"
         axes.text(end + margin, -1.8, text, va="center", color=LIGHT["muted"])
     for i, (name, rank) in enumerate(zip(ordered.index, ranks, strict=True)):
-        on_left = i < left
+        on_left = i < n_left
         y = below + 0.5 + (i if on_left else n - 1 - i)
         edge = 1 - margin if on_left else max(n, 2) + margin
         axes.plot([rank, rank, edge], [0, y, y], color=LIGHT["faint"], linewidth=1.0, **line)
@@ -97,7 +100,8 @@ def critical_difference_diagram(average: pd.Series, difference: float | None) ->
         weight = "bold" if rank == ranks[0] else "normal"
         axes.text(end, y, text, ha="right" if on_left else "left", va="center", weight=weight)
     for i, (first, last) in enumerate(bars):
-        ends, y = [ranks[first], ranks[last]], 0.5 + 0.4 * i
+        ends = [ranks[first], ranks[last]]
+        y = 0.5 + 0.4 * i
         axes.plot(ends, [y, y], color=LIGHT["second"], linewidth=4, **line)
     return figure
 
@@ -120,27 +124,41 @@ def cliques(ranks: Float, difference: float) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Band:
-    """Best costs of a strategy over its seeds."""
+    """Best costs of a strategy over its seeds.
 
-    x: Float  # (n,), distinct evaluations
-    mean: Float  # (n,), over the seeds; NaN until every seed has a finite cost
-    low: Float  # (n,), range over the seeds
+    Attributes
+    ----------
+    x : float64 (n,)
+        Distinct evaluations.
+    mean : float64 (n,)
+        Mean over the seeds; NaN until every seed has a finite cost.
+    low, high : float64 (n,)
+        Range over the seeds.
+    used : float
+        Largest number of evaluations of a seed.
+    """
+
+    x: Float
+    mean: Float
+    low: Float
     high: Float
-    used: float  # largest number of evaluations of a seed
+    used: float
 
 
 def band(histories: Sequence[pd.DataFrame], budget: float) -> Band:
-    """Align the histories of the seeds; one that ends before `budget` keeps its cost."""
-    ends = [h["distinct_evaluations"].to_numpy(dtype=np.float64) for h in histories]
-    x = np.unique(np.concatenate([*ends, [budget]]))
+    """Align the histories of the seeds; a seed that ends before `budget` keeps its cost."""
+    evaluations = [
+        history["distinct_evaluations"].to_numpy(dtype=np.float64) for history in histories
+    ]
+    x = np.unique(np.concatenate([*evaluations, [budget]]))
     rows = []
-    for history, end in zip(histories, ends, strict=True):
+    for history, counts in zip(histories, evaluations, strict=True):
         costs = np.append(np.nan, history["best_cost"].to_numpy(dtype=np.float64))
-        rows.append(costs[np.searchsorted(end, x, side="right")])
+        rows.append(costs[np.searchsorted(counts, x, side="right")])
     costs = np.array(rows)
     # A NaN of one seed propagates to mean, low and high.
     finite = np.where(np.isfinite(costs), costs, np.nan)
-    used = max(float(end[-1]) for end in ends)
+    used = max(float(counts[-1]) for counts in evaluations)
     return Band(x, finite.mean(axis=0), finite.min(axis=0), finite.max(axis=0), used)
 
 
@@ -149,10 +167,12 @@ def convergence_bands(
 ) -> Figure:
     """Draw mean and range over the seeds, a panel per strategy, and the score of all features."""
     budget = max(
-        float(h["distinct_evaluations"].iloc[-1]) for each in histories.values() for h in each
+        float(history["distinct_evaluations"].iloc[-1])
+        for by_seed in histories.values()
+        for history in by_seed
     )
-    bands = {name: band(each, budget) for name, each in histories.items()}
-    columns = min(_COLUMNS, len(bands))
+    bands = {name: band(by_seed, budget) for name, by_seed in histories.items()}
+    columns = min(_MAX_GRID_COLUMNS, len(bands))
     rows = -(-len(bands) // columns)
     figure = empty_figure(156 * rows + 56, _COMPARISON_WIDTH)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
@@ -167,19 +187,19 @@ def convergence_bands(
         axes.tick_params(labelbottom=True)
     for axes, (name, current) in zip(grid.flat, bands.items(), strict=False):
         axes.set_title(shortened(name, 24), color=LIGHT["ink"])
-        others = [each for each in bands.values() if each is not current]
-        _panel(axes, current, others, all_features)
+        other_bands = [other for other in bands.values() if other is not current]
+        _panel(axes, current, other_bands, all_features)
     figure.supxlabel("distinct evaluations", color=LIGHT["muted"], fontsize=12)
     figure.supylabel(shortened(metric_name(scoring.metric), 24), color=LIGHT["muted"], fontsize=12)
     _legend(figure)
     return figure
 
 
-def _panel(axes: Axes, band: Band, others: Sequence[Band], all_features: float) -> None:
+def _panel(axes: Axes, band: Band, other_bands: Sequence[Band], all_features: float) -> None:
     axes.grid(axis="y")
     if np.isfinite(all_features):
         axes.axhline(all_features, color=LIGHT["muted"], linewidth=1.0, linestyle=DASHED)
-    for other in others:
+    for other in other_bands:
         axes.step(other.x, other.mean, where="post", color=LIGHT["faint"], linewidth=0.7)
     if np.isnan(band.mean).all():
         place: Any = {"ha": "center", "va": "center", "transform": axes.transAxes}
@@ -188,15 +208,16 @@ def _panel(axes: Axes, band: Band, others: Sequence[Band], all_features: float) 
     style: Any = {"step": "post", "color": LIGHT["accent"], "alpha": 0.22, "linewidth": 0}
     axes.fill_between(band.x, band.low, band.high, **style)
     axes.step(band.x, band.mean, where="post", color=LIGHT["accent"], linewidth=2.0)
-    at = int(np.searchsorted(band.x, band.used, side="right")) - 1
-    axes.plot(band.x[at], band.mean[at], "o", color=LIGHT["accent"], markersize=4, clip_on=False)
+    last = int(np.searchsorted(band.x, band.used, side="right")) - 1
+    end = (band.x[last], band.mean[last])
+    axes.plot(*end, "o", color=LIGHT["accent"], markersize=4, clip_on=False)
 
 
 def _cost_limits(bands: Iterable[Band], all_features: float) -> tuple[float, float]:
     values = [np.array([all_features])]
-    for one in bands:
-        late = one.x >= _SKIPPED * one.x[-1]
-        values += [one.low[late], one.high[late]]
+    for band in bands:
+        is_late = band.x >= _SKIPPED_SHARE * band.x[-1]
+        values += [band.low[is_late], band.high[is_late]]
     return limits(np.concatenate(values), 0.08)
 
 

@@ -1,7 +1,5 @@
 """The ensemble and its baselines in a report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,10 +21,10 @@ _NOTES = {
     ),
 }
 _CONTENDERS = {name: (IN_TABLES[name].capitalize(), note) for name, note in _NOTES.items()}
-# They have the vote of the ensemble, so a difference to them is due to the selection alone.
+# Rivals have the vote of the ensemble, so a difference to them is due to the selection alone.
 _RIVALS = ("all_features_ensemble", "random_subsets")
 
-# Every contender is one model where there is no ensemble.
+# If there is no ensemble, every contender is one model.
 _SINGLE = {
     "ensemble": ("Chosen features", "One model of the chosen features."),
     "all_features": ("All features", _NOTES["all_features"]),
@@ -36,7 +34,7 @@ _SINGLE = {
         "matters which features are kept.",
     ),
 }
-# Contenders that equal another one then.
+# In that case these contenders equal other ones.
 _COPIES = ("best_subset", "all_features_ensemble")
 _SINGLE_RIVALS = ("all_features", "random_subsets")
 _JUDGEMENTS = {
@@ -67,12 +65,13 @@ def paired_differences(judgement: Judgement | None) -> list[PairedDifference]:
     if judgement is None:
         return []
     names, rivals = _names_and_rivals(judgement)
-    comparisons = []
+    differences = []
     for name in rivals:
-        row, outcome = judgement.first_metric[name], judgement.outcome(name)
+        row = judgement.first_metric[name]
+        outcome = judgement.outcome(name)
         bounds = interval(row["difference_low"], row["difference_high"])
         kind = outcome if outcome in ("better", "worse") else "neither"
-        comparisons.append(
+        differences.append(
             PairedDifference(
                 name=names[name][0],
                 difference=signed(row["difference"]),
@@ -81,7 +80,7 @@ def paired_differences(judgement: Judgement | None) -> list[PairedDifference]:
                 kind=kind,
             )
         )
-    return comparisons
+    return differences
 
 
 def contender_rows(judgement: Judgement | None) -> list[dict[str, Any]]:
@@ -94,12 +93,13 @@ def contender_rows(judgement: Judgement | None) -> list[dict[str, Any]]:
         table = table[~table["contender"].isin(_COPIES)]
     rows: list[dict[str, Any]] = []
     for name, cells in table.groupby("contender", sort=False):
-        shown, note = names[str(name)]
+        title, note = names[str(name)]
+        kind = "rival-row" if name in rivals else "other"
         rows.append(
             {
-                "name": shown,
+                "name": title,
                 "note": note,
-                "kind": "own" if name == "ensemble" else "rival-row" if name in rivals else "other",
+                "kind": "own" if name == "ensemble" else kind,
                 "n_features": int(cells["n_features"].iloc[0]),
                 "n_models": int(cells["n_models"].iloc[0]),
                 "cells": cells.to_dict("records"),
@@ -109,5 +109,5 @@ def contender_rows(judgement: Judgement | None) -> list[dict[str, Any]]:
 
 
 def _names_and_rivals(judgement: Judgement) -> tuple[dict[str, tuple[str, str]], tuple[str, ...]]:
-    """Return name and note of each contender, and those that differ by the selection alone."""
+    """Return name and note of each contender, and its rivals, which differ by the selection."""
     return (_SINGLE, _SINGLE_RIVALS) if is_single(judgement) else (_CONTENDERS, _RIVALS)

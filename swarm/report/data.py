@@ -1,7 +1,5 @@
 """The data of a report: the search and its answer."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +16,15 @@ from swarm.problem.space import SearchSpace
 from swarm.search.requests import only_ranked
 from swarm.search.result import SearchResult
 from swarm.statistics.resampled import corrected_t
+from swarm.strategies.base import Strategy
 from swarm.validation import Judgement
 from swarm.validation.drop_column import FeatureLosses
 from swarm.validation.verdict import Headline
 
-# Features in the heat map, the chosen ones among them, and pairs in the table beside it.
-_MOST, _MOST_CHOSEN, _MOST_PAIRS = 60, 40, 10
+# Limits of the heat map, and of the table of pairs beside it.
+_MAX_FEATURES = 60
+_MAX_CHOSEN = 40
+_MAX_PAIRS = 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,15 +39,15 @@ class ReportData:
     n_available : int
         Number of columns of the table.
     subsets : (names, cost) pairs
-        The chosen subset with its cross-validated cost, then the others of the ensemble.
+        The chosen subset with its cross-validated cost, then the other members of the ensemble.
     history, work : DataFrame
-        As of :class:`swarm.search.result.SearchResult`.
+        See :class:`swarm.search.result.SearchResult`.
     evaluations : DataFrame
         One row per distinct mask evaluated on all folds: ``size`` and ``cost``.
     scoring : Scoring
         The scorer of the search.
     has_proxy : bool
-        Whether the costs in `history` are those of a proxy.
+        Whether `history` has the costs of a proxy.
     importances : Series, optional
         Importances of the chosen subset, by feature name; non-negative, on any scale.
     distance : DataFrame (n_features, n_features), optional
@@ -64,7 +65,8 @@ class ReportData:
     findings : list of mapping
         See :meth:`swarm.findings.Finding.as_dict`.
     facts : mapping
-        Shown by their key, such as data source, strategy and a mapping of package versions.
+        Facts by the key under which they are shown, such as data source, strategy and a mapping of
+        package versions.
     config : str
         The configuration, or the parameters of the selector.
     """
@@ -95,7 +97,7 @@ class ReportData:
         return list(self.subsets[0][0])
 
     def frequency(self) -> dict[str, int]:
-        """Number of subsets with each feature, those of the best subset first, by importance."""
+        """Number of subsets with each feature: the best subset by importance, then the others."""
         counts = Counter(name for names, _ in self.subsets for name in names)
         names = [*self.ranked(), *(name for name, _ in counts.most_common())]
         return {name: counts[name] for name in names}
@@ -105,12 +107,12 @@ class ReportData:
         return ranked(self.features, self.importances)
 
     def shown_features(self) -> list[str]:
-        """Up to 40 chosen features by importance, then those nearest to them; at most 60."""
+        """Up to 40 chosen features by importance, then the features nearest to them; at most 60."""
         if self.distance is None:
             return []
-        chosen = self.ranked()[:_MOST_CHOSEN]
-        others = self.distance.loc[chosen].min().drop(chosen).sort_values(kind="stable")
-        return [*chosen, *others.index[: _MOST - len(chosen)]]
+        chosen = self.ranked()[:_MAX_CHOSEN]
+        distances = self.distance.loc[chosen].min().drop(chosen).sort_values(kind="stable")
+        return [*chosen, *distances.index[: _MAX_FEATURES - len(chosen)]]
 
     def nearest_left_out(self) -> list[tuple[str, str, float]]:
         """For each chosen feature the most similar one left out and |rho|, the strongest first."""
@@ -120,8 +122,8 @@ class ReportData:
         distance = self.distance.loc[is_chosen, ~is_chosen]
         strength = (1.0 - distance.min(axis=1)).sort_values(ascending=False, kind="stable")
         nearest = distance.idxmin(axis=1).to_dict()
-        shown = strength[:_MOST_PAIRS].to_dict()
-        return [(str(name), str(nearest[name]), rho) for name, rho in shown.items()]
+        strongest = strength[:_MAX_PAIRS].to_dict()
+        return [(str(name), str(nearest[name]), rho) for name, rho in strongest.items()]
 
 
 def report_data(
@@ -135,7 +137,7 @@ def report_data(
     importances: Float,
     distance: Float | None = None,
     judgement: Judgement | None = None,
-    strategy: Any = None,
+    strategy: Strategy | None = None,
     findings: Sequence[Finding] = (),
     **described: Any,
 ) -> ReportData:
@@ -145,13 +147,13 @@ def report_data(
     ----------
     result : SearchResult
     subsets : (mask, cost) pairs
-        The chosen subset, then the others of the ensemble.
+        The chosen subset, then the other members of the ensemble.
     title, headline, scoring, judgement
         See :class:`ReportData`.
     evaluated : (mask, cost) pairs
-        What was evaluated on all folds.
+        Subsets that were evaluated on all folds.
     importances : float (n_units,)
-        Of the chosen subset, NaN or 0 if there are none.
+        Importances of the chosen subset, NaN or 0 if there are none.
     distance : float (n_units, n_units), optional
         Spearman distances of the units.
     strategy : Strategy, optional
@@ -159,14 +161,15 @@ def report_data(
     **described
         Further fields of the data; facts about the search itself are added.
     """
-    space, chosen = result.space, subsets[0][0]
-    shown = ~only_ranked(np.array([mask for mask, _ in evaluated], dtype=bool), result)
+    space = result.space
+    chosen = subsets[0][0]
+    is_shown = ~only_ranked(np.array([mask for mask, _ in evaluated], dtype=bool), result)
     is_best = bool((chosen == result.best_mask).all())
-    pairs = None
-    # Pairs of units are pairs of columns only where no unit is a group.
+    distance_table = None
+    # Pairs of units are pairs of columns unless a unit is a group.
     if distance is not None and space.n_units == space.n_columns:
         # A constant column has no correlation.
-        pairs = pd.DataFrame(distance, space.names, space.names).fillna(1.0)
+        distance_table = pd.DataFrame(distance, space.names, space.names).fillna(1.0)
     by_name = by_column(importances, chosen, space)
     facts = described.pop("facts")
     return ReportData(
@@ -177,17 +180,17 @@ def report_data(
         history=result.history,
         work=result.work,
         evaluations=pd.DataFrame(
-            [(int(mask.sum()), cost) for mask, cost in compress(evaluated, shown)],
+            [(int(mask.sum()), cost) for mask, cost in compress(evaluated, is_shown)],
             columns=["size", "cost"],
         ),
         scoring=scoring,
         has_proxy=result.measured is not None,
         importances=by_name if by_name.sum() > 0 else None,
-        distance=pairs,
+        distance=distance_table,
         judgement=judgement,
         confirmed=confirmed_scores(result, scoring) if is_best else None,
         regroup_every=getattr(strategy, "regroup_every", None),
-        findings=[each.as_dict() for each in findings],
+        findings=[finding.as_dict() for finding in findings],
         facts={**facts, **dict(result.outcomes), "ended by": result.reason},
         **described,
     )
@@ -195,12 +198,12 @@ def report_data(
 
 def ranked(names: Sequence[str], importances: pd.Series | None) -> list[str]:
     """Return names by decreasing importance; names without one last, in their order."""
-    known = {} if importances is None else importances.dropna().to_dict()
-    return sorted(names, key=lambda name: -known.get(name, 0.0))
+    weights = {} if importances is None else importances.dropna().to_dict()
+    return sorted(names, key=lambda name: -weights.get(name, 0.0))
 
 
 def by_column(importances: Float, chosen: Bool, space: SearchSpace) -> pd.Series:
-    """Return the importances of the chosen units (n_units,) by column; groups in equal parts."""
+    """Return the importances of the chosen units (n_units,) by column; groups share theirs."""
     return pd.Series(
         {
             space.columns[position]: float(importances[unit]) / len(space.units[unit])
@@ -214,18 +217,22 @@ def by_column(importances: Float, chosen: Bool, space: SearchSpace) -> pd.Series
 def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | None:
     """Return the scores on fresh folds of all confirmed subsets, and of all features.
 
-    One row each: ``size`` in columns, ``score`` in the metric of the scorer, its interval from
-    ``low`` to ``high``, and ``kind``, which is ``"chosen"``, ``"all"``, or else where the subset
-    comes from: ``"search"`` or ``"ranking"``. None without a confirmation.
+    A row has ``size`` in columns, ``score`` in the metric of the scorer, its interval from ``low``
+    to ``high``, and ``kind``: ``"chosen"``, ``"all"``, or the origin of the subset, ``"search"`` or
+    ``"ranking"``. None without a confirmation.
     """
     confirmation = result.confirmation
     if confirmation is None:
         return None
-    table, space = confirmation.candidates, result.space
-    fresh = np.vstack([table.fresh_fold_costs, confirmation.baseline])
-    masks = np.vstack([table.masks, ~space.forbidden])
+    candidates = confirmation.candidates
+    space = result.space
+    fold_costs = np.vstack([candidates.fresh_fold_costs, confirmation.baseline])
+    masks = np.vstack([candidates.masks, ~space.forbidden])
+    kinds = ["search" if origin == "search" else "ranking" for origin in candidates.origin]
+    kinds[confirmation.chosen] = "chosen"
+    kinds.append("all")
     rows = []
-    for row, (mask, costs) in enumerate(zip(masks, fresh, strict=True)):
+    for mask, costs, kind in zip(masks, fold_costs, kinds, strict=True):
         if not np.isfinite(costs).all() or len(costs) < 2:
             continue
         test = corrected_t(costs, confirmation.n_train, confirmation.n_test)
@@ -234,15 +241,13 @@ def confirmed_scores(result: SearchResult, scoring: Scoring) -> pd.DataFrame | N
             scoring.natural(bound if np.isfinite(bound) else test.mean)
             for bound in (test.low, test.high)
         )
-        is_all = row == len(table)
-        other = "search" if is_all or table.origin[row] == "search" else "ranking"
         rows.append(
             {
                 "size": len(space.subset(mask)),
                 "score": scoring.natural(test.mean),
                 "low": low,
                 "high": high,
-                "kind": "all" if is_all else "chosen" if row == confirmation.chosen else other,
+                "kind": kind,
             }
         )
     return pd.DataFrame(rows) if rows else None

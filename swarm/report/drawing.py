@@ -53,7 +53,7 @@ DARK = MappingProxyType(
         "second": "#f2a25c",
     }
 )
-# With what pages have besides.
+# Pages have more colours than figures.
 PAGE_LIGHT = MappingProxyType(
     {**LIGHT, "page": "#f4f6f8", "tint": "#eaf1fb", "warn-line": "#e2a254"}
 )
@@ -115,11 +115,21 @@ _GROUP = re.compile(r'<g id="[^"]*"')
 
 @dataclass(frozen=True)
 class Drawing:
-    """A rendered figure, its name unique on a page."""
+    """A rendered figure.
+
+    Attributes
+    ----------
+    name : str
+        Name, unique on a page.
+    svg : str
+        The figure in the light colours on white, with a text alternative.
+    png : bytes
+        The figure at twice the size; empty if it is in the page only.
+    """
 
     name: str
-    svg: str  # in the light colours on white, with a text alternative
-    png: bytes  # the same figure at twice the size; empty if it is in the page only
+    svg: str
+    png: bytes
 
     def files(self, vector: bool = False) -> dict[str, bytes]:
         """Return bytes by path: ``figures/name.png``, and ``figures/name.svg`` if `vector`."""
@@ -127,11 +137,13 @@ class Drawing:
         return {**svg, f"figures/{self.name}.png": self.png} if self.png else svg
 
     def element(self) -> str:
-        """Return the SVG with CSS variables in place of colours."""
+        """Return the SVG with CSS variables in place of colours.
+
+        Text outside of tags stays as it is, as the name of a feature may be a colour.
+        """
         names = {value: f"var(--{name})" for name, value in LIGHT.items()}
 
         def themed(tag: re.Match[str]) -> str:
-            # Only in tags: the name of a feature may be a colour.
             return _COLOUR.sub(lambda match: names[match[0]], tag[0])
 
         return _TAG.sub(themed, self.svg)
@@ -171,22 +183,23 @@ def draw(name: str, label: str, figure: Figure, *, png: bool = True) -> Drawing:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
-    # Not `savefig`, which draws everything twice.
-    text, image = io.StringIO(), io.BytesIO()
-    unsigned = {"Software": None}
-    nothing: dict[str, Any] = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    # `savefig` would draw everything twice.
+    text = io.StringIO()
+    image = io.BytesIO()
+    png_metadata = {"Software": None}
+    svg_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
     # The salt makes the ids of clip paths and markers unique on a page of many figures.
     with mpl.rc_context({"svg.hashsalt": name}):
-        FigureCanvasSVG(figure).print_svg(text, metadata=nothing)  # type: ignore[no-untyped-call]
+        FigureCanvasSVG(figure).print_svg(text, metadata=svg_metadata)  # type: ignore[no-untyped-call]
     if png:
         figure.set_layout_engine("none")
         figure.set_dpi(144)
-        FigureCanvasAgg(figure).print_png(image, metadata=unsigned)  # type: ignore[no-untyped-call]
+        FigureCanvasAgg(figure).print_png(image, metadata=png_metadata)  # type: ignore[no-untyped-call]
     svg = text.getvalue()
     # Ids of groups repeat between the figures of a page, and nothing refers to them.
     svg = _GROUP.sub("<g", svg[svg.index("<svg") :])
-    alternative = f'<svg role="img" aria-label="{escape(plain(label))}" '
-    return Drawing(name, svg.replace("<svg ", alternative, 1), image.getvalue())
+    opening = f'<svg role="img" aria-label="{escape(plain(label))}" '
+    return Drawing(name, svg.replace("<svg ", opening, 1), image.getvalue())
 
 
 def limits(values: Float, margin: float) -> tuple[float, float]:
@@ -234,7 +247,7 @@ def named_rows(axes: Axes, names: Sequence[str]) -> None:
 def blue(strength: Float) -> NDArray[np.uint8]:
     """Return RGBA values (..., 4): mid-tone blue whose opacity is the strength.
 
-    So no value has the colour of the page, in light and dark mode.
+    Strong values thus differ from the page in light and in dark mode.
     """
     colour = np.empty((*strength.shape, 4), dtype=np.uint8)
     colour[..., :3] = (44, 118, 222)

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
     from swarm.validation.drop_column import FeatureLosses
 
-# Points closer than 1 / _GRID of the axes are drawn as one.
-_GRID = 400
+# Points closer than 1 / _N_GRID_CELLS of the axes are drawn as one.
+_N_GRID_CELLS = 400
 _STAR: Any = {
     "linestyle": "none",
     "marker": "*",
@@ -61,7 +61,8 @@ def draw_figures(
     names : collection of str, optional
         The figures to draw. Default: all of them.
     png : bool
-        Whether to render the figures as PNG too, which takes as long as the SVG.
+        Whether to render the figures as PNG too, which takes as long as the SVG. The losses are in
+        the page only, and never a PNG.
 
     Returns
     -------
@@ -76,7 +77,6 @@ def draw_figures(
         }
         if names is None and data.dropped is not None and len(data.dropped.losses):
             label = f"Loss on {data.dropped.rows} when each feature is dropped."
-            # In the page only.
             drawn["dropped"] = draw("dropped", label, _dropped(data.dropped), png=False)
         return drawn
 
@@ -110,7 +110,8 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
 
 def _convergence(data: ReportData) -> Figure:
     """Draw best, mean and subswarm score above the sizes, with regroupings marked."""
-    history, figure = data.history, empty_figure(440)
+    history = data.history
+    figure = empty_figure(440)
     epochs = history["epoch"].to_numpy(dtype=np.float64)
     upper, lower = figure.subplots(2, sharex=True, height_ratios=[5, 2])
     for axes in (upper, lower):
@@ -129,19 +130,20 @@ def _convergence(data: ReportData) -> Figure:
 
 
 def _searched_metric(data: ReportData) -> str:
-    """Name what an epoch shows: the metric, or that of the proxy."""
+    """Name the metric of an epoch, which may be the metric of a proxy."""
     metric = metric_name(data.scoring.metric)
     return f"{metric} of the proxy" if data.has_proxy else metric
 
 
 def _costs(axes: Axes, history: pd.DataFrame, epochs: Float, every: int | None) -> None:
-    swarms = [str(c) for c in history.columns if str(c).startswith("swarm_")]
-    best, mean = _column(history, "best_cost"), _column(history, "pbest_cost_mean")
-    each = [_column(history, name) for name in swarms]
-    values = np.concatenate([best, *each, mean])
-    for i, one in enumerate(each):
+    names = [str(name) for name in history.columns if str(name).startswith("swarm_")]
+    best = _column(history, "best_cost")
+    mean = _column(history, "pbest_cost_mean")
+    subswarms = [_column(history, name) for name in names]
+    values = np.concatenate([best, *subswarms, mean])
+    for i, costs in enumerate(subswarms):
         # A regrouping changes the members of a subswarm, so its line is interrupted.
-        x, y = with_gaps(epochs, one, every)
+        x, y = with_gaps(epochs, costs, every)
         label = "best of each subswarm" if i == 0 else None
         _line(axes, x, y, color=LIGHT["muted"], linewidth=1.1, label=label, drawstyle="steps-post")
     _mean_and_best(axes, epochs, mean, best, "mean of the personal bests")
@@ -157,7 +159,8 @@ def _ceiling(best: Float, mean: Float) -> float:
 
 
 def _sizes(axes: Axes, history: pd.DataFrame, epochs: Float) -> None:
-    mean, best = _column(history, "size_mean"), _column(history, "best_size")
+    mean = _column(history, "size_mean")
+    best = _column(history, "best_size")
     _mean_and_best(axes, epochs, mean, best, "mean of the epoch")
     axes.set_ylim(0.0, float(np.nanmax([mean, best])) * 1.12)
     plain_ticks(axes.yaxis, whole=True, count=3)
@@ -214,13 +217,14 @@ def _confirmed(table: pd.DataFrame, metric: str) -> Figure:
         rows = table[table["kind"] == kind]
         if not len(rows):
             continue
-        is_plain = colour == "muted"
-        tone, alpha, width = LIGHT[colour], 0.35 if is_plain else 1.0, 1.2 if is_plain else 2.4
-        axes.vlines(
-            rows["size"], rows["low"], rows["high"], color=tone, alpha=alpha, linewidth=width
-        )
-        mark: Any = _STAR if kind == "chosen" else {**DOT, "color": tone, "markersize": 7}
-        if kind == "ranking":
+        style: Any = {"color": LIGHT[colour], "alpha": 1.0, "linewidth": 2.4}
+        if colour == "muted":
+            style |= {"alpha": 0.35, "linewidth": 1.2}
+        axes.vlines(rows["size"], rows["low"], rows["high"], **style)
+        mark: Any = {**DOT, "color": LIGHT[colour], "markersize": 7}
+        if kind == "chosen":
+            mark = _STAR
+        elif kind == "ranking":
             mark["markerfacecolor"] = LIGHT["paper"]
         axes.plot(rows["size"], rows["score"], **mark, zorder=3, label=labels.get(kind, kind))
     axes.grid()
@@ -239,7 +243,8 @@ def _tradeoff(data: ReportData) -> Figure:
     chosen = np.array([(len(names), cost) for names, cost in data.subsets], dtype=np.float64)
     top = max(_highest_shown(value), *chosen[:, 1])
     is_shown = value <= top
-    sizes, costs = np.append(size, chosen[:, 0]), np.append(value, chosen[:, 1])
+    sizes = np.append(size, chosen[:, 0])
+    costs = np.append(value, chosen[:, 1])
     _limit_axes(axes, sizes, costs[costs <= top])
     _cloud(axes, size[is_shown], value[is_shown])
     front = pareto_front(sizes, costs)
@@ -253,8 +258,8 @@ def _tradeoff(data: ReportData) -> Figure:
     axes.set_title(shortened(metric_name(data.scoring.metric)))
     plain_ticks(axes.yaxis)
     scores_for_costs(axes, data.scoring)
-    if outside := int((~is_shown).sum()):
-        note = f"{counted(outside, 'subset')} outside the frame"
+    if n_outside := int((~is_shown).sum()):
+        note = f"{counted(n_outside, 'subset')} outside the frame"
         axes.set_title(note, loc="right", fontsize=11)
     figure.legend(**ABOVE, ncols=2)
     return figure
@@ -262,8 +267,8 @@ def _tradeoff(data: ReportData) -> Figure:
 
 def _highest_shown(value: Float) -> float:
     """Return the highest cost shown, so that a few bad subsets do not flatten the good ones."""
-    low, most, high = (float(np.quantile(value, q)) for q in (0.0, 0.95, 1.0))
-    return most if high - low > 2.0 * (most - low) > 0.0 else high
+    low, common, high = (float(np.quantile(value, q)) for q in (0.0, 0.95, 1.0))
+    return common if high - low > 2.0 * (common - low) > 0.0 else high
 
 
 def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
@@ -271,25 +276,27 @@ def _limit_axes(axes: Axes, sizes: Float, costs: Float) -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes.set_ylim(*limits(costs, 0.06))
-    least, most = float(sizes.min()), float(sizes.max())
-    if most < 20 * least or most <= 100 or least <= 0:
+    smallest = float(sizes.min())
+    largest = float(sizes.max())
+    if largest < 20 * smallest or largest <= 100 or smallest <= 0:
         axes.set_xlim(*limits(sizes, 0.04))
         plain_ticks(axes.xaxis, whole=True, count=6)
         return
     axes.set_xscale("log")
-    axes.set_xlim(least * 0.85, most * 1.15)
+    axes.set_xlim(smallest * 0.85, largest * 1.15)
     axes.xaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def _cloud(axes: Axes, size: Float, value: Float) -> None:
-    """Draw one dot per grid cell, darker if the cell has several subsets."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    """Draw one dot per grid cell, darker if the cell has more than one subset."""
+    left, right = axes.get_xlim()
+    bottom, top = axes.get_ylim()
     scale = np.log if axes.get_xscale() == "log" else np.asarray
     x = (scale(size) - scale(left)) / (scale(right) - scale(left))
     y = (value - bottom) / (top - bottom)
-    cells = np.round(np.column_stack([x, y]) * _GRID).astype(np.int64)
+    cells = np.round(np.column_stack([x, y]) * _N_GRID_CELLS).astype(np.int64)
     _, first, count = np.unique(cells, axis=0, return_index=True, return_counts=True)
     label: str | None = "evaluated subset"
     style: Any = {**DOT, "markersize": 4.4, "markeredgewidth": 0.0, "color": LIGHT["muted"]}
@@ -301,11 +308,13 @@ def _cloud(axes: Axes, size: Float, value: Float) -> None:
 
 
 def _front(axes: Axes, size: Float, value: Float) -> None:
-    # The front is extended beyond its ends, where no subset is cheaper, or none is smaller.
-    right, top = axes.get_xlim()[1], axes.get_ylim()[1]
+    """Draw the front, and extend it beyond its ends, where no subset is cheaper or smaller."""
+    right = axes.get_xlim()[1]
+    top = axes.get_ylim()[1]
     style: Any = {"color": LIGHT["second"], "drawstyle": "steps-post"}
-    ends = [size[0], *size, right], [max(top, value[0]), *value, value[-1]]
-    axes.plot(*ends, linewidth=1.0, alpha=0.6, **style)
+    x = [size[0], *size, right]
+    y = [max(top, value[0]), *value, value[-1]]
+    axes.plot(x, y, linewidth=1.0, alpha=0.6, **style)
     style |= {"marker": "o", "markersize": 5, "markeredgewidth": 0.0}
     axes.plot(size, value, linewidth=1.8, label="Pareto front", **style)
 
@@ -321,10 +330,10 @@ def _dropped(dropped: FeatureLosses) -> Figure:
     axes.set_xlim(*limits(np.concatenate([loss, low, high, [0.0]]), 0.06))
     named_rows(axes, [shortened(name, NAME_LENGTH) for name in table.index])
     axes.axvline(0.0, color=LIGHT["muted"], linewidth=1.0)
-    # Without an interval no loss is clear.
-    clear = low > 0.0
+    # A loss without an interval is not clear: NaN > 0 is false.
+    is_clear = low > 0.0
     for y in range(len(table)):
-        colour = LIGHT["accent" if clear[y] else "muted"]
+        colour = LIGHT["accent" if is_clear[y] else "muted"]
         axes.plot([low[y], high[y]], [y, y], color=colour, linewidth=2.2)
         axes.plot([loss[y]], [y], marker="o", markersize=8, color=colour)
     plain_ticks(axes.xaxis, count=4)

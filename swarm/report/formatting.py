@@ -1,14 +1,12 @@
 """Formatting of numbers, names and counts in reports."""
 
-from __future__ import annotations
-
 import math
 import re
 
 from swarm.metrics import display_name
 from swarm.validation.sentences import format_score, format_signed, interval_digits
 
-# Not allowed in HTML and XML: control characters, lone surrogates, non-characters.
+# HTML and XML do not allow control characters, lone surrogates and non-characters.
 _ILLEGAL = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufdcf\ufdf0-\ufffd\U00010000-\U0010ffff]"
 )
@@ -20,7 +18,7 @@ def plain(text: object) -> str:
 
 
 def sentence(text: object) -> str:
-    """Return a clause as a sentence: a capital letter in front, a full stop behind."""
+    """Return a clause as a sentence, with a capital letter and a full stop."""
     line = plain(text)
     return f"{line[:1].upper()}{line[1:].rstrip('.')}."
 
@@ -43,8 +41,10 @@ def number(value: float, digits: int | None = None) -> str:
 
 def signed(value: float) -> str:
     """Format a difference with its sign."""
-    if not math.isfinite(value):
-        return "–" if math.isnan(value) else ("∞" if value > 0 else "−∞")
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     return format_signed(value).replace("-", "−") if value else number(value)
 
 
@@ -58,8 +58,10 @@ def interval(low: float, high: float) -> str:
 
 def cost(value: float | None) -> str:
     """Format a cost with four significant digits."""
-    if value is None or not math.isfinite(value):
-        return "not finite" if value is not None else "–"
+    if value is None:
+        return "–"
+    if not math.isfinite(value):
+        return "not finite"
     return f"{value:.4g}".replace("-", "−")
 
 

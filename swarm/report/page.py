@@ -24,10 +24,11 @@ from swarm.wording import counted, listed
 if TYPE_CHECKING:
     from jinja2 import Template
 
-_ROWS_SHOWN = 20
-_ROWS_MOST = 300
-_NAMED_IN_ANSWER = 8
-_CELLS = 16
+# Further rows are collapsed, and beyond the limit only named.
+_N_OPEN_ROWS = 20
+_MAX_ROWS = 300
+_MAX_NAMES = 8
+_MAX_CELLS = 16
 
 
 def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> str:
@@ -52,7 +53,7 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
 
     drawings = draw_figures(data, png=False) if drawings is None else drawings
     svgs = {name: Markup(drawing.element()) for name, drawing in drawings.items()}
-    chosen, others = feature_rows(data)
+    chosen, not_chosen = feature_rows(data)
     judgement = data.judgement
     metrics = [] if judgement is None else judgement.metrics
     return template("report.html.j2").render(
@@ -63,21 +64,21 @@ def render(data: ReportData, drawings: Mapping[str, Drawing] | None = None) -> s
         names=_names(data),
         evidence=_more_evidence(data),
         judgement=judgement,
-        chosen=chosen[:_ROWS_MOST],
-        others=others[:_ROWS_MOST],
-        unlisted=[row.name for row in [*chosen[_ROWS_MOST:], *others[_ROWS_MOST:]]],
-        rows_shown=_ROWS_SHOWN,
+        chosen=chosen[:_MAX_ROWS],
+        others=not_chosen[:_MAX_ROWS],
+        unlisted=[row.name for row in [*chosen[_MAX_ROWS:], *not_chosen[_MAX_ROWS:]]],
+        rows_shown=_N_OPEN_ROWS,
         rivals=paired_differences(judgement),
         contenders=contender_rows(judgement),
         single=judgement is not None and is_single(judgement),
         has_intervals=judgement is not None and bool(judgement.table["low"].notna().any()),
-        lower_is_better=[metric_name(each) for each in metrics if is_lower_better(each)],
-        metrics=[metric_name(each) for each in metrics],
+        lower_is_better=[metric_name(metric) for metric in metrics if is_lower_better(metric)],
+        metrics=[metric_name(metric) for metric in metrics],
         svgs=svgs,
         n_together=len(data.frequency()),
         n_shown=len(data.shown_features()),
         columns=_column_table(data),
-        columns_most=_ROWS_MOST,
+        columns_most=_MAX_ROWS,
         nearest=data.nearest_left_out(),
         work=work_counts(data),
         facts=_fact_rows(data.facts),
@@ -118,23 +119,24 @@ def template(name: str) -> Template:
 
 
 def _names(data: ReportData) -> str:
-    """List the features to keep, by importance; empty where all are to be kept."""
+    """List the features to keep, by importance; empty if all are to be kept."""
     if not data.headline.names_features:
         return ""
     names = [shortened(name) for name in data.ranked()]
-    if len(names) > _NAMED_IN_ANSWER:
-        return listed(names, _NAMED_IN_ANSWER)
-    return " and ".join(part for part in (", ".join(names[:-1]), names[-1]) if part)
+    if len(names) > _MAX_NAMES:
+        return listed(names, _MAX_NAMES)
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _more_evidence(data: ReportData) -> list[str]:
     """Return the sentences on the answer that are not shown at once."""
-    more, judgement = [*data.headline.sentences()[1:], data.headline.searched], data.judgement
+    texts = [*data.headline.sentences()[1:], data.headline.searched]
+    judgement = data.judgement
     if judgement is not None:
         # The headline has compared a single model with all features.
         ensemble = "" if is_single(judgement) else against_baseline(judgement)
-        more += [ensemble, positive_class_sentence(judgement)]
-    return [text for text in more if text]
+        texts += [ensemble, positive_class_sentence(judgement)]
+    return [text for text in texts if text]
 
 
 @dataclass(frozen=True)
@@ -149,7 +151,7 @@ class FeatureRow:
 
 
 def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
-    """Return the chosen features by importance, and those in other subsets only."""
+    """Return the chosen features by importance, and the features of other subsets only."""
     weights: dict[str, float] = {}
     if data.importances is not None:
         weights = {
@@ -157,17 +159,18 @@ def feature_rows(data: ReportData) -> tuple[list[FeatureRow], list[FeatureRow]]:
             for name, value in data.importances.items()
             if math.isfinite(value) and value > 0.0
         }
-    total, most = sum(weights.values()), max(weights.values(), default=0.0)
+    total = sum(weights.values())
+    highest = max(weights.values(), default=0.0)
     members = [frozenset(names) for names, _ in data.subsets]
-    shown = members if len(members) <= _CELLS else []
+    shown_members = members if len(members) <= _MAX_CELLS else []
     chosen = set(data.features)
     rows = [
         FeatureRow(
             name=plain(name),
             share=weights.get(name, 0.0) / total if total and name in chosen else None,
-            width=100.0 * weights.get(name, 0.0) / most if most else 0.0,
+            width=100.0 * weights.get(name, 0.0) / highest if highest else 0.0,
             count=count,
-            cells=tuple(name in member for member in shown),
+            cells=tuple(name in member for member in shown_members),
         )
         for name, count in data.frequency().items()
     ]
@@ -188,8 +191,10 @@ def _column_table(data: ReportData) -> TextTable | None:
 
 def work_counts(data: ReportData) -> list[tuple[str, str]]:
     """Return the counts and times of the run: value and label."""
-    last, work = data.history.iloc[-1], data.work
-    pruned, fits = int(data.history["folds_pruned"].sum()), int(last["fits"])
+    work = data.work
+    last = data.history.iloc[-1]
+    fits = int(last["fits"])
+    pruned = int(data.history["folds_pruned"].sum())
     share = f" ({pruned / (pruned + fits):.0%})" if pruned + fits else ""
     training = float(work["training_seconds"].sum())
     elsewhere = max(0.0, float(work["seconds"].sum()) - training)
@@ -214,6 +219,6 @@ def _fact_rows(facts: Mapping[str, object]) -> list[tuple[str, str]]:
         if isinstance(value, Mapping):
             rows += [(f"{plain(name)}: {plain(key)}", plain(inner)) for key, inner in value.items()]
         else:
-            shown = f"{value:,.6g}" if isinstance(value, float) else plain(value)
-            rows.append((plain(name).replace("_", " "), shown))
+            text = f"{value:,.6g}" if isinstance(value, float) else plain(value)
+            rows.append((plain(name).replace("_", " "), text))
     return rows

@@ -1,19 +1,17 @@
 """Figure of a stability analysis: selection frequencies with intervals and thresholds."""
 
-from __future__ import annotations
-
 from swarm.report.drawing import LIGHT, draw, empty_figure, styled
 from swarm.report.formatting import shortened
 from swarm.validation.stability import Assessment
 
 # Further units are only in the table.
-_MOST_ROWS_SHOWN = 40
+_MAX_ROWS = 40
 _COLOURS = {"core": "accent", "optional": "second", "noise": "faint"}
 
 
 def stability_files(assessment: Assessment) -> dict[str, bytes]:
     """Draw the selection frequencies of units as ``figures/stability.svg`` and ``.png``."""
-    units = assessment.table.head(_MOST_ROWS_SHOWN)
+    units = assessment.table.head(_MAX_ROWS)
     with styled():
         figure = empty_figure(17 * len(units) + 84, 560)
         axes = figure.subplots()
