@@ -1,24 +1,21 @@
-"""Objects that draw themselves where they are the last line of a notebook's cell."""
-
-from __future__ import annotations
+"""Objects that draw themselves if they are the last line of a notebook's cell."""
 
 from importlib import import_module
 from typing import Any
 
 
 class Drawn:
-    """Is a card of :mod:`swarm.report.cards` in a notebook, and its text elsewhere.
+    """Shown as a card of :mod:`swarm.report.cards` in a notebook, and as text elsewhere.
 
-    Pages are above all that they show, and packages import downwards only: what draws is resolved
-    when a notebook asks for it.
+    Cards are in a higher package, and packages import downwards only: the module is imported when a
+    notebook asks for a card.
     """
 
     def _repr_html_(self) -> str | None:
-        """Return the card; None without the packages that it takes."""
-        html: str | None = import_module("swarm.report.cards").card_of(self)
-        return html
+        """Return the card; None if its packages are not installed."""
+        return import_module("swarm.report.cards").card_of(self)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Return the text for what shows no HTML, IPython in a terminal for one, and the card."""
+        """Return the card, and the text for programs without HTML, such as a terminal."""
         html = self._repr_html_()
         return {"text/plain": str(self)} | ({} if html is None else {"text/html": html})

@@ -1,7 +1,5 @@
 """Columns named by a pattern or by their type: ``lag_*``, ``dtype:category``."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +14,7 @@ TYPES = ("number", "category", "text", "date", "boolean")
 
 
 def type_of(dtype: Any) -> str:
-    """Return which of `TYPES` the values of a dtype of pandas are; empty if none."""
+    """Return the type of `TYPES` that a dtype of pandas has; empty if none."""
     if isinstance(dtype, pd.CategoricalDtype):
         return "category"
     if types.is_bool_dtype(dtype):
@@ -29,7 +27,7 @@ def type_of(dtype: Any) -> str:
 
 
 def is_pattern(item: object, names: Collection[object]) -> bool:
-    """Whether an item stands for several of the names; one that is itself a name does not."""
+    """Whether an item is a pattern, and not one of the names."""
     if not isinstance(item, str) or item in names:
         return False
     return item.startswith(_TYPE) or any(mark in item for mark in "*?[")
@@ -45,20 +43,20 @@ def expand_patterns(
 ) -> list[Any]:
     """Replace patterns by the columns that they match, in the order of the columns.
 
-    A pattern is that of :mod:`fnmatch`, with regard to case, or ``dtype:`` and one of `TYPES`. An
-    item that is the name of a column is that column, and all others stay as they are.
+    A pattern is either one of :mod:`fnmatch`, in which case matters, or ``dtype:`` and one of
+    `TYPES`. All other items, such as names of columns, stay as they are.
 
     Parameters
     ----------
     role : str
-        What the items are for; begins the messages.
+        Beginning of the messages: what the items are for.
     items : iterable
     columns : mapping of name to dtype
-        A dtype may be None, as that of a group of columns.
+        Dtypes; None for a group of columns.
     skip : collection of str
         Names that no pattern matches.
     error : type
-        Of what is raised.
+        Class of the error.
 
     Raises
     ------
@@ -66,8 +64,8 @@ def expand_patterns(
         If a pattern matches nothing, or its type is unknown.
     """
     items = list(items)
-    # A name that is given as well is not there twice.
-    seen = {each for each in items if isinstance(each, str)} | set(skip)
+    # A column that is named and matched is there once.
+    seen = {item for item in items if isinstance(item, str)} | set(skip)
     expanded: list[Any] = []
     for item in items:
         if not is_pattern(item, columns):
@@ -90,8 +88,9 @@ def _matches(
     """Return the names that a pattern matches."""
     if not item.startswith(_TYPE):
         return [name for name in columns if fnmatchcase(name, item)]
-    wanted = item.removeprefix(_TYPE)
-    if wanted not in TYPES:
-        raise error(f"{role}: unknown type in {item!r}{suggestion(wanted, TYPES)}")
-    typed = {name: dtype for name, dtype in columns.items() if dtype is not None}
-    return [name for name, dtype in typed.items() if type_of(dtype) == wanted]
+    type_name = item.removeprefix(_TYPE)
+    if type_name not in TYPES:
+        raise error(f"{role}: unknown type in {item!r}{suggestion(type_name, TYPES)}")
+    return [
+        name for name, dtype in columns.items() if dtype is not None and type_of(dtype) == type_name
+    ]

@@ -5,9 +5,10 @@ import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils.validation import _check_method_params
 
@@ -18,6 +19,8 @@ from swarm.problem.models import is_a, last_step
 from swarm.problem.table import take_rows
 from swarm.protocols import Scorer
 from swarm.wording import quoted
+
+Costs = TypeVar("Costs", float, Float, pd.Series)
 
 # Scorers of a single positive class, which fail on string labels if it is not set.
 _ONE_CLASS = ("f1", "jaccard", "precision", "recall")
@@ -104,8 +107,8 @@ class Scoring:
         """Whether lower values of the metric are better, as those of an error."""
         return self.name.startswith("neg_")
 
-    def natural(self, cost: float) -> float:
-        """Return the value of the metric, in its own sign and unit, for a cost."""
+    def natural(self, cost: Costs) -> Costs:
+        """Return the value of the metric, in its own sign and unit, for a cost or for many."""
         return cost if self.lower_is_better else (self.upper or 0.0) - cost
 
     def natural_interval(self, low: float, high: float) -> tuple[float, float]:

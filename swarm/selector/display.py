@@ -19,6 +19,7 @@ from swarm.findings.outcome import doubts
 from swarm.metrics import display_name
 from swarm.problem.scoring import Scoring
 from swarm.problem.table import as_frame, take_columns
+from swarm.protocols import Estimator
 from swarm.report.cards import card_of
 from swarm.report.data import by_column, ranked
 from swarm.report.formatting import shortened
@@ -45,28 +46,33 @@ if TYPE_CHECKING:
 
     from swarm.selector.selector import SubsetSelector
 
-_MOST_BARS = 20
-# Of the summary: characters of a line, and findings that it names.
-_WIDTH, _MOST_FINDINGS = 80, 3
+_MAX_BARS = 20
+# Limits of the summary: characters of a line, and findings that it names.
+_MAX_WIDTH = 80
+_MAX_FINDINGS = 3
 
 
 class SelectionDisplay:
     """Adds plots, a summary and a report to a selector."""
 
-    # Of the selector.
+    # The selector has these attributes.
     _evaluated: EvaluatedSubsets
     _selection: Selection
     results_: pd.DataFrame
     result_: SearchResult
     findings_: Findings
     interrupted_: bool
-    estimator: Any
+    estimator: Estimator
     strategy_: Strategy
     cv: Any
     confirm: Any
     random_state: int
 
-    def plot(self, kind: str = "convergence", *, ax: Any = None) -> Axes:
+    @property
+    def _selector(self) -> SubsetSelector:
+        return cast("SubsetSelector", self)
+
+    def plot(self, kind: str = "convergence", *, ax: Axes | None = None) -> Axes:
         """Plot the search or its result, in Matplotlib's current style.
 
         Parameters
@@ -98,13 +104,12 @@ class SelectionDisplay:
             from matplotlib import pyplot
 
             ax = pyplot.subplots()[1]
-        axes: Axes = ax
-        _PLOTS[kind](self._selection, axes)
-        return axes
+        _PLOTS[kind](self._selection, ax)
+        return ax
 
     @property
     def columns_(self) -> pd.DataFrame:
-        """Why each column is in or out, from what was measured, see :func:`column_table`."""
+        """Why each column is in or out, from the measured subsets, see :func:`column_table`."""
         check_is_fitted(self, "subset_")
         return self._selection.columns()
 
@@ -113,7 +118,7 @@ class SelectionDisplay:
 
         Parameters
         ----------
-        confidence
+        confidence : float
             Level of the confidence interval from `ci_low` to `ci_high`, above 0 and below 1.
 
         Returns
@@ -140,26 +145,25 @@ class SelectionDisplay:
         test: tuple[Any, ...] | None = None,
         **params: Any,
     ) -> Path:
-        """Write the report of the selection as one HTML file, as that of a run.
+        """Write the report of the selection as one HTML file, like the report of a run.
 
-        The page needs no network and runs no scripts. From the fitted selector alone it has the
-        result, the search and its stability; with the rows also the correlations of the features
-        and the loss when a feature is dropped, and with test rows the comparison with all features
-        and with random subsets. The models of these sections are fitted here: for the losses up to
-        14.
+        The page needs no network and runs no scripts. It has the result, the search and its
+        stability; if the rows are passed, also the correlations of the features and the loss when a
+        feature is dropped; if test rows are passed, also the comparison with all features and with
+        random subsets. The models of these sections are fitted here: for the losses up to 14.
 
         Parameters
         ----------
         file : path
             File to write, for example ``"report.html"``.
         X, y : optional
-            Rows that `fit` was called with. Without test rows the model is scored on a fold
-            partition that the search did not use, if `cv` can be drawn again.
+            Rows that `fit` was called with. If there are no test rows, the model is scored on a
+            fold partition that the search did not use, if `cv` can be drawn again.
         test : (X_test, y_test), optional
             Rows that `fit` has not seen, and with `weights_in_score` their weights. Needs `X` and
             `y`.
         **params
-            As for `fit`: ``groups``, ``sample_weight`` and others.
+            Parameters of `fit`: ``groups``, ``sample_weight`` and others.
 
         Returns
         -------
@@ -171,8 +175,7 @@ class SelectionDisplay:
         ConfigError
             If jinja2 or matplotlib is not installed.
         InputError
-            If test rows are given without `X` and `y`, or `X` has other columns than that of
-            `fit`.
+            If test rows are given without `X` and `y`, or `X` has other columns than in `fit`.
         """
         check_is_fitted(self, "subset_")
         path = Path(file).expanduser().absolute()
@@ -180,7 +183,7 @@ class SelectionDisplay:
             raise InputError(f"{path} is a folder; pass the file to write")
         if not path.parent.is_dir():
             raise InputError(f"folder {path.parent} does not exist; create it, or pass another")
-        path.write_text(page_of(self, X, y, test, params), encoding="utf-8")
+        path.write_text(page_of(self._selector, X, y, test, params), encoding="utf-8")
         return path
 
     def export(
@@ -201,7 +204,7 @@ class SelectionDisplay:
             For pandera: the rows that `fit` was called with, whose types, ranges and categories
             the schema has.
         as_ : {"txt", "json", "yaml", "sql", "pandera", "feast"}, optional
-            Format. Default: that of the ending, .txt, .json, .yaml, .sql, or .py for pandera.
+            Format. Default: by the ending, .txt, .json, .yaml, .sql, or .py for pandera.
         table : str
             Name of the table in SQL and pandera, and of the feature view of Feast.
 
@@ -216,15 +219,17 @@ class SelectionDisplay:
             If the format is unknown, or X is missing for pandera.
         """
         check_is_fitted(self, "subset_")
-        path, names, described = Path(file).expanduser().absolute(), self._selection.names, []
+        path = Path(file).expanduser().absolute()
+        names = self._selection.names
         form = format_of(path.name) if as_ is None else as_
+        columns: list[dict[str, Any]] = []
         if X is not None:
             chosen = self.result_.space.positions(self._selection.mask)
-            rows = take_columns(checked_table(cast("SubsetSelector", self), X), chosen)
-            described = describe_columns(as_frame(rows, names))
+            rows = take_columns(checked_table(self._selector, X), chosen)
+            columns = describe_columns(as_frame(rows, names))
         elif form == "pandera":
             raise InputError("a schema of pandera needs the rows of the fit; pass X to export")
-        text = export_columns(names, form, table=table, columns=described)
+        text = export_columns(names, form, table=table, columns=columns)
         path.write_text(text, encoding="utf-8")
         return path
 
@@ -240,10 +245,11 @@ class SelectionDisplay:
         """Compare the selected features with all features on rows that `fit` has not seen.
 
         One model of each is fitted on the rows of the fit, and the difference of their scores is
-        reported with a confidence interval, in the metric of the search (in the first default
-        metric of the task if `scoring` is a callable, unless of ``make_scorer``, since it may read
-        the rows). Only such rows can show that a selection is better: the search chose on its own
-        rows, which fresh folds share.
+        reported with a confidence interval. Only such rows can show that a selection is better: the
+        search chose on its own rows, which fresh folds share.
+
+        The metric is the metric of the search. A callable `scoring` may read the rows, so that the
+        first default metric of the task replaces it, unless it comes from ``make_scorer``.
 
         Parameters
         ----------
@@ -251,25 +257,25 @@ class SelectionDisplay:
             Rows that `fit` was called with.
         test : (X_test, y_test)
             Rows that `fit` has not seen, with `weights_in_score` their weights, and their groups if
-            `fit` had groups. Where the folds of the fit are in time, in order of time.
+            `fit` had groups. If the folds of the fit are in time, the rows are in order of time.
         tolerance : float, optional
             Loss against all features, in units of the metric, that does not matter. Default: 0.05
-            of a metric of at most 1, or of the error of guessing, but at most half of what all
-            features gain over guessing.
+            of a metric of at most 1, or of the error of guessing, but at most half of the gain of
+            all features over guessing.
         **params
-            As for `fit`: ``groups``, ``sample_weight`` and others.
+            Parameters of `fit`: ``groups``, ``sample_weight`` and others.
 
         Returns
         -------
         swarm.validation.verdict.Headline
             ``print`` shows the headline and its evidence; ``verdict`` is ``"better"``, ``"not
-            worse"`` than is tolerated, ``"worse"``, or ``"unclear"`` if the rows cannot tell.
+            worse"`` than is tolerated, ``"worse"``, or ``"unclear"`` if the rows do not decide.
 
         Raises
         ------
         DataError
-            If `X`, `y` or the weights are not those of the fit, or the test rows have values that
-            the estimator does not support.
+            If `X`, `y` or the weights differ from the fit, or the test rows have values that the
+            estimator does not support.
         InputError
             If the test rows have no target, more than a tenth of them are rows of the fit, or `fit`
             passed parameters to its models.
@@ -277,13 +283,13 @@ class SelectionDisplay:
             If the test rows have other columns than `X`, or in another order, as in `transform`.
         """
         check_is_fitted(self, "subset_")
-        return headline_of(self, X, y, test, params, tolerance=tolerance)
+        return headline_of(self._selector, X, y, test, params, tolerance=tolerance)
 
     def summary(self) -> None:
         """Print the selection in at most twelve lines of 80 characters.
 
         They are the answer and its scores in the metric of the search, then what to look at and to
-        do. A notebook shows them as a card where the selector is the last line of a cell.
+        do. A notebook shows a card instead if the selector is the last line of a cell.
         """
         check_is_fitted(self, "subset_")
         print(self._summary_text())
@@ -293,67 +299,70 @@ class SelectionDisplay:
 
     @property
     def _repr_html_(self) -> Any:
-        """Return its card, or scikit-learn's diagram of a selector that is not fitted."""
-        # A property of which the value is called, as scikit-learn has it; raises where its
-        # configuration is to show texts.
+        """Return its card, or scikit-learn's diagram of a selector that is not fitted.
+
+        Like scikit-learn's, it is a property whose value is called, and raises if the configuration
+        is to show text.
+        """
         diagram = super()._repr_html_  # type: ignore[misc]
         return lambda: self._card() or diagram()
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Return what a notebook shows: the card, and its text for what shows no HTML."""
+        """Return the card for a notebook, and its text for a terminal."""
         card = self._card()
         if card is None:
-            bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
-            return bundle
+            return super()._repr_mimebundle_(**kwargs)  # type: ignore[misc]
         return {"text/plain": self._summary_text(), "text/html": card}
 
     def _card(self) -> str | None:
         """Return the card; None if it is not fitted, is to be a text, or jinja2 is missing."""
         if not hasattr(self, "subset_") or get_config()["display"] != "diagram":
             return None
-        return card_of(data_of(self))
+        return card_of(data_of(self._selector))
 
     def _summary_lines(self) -> Iterator[str]:
         """Yield the lines of the summary; notes are cut to one row."""
-        selection, scoring = self._selection, self._evaluated.scoring
-        head, counts = selection.headline(), self.result_.state.counts
+        selection = self._selection
+        scoring = self._evaluated.scoring
+        head = selection.headline()
+        counts = self.result_.state.counts
         importances = by_column(selection.importances, selection.mask, self.result_.space)
         names = [shortened(name) for name in ranked(selection.names, importances)]
         yield f"{head.title}."
-        yield chosen_columns(head, names, _WIDTH)
+        yield chosen_columns(head, names, _MAX_WIDTH)
         yield _cut(f"  Score: {search_score(scoring, selection.cost)}.")
         if not self.confirm and isinstance(self.cv, int) and self.cv > 1:
             yield "  confirm=True scores the best subsets again, on new folds of the same rows."
         for text in head.sentences():
-            yield textwrap.fill(f"  {text}", _WIDTH, subsequent_indent="    ")
+            yield textwrap.fill(f"  {text}", _MAX_WIDTH, subsequent_indent="    ")
         yield from (_cut(f"  {text}") for text in head.notes)
         smaller = selection.smaller()
         if smaller is not None:
-            columns, score = counted(len(smaller.names), "column"), smaller.cost
-            kept = f"repick('parsimonious') keeps {columns}: {search_score(scoring, score)}"
-            yield _cut(f"Smaller  {kept}")
+            columns = counted(len(smaller.names), "column")
+            score = search_score(scoring, smaller.cost)
+            yield _cut(f"Smaller  repick('parsimonious') keeps {columns}: {score}")
         work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
         ended = "; interrupted" if self.interrupted_ else ""
         yield _cut(f"Search   {name_of(self.strategy_)}, seed {self.random_state}: {work}{ended}")
-        titles = [f"{each.code} {each.title}" for each in doubts(head, self.findings_)]
+        titles = [f"{finding.code} {finding.title}" for finding in doubts(head, self.findings_)]
         if titles:
-            text = f"Look at  {listed(titles, _MOST_FINDINGS)}, in findings_"
-            yield textwrap.fill(text, _WIDTH, subsequent_indent=" " * 9)
+            text = f"Look at  {listed(titles, _MAX_FINDINGS)}, in findings_"
+            yield textwrap.fill(text, _MAX_WIDTH, subsequent_indent=" " * 9)
         can_judge = reason_not_comparable(self.estimator, self._evaluated.task) is None
         judged = "judge(X, y, test=(X_test, y_test)), " if can_judge else ""
         yield f"Next     {judged}plot(), report('report.html')"
 
 
 def _cut(line: str) -> str:
-    """Return as many words of a line as one row has."""
-    return line if len(line) <= _WIDTH else f"{textwrap.wrap(line, _WIDTH - 1)[0]}…"
+    """Cut a line after the last word that fits into a row."""
+    return line if len(line) <= _MAX_WIDTH else f"{textwrap.wrap(line, _MAX_WIDTH - 1)[0]}…"
 
 
 # ---------------------------------------------------------------- plots
 
 
 def _label(scoring: Scoring, axes: Axes, x: str) -> None:
-    """Label the axes, that of whole numbers below."""
+    """Label the axes; the lower one has whole numbers."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_xlabel(x)
@@ -364,25 +373,27 @@ def _label(scoring: Scoring, axes: Axes, x: str) -> None:
 
 def _convergence(selection: Selection, axes: Axes) -> None:
     """Draw the best score by epoch, and the score on fresh folds."""
-    result, scoring = selection.evaluated.result, selection.evaluated.scoring
-    natural: Any = scoring.natural
-    history, confirmation = result.history, result.confirmation
-    scores = natural(history["best_cost"].where(np.isfinite(history["best_cost"])))
+    scoring = selection.evaluated.scoring
+    history = selection.evaluated.result.history
+    confirmation = selection.evaluated.result.confirmation
+    scores = scoring.natural(history["best_cost"].where(np.isfinite(history["best_cost"])))
     marker = "o" if len(history) == 1 else None
     axes.plot(history["epoch"], scores, drawstyle="steps-post", marker=marker, label="best so far")
     if confirmation is not None and selection.is_best:
         label = f"confirmed, on {confirmation.n_folds} fresh folds"
-        axes.axhline(natural(confirmation.cost), linestyle=":", label=label)
+        axes.axhline(scoring.natural(confirmation.cost), linestyle=":", label=label)
     _label(scoring, axes, "epoch")
 
 
 def _size(selection: Selection, axes: Axes) -> None:
     """Draw all measured subsets, the best of each size, the Pareto front and the selected one."""
     evaluated = selection.evaluated
-    natural: Any = evaluated.scoring.natural
+    natural = evaluated.scoring.natural
     table = evaluated.table[np.isfinite(evaluated.table["cost"])]
-    best, front = best_by_size(table), evaluated.table.iloc[evaluated.front]
-    error, scores = best["se"].fillna(0.0), natural(best["cost"])
+    front = evaluated.table.iloc[evaluated.front]
+    best = best_by_size(table)
+    scores = natural(best["cost"])
+    error = best["se"].fillna(0.0)
     label = "± standard error of the best of each size"
     axes.plot(
         table["size"], natural(table["cost"]), ".", color="0.6", alpha=0.5, label="measured subset"
@@ -406,7 +417,7 @@ def _importances(selection: Selection, axes: Axes) -> None:
         raise InputError(
             "there are no importances to plot; fit the selector with importance='permutation'"
         )
-    bars = values.head(_MOST_BARS)[::-1]
+    bars = values.head(_MAX_BARS)[::-1]
     axes.barh([shortened(str(name)) for name in bars.index], bars.to_numpy())
     axes.set_xlabel("importance")
     if len(bars) < len(values):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from swarm.arrays import Int
+from swarm.arrays import Float, Int
 from swarm.ensemble import SubsetEnsemble
 from swarm.errors import InputError
 from swarm.findings import unmuted
@@ -25,9 +25,12 @@ from swarm.validation import Judgement, Rows, judge
 from swarm.validation.drop_column import FeatureLosses, feature_losses
 from swarm.validation.verdict import Headline
 
+if TYPE_CHECKING:
+    from swarm.selector.selector import SubsetSelector
+
 
 def headline_of(
-    selector: Any,
+    selector: SubsetSelector,
     X: Any,
     y: Any,
     test: tuple[Any, ...],
@@ -35,16 +38,19 @@ def headline_of(
     *,
     tolerance: float | None,
 ) -> Headline:
-    """Compare the selected features with all on test rows; parameters as of :func:`page_of`."""
+    """Compare the selected features with all features on test rows."""
     problem = pose_again(selector, X, y, params)
     rows = unseen_rows(selector, problem, test)
     judgement = _judgement(selector, problem, rows, n_random=1, tolerance=tolerance)
-    headline: Headline = selector._selection.headline(judgement)
-    return headline
+    return selector._selection.headline(judgement)
 
 
 def page_of(
-    selector: Any, X: Any, y: Any, test: tuple[Any, ...] | None, params: dict[str, Any]
+    selector: SubsetSelector,
+    X: Any,
+    y: Any,
+    test: tuple[Any, ...] | None,
+    params: dict[str, Any],
 ) -> str:
     """Render the report of a fitted selector, with the sections that the rows allow."""
     if X is None:
@@ -53,19 +59,21 @@ def page_of(
                 "a report on test rows needs the rows of the fit too; pass X and y to report"
             )
         return render(data_of(selector))
-    problem, judgement = pose_again(selector, X, y, params), None
+    problem = pose_again(selector, X, y, params)
+    judgement: Judgement | None = None
+    train: Int | None = None
     if test is None:
-        unseen, named, train = _fold(problem)
+        unseen, description, train = _last_fold(problem)
     else:
-        unseen, train = unseen_rows(selector, problem, test), None
+        unseen = unseen_rows(selector, problem, test)
         judgement = _judgement(selector, problem, unseen)
-        named = judgement.verdict.rows
+        description = judgement.verdict.rows
     selection = selector._selection
     losses = feature_losses(
         problem,
         selection.mask,
         unseen,
-        named,
+        description,
         train=train,
         ranked=ranked(
             selection.names, by_column(selection.importances, selection.mask, problem.space)
@@ -76,15 +84,18 @@ def page_of(
 
 
 def data_of(
-    selector: Any,
+    selector: SubsetSelector,
     problem: Problem | None = None,
     judgement: Judgement | None = None,
     losses: FeatureLosses | None = None,
 ) -> ReportData:
-    """Return the data of the report, without what the problem or the test rows would tell."""
-    selection, evaluated = selector._selection, selector._evaluated
-    strategy, findings = name_of(selector.strategy_), list(selector.findings_)
-    rows, distance = [], None
+    """Return the data of the report; sections on missing arguments are left out."""
+    selection = selector._selection
+    evaluated = selector._evaluated
+    strategy = name_of(selector.strategy_)
+    findings = list(selector.findings_)
+    rows: list[str] = []
+    distance: Float | None = None
     if problem is not None:
         rows.append(f"{problem.n_rows:,} to search")
         if problem.space.n_columns <= MAX_COLUMNS:
@@ -124,10 +135,13 @@ def data_of(
     )
 
 
-def _fold(problem: Problem) -> tuple[Rows, str, Int]:
-    """Return the test rows of a fold, if possible of one that no search used, and the others."""
+def _last_fold(problem: Problem) -> tuple[Rows, str, Int]:
+    """Return the test rows of the last fold, what they are, and its training rows.
+
+    No search has used the fold, if `problem` can be divided again. The last one of folds in time
+    has the most rows to train on.
+    """
     fresh = fresh_problem(problem, 1)
-    # The last one: of folds in time it has the most rows to train on.
     train, test = (problem if fresh is None else fresh).folds[-1]
     groups = groups_of(problem)
     groups = None if groups is None else groups[test]
@@ -142,7 +156,7 @@ def _fold(problem: Problem) -> tuple[Rows, str, Int]:
     return rows, f"a {'fold of the search' if fresh is None else 'fresh fold'}", train
 
 
-def _judgement(selector: Any, problem: Problem, test: Rows, **options: Any) -> Judgement:
+def _judgement(selector: SubsetSelector, problem: Problem, test: Rows, **options: Any) -> Judgement:
     """Judge one model of the selected features on test rows."""
     if problem.other_fit_params or problem.score_params:
         name = next(iter([*problem.other_fit_params, *problem.score_params]))

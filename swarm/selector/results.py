@@ -38,20 +38,43 @@ from swarm.validation.verdict import Headline, headline
 
 @dataclass(frozen=True)
 class EvaluatedSubsets:
-    """The evaluated subsets of a search."""
+    """The evaluated subsets of a search.
+
+    Attributes
+    ----------
+    result : SearchResult
+    table : DataFrame (n, 7 + n_folds)
+        A row per distinct subset; see :class:`swarm.SubsetSelector`.
+    measured : MeasuredSubsets
+        The same subsets.
+    front : int64 (n_front,)
+        Rows on the Pareto front that may be picked, the smallest first.
+    answer : int or None
+        Row of the best subset of the search, if it is in the table.
+    importances : dict of int to float64 (n_units,)
+        Importances by row, on the front and of the best subset; NaN if there are none.
+    bounds : (int, int)
+        Smallest and largest requested number of units.
+    labels : tuple
+        Labels of the columns of X.
+    scoring : Scoring
+    task : str
+        Task of :class:`~swarm.problem.problem.Problem`.
+    neighbours : mapping of str to Neighbours
+        Neighbours of the subset that each rule picks.
+    """
 
     result: SearchResult
-    table: pd.DataFrame  # (n, 7 + n_folds), one row for each distinct subset, see `SubsetSelector`
-    measured: MeasuredSubsets  # the same subsets
-    front: Int  # (n_front,), rows on the Pareto front that may be picked, the smallest first
-    answer: int | None  # row of the best subset of the search, if it is in the table
-    # (n_units,) of the rows on the front and of the best, NaN if there are none
+    table: pd.DataFrame
+    measured: MeasuredSubsets
+    front: Int
+    answer: int | None
     importances: dict[int, Float]
-    bounds: tuple[int, int]  # smallest and largest requested number of units
-    labels: tuple[Any, ...]  # of the columns of X
+    bounds: tuple[int, int]
+    labels: tuple[Any, ...]
     scoring: Scoring
-    task: str  # see `Problem`
-    neighbours: Mapping[str, Neighbours] = field(default_factory=dict)  # of what each rule picks
+    task: str
+    neighbours: Mapping[str, Neighbours] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -69,7 +92,8 @@ class EvaluatedSubsets:
         (n_units, n_units), see :func:`unit_distances`.
         """
         measured = measured_subsets(result, problem, evaluations)
-        masks, confirmation = measured.masks, result.confirmation
+        masks = measured.masks
+        confirmation = result.confirmation
         table = _table(masks, measured.fold_costs, problem)
         allowed = problem.space.obeys(masks)
         if confirmation is not None and confirmation.replaces_search:
@@ -77,32 +101,34 @@ class EvaluatedSubsets:
         else:
             allowed &= ~only_ranked(masks, result)
         size = table["size"].to_numpy()
-        inside = allowed & (size >= bounds[0]) & (size <= bounds[1])
+        in_bounds = allowed & (size >= bounds[0]) & (size <= bounds[1])
         # An interrupted search may not have reached the requested sizes.
-        if np.isfinite(table["cost"].to_numpy()[inside]).any():
-            allowed = inside
+        if np.isfinite(table["cost"].to_numpy()[in_bounds]).any():
+            allowed = in_bounds
         front = pareto_front(size, np.where(allowed, table["cost"], np.nan))
         best = np.flatnonzero((masks == result.best_mask).all(axis=1))
-        named = np.union1d(front, best)
+        rows = np.union1d(front, best)
         if problem.relevance is None:
-            found = importances_of(masks[named], result, problem, evaluations)
+            importances = importances_of(masks[rows], result, problem, evaluations)
         else:
-            found = problem.relevance * masks[named]
+            importances = problem.relevance * masks[rows]
         evaluated = cls(
             result=result,
             table=table,
             measured=measured,
             front=front,
             answer=int(best[0]) if len(best) else None,
-            importances=dict(zip(named.tolist(), found, strict=True)),
+            importances=dict(zip(rows.tolist(), importances, strict=True)),
             bounds=bounds,
             labels=labels_in(problem),
             scoring=problem.scoring,
             task=problem.task,
         )
-        picked = {name: evaluated._mask(evaluated.pick(name)) for name in PICKS}
-        near = {name: Neighbours.of(problem.space, mask, distance) for name, mask in picked.items()}
-        return replace(evaluated, neighbours=near)
+        neighbours = {
+            name: Neighbours.of(problem.space, evaluated._mask(evaluated.pick(name)), distance)
+            for name in PICKS
+        }
+        return replace(evaluated, neighbours=neighbours)
 
     @property
     def masks(self) -> Bool:
@@ -120,18 +146,20 @@ class EvaluatedSubsets:
         if name == "best" or not len(self.front):
             return self.answer
         rows = self.table.iloc[self.front]
-        # With a single fold there is no standard error, and only the lowest cost qualifies.
+        # A single fold has no standard error, and only the lowest cost qualifies.
         errors = rows["se"].fillna(0.0).to_numpy()
-        sizes, costs = rows["size"].to_numpy(), rows["cost"].to_numpy()
-        return int(self.front[pick(name, sizes, costs, errors=errors)])
+        picked = pick(name, rows["size"].to_numpy(), rows["cost"].to_numpy(), errors=errors)
+        return int(self.front[picked])
 
     def select(self, name: str) -> Selection:
         """Return the subset that a rule picks."""
-        row, cost = self.pick(name), self.result.cost
+        row = self.pick(name)
+        cost = self.result.cost
         importances = np.full(self.masks.shape[1], np.nan)
         if row is not None:
             importances = self.importances[row]
-            cost = cost if name == "best" else float(self.table["cost"].iloc[row])
+            if name != "best":
+                cost = float(self.table["cost"].iloc[row])
         return Selection(self, self._mask(row), cost, importances, self.neighbours[name])
 
     def _mask(self, row: int | None) -> Bool:
@@ -141,16 +169,26 @@ class EvaluatedSubsets:
 
 @dataclass(frozen=True)
 class Selection:
-    """An evaluated subset that a rule picked."""
+    """An evaluated subset that a rule picked.
+
+    Attributes
+    ----------
+    evaluated : EvaluatedSubsets
+    mask : bool (n_units,)
+    cost : float
+    importances : float64 (n_units,)
+        Importances; NaN if there are none.
+    neighbours : Neighbours
+    """
 
     evaluated: EvaluatedSubsets
-    mask: Bool  # (n_units,)
+    mask: Bool
     cost: float
-    importances: Float  # (n_units,), NaN if there are none
+    importances: Float
     neighbours: Neighbours
 
     def columns(self) -> pd.DataFrame:
-        """Tell of every column why it is in or out, see :func:`column_table`."""
+        """Return why each column is in or out, see :func:`column_table`."""
         evaluated = self.evaluated
         return column_table(
             evaluated.result,
@@ -174,13 +212,14 @@ class Selection:
 
     def ranked_units(self) -> pd.Series:
         """Importances of its units by label, the highest first; groups by name."""
-        space, labels = self.evaluated.result.space, self.evaluated.labels
+        space = self.evaluated.result.space
+        labels = self.evaluated.labels
         units = np.flatnonzero(self.mask)
-        named = [
+        unit_labels = [
             labels[space.units[unit][0]] if len(space.units[unit]) == 1 else space.names[unit]
             for unit in units
         ]
-        index = pd.Index(named, tupleize_cols=False)
+        index = pd.Index(unit_labels, tupleize_cols=False)
         series = pd.Series(self.importances[units], index=index, name="importance")
         return series.sort_values(ascending=False, kind="stable")
 
@@ -190,7 +229,7 @@ class Selection:
         return bool((self.mask == self.evaluated.result.best_mask).all())
 
     def headline(self, judgement: Judgement | None = None) -> Headline:
-        """Return its headline, with a judgement that of the test rows."""
+        """Return its headline, which is about the test rows if there is a judgement."""
         evaluated = self.evaluated
         return headline(evaluated.result, evaluated.scoring, judgement, self.mask)
 
@@ -206,7 +245,7 @@ def labels_in(problem: Problem) -> tuple[Any, ...]:
     return tuple(labels_of(problem.X) or problem.space.columns)
 
 
-def reason_not_comparable(estimator: Any, task: str) -> str | None:
+def reason_not_comparable(estimator: object, task: str) -> str | None:
     """Return why models of a task cannot be compared on test rows; None if they can."""
     if task.startswith("multioutput"):
         return (
@@ -227,22 +266,22 @@ def add_interval_columns(table: pd.DataFrame, n_folds: int, confidence: float) -
     is_number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
     if not is_number or not 0 < confidence < 1:
         raise ConfigError(f"confidence must be > 0 and < 1, got {confidence!r}")
-    reach = t.ppf(0.5 + confidence / 2, n_folds - 1) * table["se"]
-    return table.assign(ci_low=table["cost"] - reach, ci_high=table["cost"] + reach)
+    half_width = t.ppf(0.5 + confidence / 2, n_folds - 1) * table["se"]
+    return table.assign(ci_low=table["cost"] - half_width, ci_high=table["cost"] + half_width)
 
 
 def best_by_size(table: pd.DataFrame) -> pd.DataFrame:
     """Return the cheapest row of each size, indexed by size; the first wins a tie."""
-    costed = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
-    return costed.drop_duplicates("size").set_index("size")
+    with_cost = table[table["cost"].notna()].sort_values(["size", "cost"], kind="stable")
+    return with_cost.drop_duplicates("size").set_index("size")
 
 
 def _with_fresh_costs(
     table: pd.DataFrame, masks: Bool, confirmation: Confirmation, n_folds: int
 ) -> pd.DataFrame:
-    """Replace costs on the folds of a search by those of rankings within the fresh folds."""
-    place = {key: row for row, key in enumerate(pack_masks(masks))}
-    rows = [place[key] for key in pack_masks(confirmation.candidates.masks)]
+    """Replace costs on the folds of a search by costs of rankings within the fresh folds."""
+    row_of = {key: row for row, key in enumerate(pack_masks(masks))}
+    rows = [row_of[key] for key in pack_masks(confirmation.candidates.masks)]
     table = table.copy()
     table.loc[rows, [name for name in table if str(name).startswith("fold_")]] = np.nan
     table.loc[rows, "cost"] = confirmation.candidates.fresh_costs
@@ -252,12 +291,13 @@ def _with_fresh_costs(
 
 
 def _table(masks: Bool, fold_costs: Float, problem: Problem) -> pd.DataFrame:
-    n_folds, labels = problem.n_folds, labels_in(problem)
+    n_folds = problem.n_folds
+    labels = labels_in(problem)
     costs = costs_of(fold_costs)
-    whole = np.isfinite(costs)
+    is_finite = np.isfinite(costs)
     errors = np.full(len(costs), np.nan)
     if n_folds > 1:
-        errors[whole] = [standard_error(row) for row in fold_costs[whole]]
+        errors[is_finite] = [standard_error(row) for row in fold_costs[is_finite]]
     columns: dict[str, object] = {
         "features": [
             tuple(labels[position] for position in problem.space.positions(mask)) for mask in masks

@@ -1,6 +1,4 @@
-"""Lists of columns for what comes after a selection: SQL, pandera and Feast."""
-
-from __future__ import annotations
+"""Lists of columns for the programs after a selection: SQL, pandera and Feast."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,7 +16,7 @@ Format = Literal["txt", "json", "yaml", "sql", "pandera", "feast"]
 _FORMATS: tuple[str, ...] = get_args(Format)
 _BY_ENDING = {".yml": "yaml", ".py": "pandera"} | {f".{name}": name for name in _FORMATS[:4]}
 # A column of more texts has no list of them.
-_MOST_LEVELS = 1000
+_MAX_LEVELS = 1000
 _NUMBERS = {"long": "int64", "double": "float64"}
 _SCHEMA = '''\
 """The columns of {table} that are needed, with what their training rows have."""
@@ -49,9 +47,9 @@ def describe_columns(cells: pd.DataFrame, reader: Reader | None = None) -> list[
     Parameters
     ----------
     cells : DataFrame
-        Rows of training, as in the source.
+        Training rows, as in the source.
     reader : Reader, optional
-        How they were read. Default: the cells are features as they are.
+        How the rows were read. Default: the cells are features as they are.
 
     Returns
     -------
@@ -81,12 +79,12 @@ def _describe(column: Column, values: pd.Series) -> dict[str, Any]:
     is_text = column.type == "string" and column.number is None and not column.is_date
     if column.is_category or is_text:
         levels = [plain(level) for level in present.unique()]
-        if len(levels) <= _MOST_LEVELS:
+        if len(levels) <= _MAX_LEVELS:
             facts["levels"] = sorted(levels, key=lambda level: (type(level).__name__, level))
     elif is_datetime64_any_dtype(present.dtype) and len(present):
         facts |= {"low": present.min().isoformat(), "high": present.max().isoformat()}
     elif is_numeric_dtype(present.dtype) and not is_bool_dtype(present.dtype) and len(present):
-        # The number of a text such as 12.5 %.
+        # A reader may also make such numbers of texts, as 12.5 of "12.5 %".
         facts |= {"low": plain(present.min()), "high": plain(present.max())}
     return facts
 
@@ -119,16 +117,16 @@ def export_columns(
     if form == "txt":
         return "".join(f"{name}\n" for name in names)
     if form == "yaml":
-        # A JSON text is a YAML scalar, whatever is in it.
+        # Any JSON text is a YAML scalar.
         return "".join(f"- {json.dumps(name, ensure_ascii=False)}\n" for name in names)
     if form == "sql":
         return _select(names, table, query)
     if form == "pandera":
-        described = {each["name"]: each for each in columns}
-        return _pandera([described[name] for name in names], table, csv)
+        by_name = {column["name"]: column for column in columns}
+        return _pandera([by_name[name] for name in names], table, csv)
     # Feast refers to a feature by its view.
-    listed = [f"{table}:{name}" for name in names] if form == "feast" else list(names)
-    return json.dumps(listed, indent=2, ensure_ascii=False) + "\n"
+    references = [f"{table}:{name}" for name in names] if form == "feast" else list(names)
+    return json.dumps(references, indent=2, ensure_ascii=False) + "\n"
 
 
 def _select(names: Sequence[str], table: str, query: str | None) -> str:
@@ -136,7 +134,7 @@ def _select(names: Sequence[str], table: str, query: str | None) -> str:
     columns = ",\n".join(f"  {_quoted(name)}" for name in names)
     if query is None:
         return f"SELECT\n{columns}\nFROM {_quoted(table)}\n"
-    # On lines of its own, as it may end in a comment.
+    # The query is on lines of its own, as it may end in a comment.
     inner = query.strip().removesuffix(";").rstrip()
     return f"SELECT\n{columns}\nFROM (\n{inner}\n) AS {_quoted(table)}\n"
 
@@ -150,21 +148,22 @@ def _pandera(
     columns: Sequence[Mapping[str, Any]], table: str, csv: Mapping[str, Any] | None
 ) -> str:
     """Return a module with a schema of pandera."""
-    lines = [f"        {each['name']!r}: {_column(each)}," for each in columns]
+    lines = [f"        {column['name']!r}: {_column(column)}," for column in columns]
     options = {
         "sep": csv and csv["separator"] != "," and csv["separator"],
         "decimal": csv and csv["decimal"] != "." and csv["decimal"],
         "na_values": csv and csv["na_values"],
     }
-    given = "".join(f", {name}={value!r}" for name, value in options.items() if value)
-    note = f"\n# For rows as pandas.read_csv(path{given}) gives them." if given else ""
-    shown = json.dumps(table, ensure_ascii=False)[1:-1]
-    return _SCHEMA.format(table=shown, note=note, columns="\n".join(lines))
+    arguments = "".join(f", {name}={value!r}" for name, value in options.items() if value)
+    note = f"\n# For rows as pandas.read_csv(path{arguments}) gives them." if arguments else ""
+    escaped = json.dumps(table, ensure_ascii=False)[1:-1]
+    return _SCHEMA.format(table=escaped, note=note, columns="\n".join(lines))
 
 
 def _column(facts: Mapping[str, Any]) -> str:
     """Return the code of a column."""
-    dtype, low, high = facts["dtype"], facts.get("low"), facts.get("high")
+    dtype = facts["dtype"]
+    low, high = facts.get("low"), facts.get("high")
     check = ""
     if ("format" in facts or dtype == "datetime") and low is not None:
         check = f"pa.Check.in_range(pd.Timestamp({low!r}), pd.Timestamp({high!r}))"
@@ -177,8 +176,12 @@ def _column(facts: Mapping[str, Any]) -> str:
         check = f"pa.Check.isin({facts['levels']!r})"
     elif low is not None and dtype != "str":
         check = f"pa.Check.in_range({low!r}, {high!r})"
-    kind = {"str": "str", "datetime": "pa.DateTime"}.get(dtype, repr(dtype))
-    options = [kind, *([check] if check else [])]
-    # Whole numbers in a column of fractions are fine; a text would be a truth value.
-    options += [] if dtype.startswith("bool") else ["coerce=True"]
-    return f"pa.Column({', '.join([*options, *(['nullable=True'] if facts['nullable'] else [])])})"
+    options = [{"str": "str", "datetime": "pa.DateTime"}.get(dtype, repr(dtype))]
+    if check:
+        options.append(check)
+    # Whole numbers become fractions, but a text must not become a truth value.
+    if not dtype.startswith("bool"):
+        options.append("coerce=True")
+    if facts["nullable"]:
+        options.append("nullable=True")
+    return f"pa.Column({', '.join(options)})"
