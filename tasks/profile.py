@@ -1,6 +1,4 @@
-"""What a table looks like: the role that each of its columns should have."""
-
-from __future__ import annotations
+"""The profile of a table: the role that each of its columns should have."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,31 +11,51 @@ from swarm.problem.target import Task, task_of
 from swarm.reader import with_model_dtypes
 from tasks.sources.raw import Raw, labelled_rows, unknown_column
 
-_RARE = 0.1
+_MAX_SHARE_RARE = 0.1
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The columns of a table, and its target."""
+    """The columns of a table, and its target.
+
+    Attributes
+    ----------
+    target : str
+    task : str
+    n_rows : int
+    n_features : int
+        Number of features that are left; a date is one.
+    counts : dict
+        Number of rows by class, the rarest first; empty for a regression.
+    dropped : dict
+        Reasons by column that should not be a feature.
+    categorical : tuple of str
+    dates : dict
+        Formats of the columns of dates; None for timestamps.
+    group : GroupColumn, optional
+        Column whose equal values likely mark rows that belong together.
+    time : str, optional
+        Column of dates by which the rows are sorted.
+    n_unlabelled : int
+        Number of further rows, which have no target.
+    numbers : dict
+        A value of each category of numbers with signs.
+    notes : dict
+        Columns by note on cells that are not read as they are written.
+    """
 
     target: str
     task: Task
     n_rows: int
-    n_features: int  # features that are left; a date is one
-    # rows of each class, the rarest first; empty for a regression
+    n_features: int
     counts: dict[Any, int] = field(default_factory=dict)
-    # columns that should not be features, with the reason
     dropped: dict[str, str] = field(default_factory=dict)
     categorical: tuple[str, ...] = ()
-    # formats of the columns of dates; None for timestamps
     dates: dict[str, str | None] = field(default_factory=dict)
-    # column whose equal values likely mark rows that belong together
     group: GroupColumn | None = None
-    time: str | None = None  # column of dates that the rows are in order of
-    n_unlabelled: int = 0  # further rows, which have no target
-    # categories that are numbers with signs, and a value of each
+    time: str | None = None
+    n_unlabelled: int = 0
     numbers: dict[str, str] = field(default_factory=dict)
-    # what cells are read as, where it is not as they are written, with their columns
     notes: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -46,7 +64,7 @@ class Profile:
         if not self.counts:
             return False
         share = min(self.counts.values()) / self.n_rows
-        return share < _RARE / max(1, len(self.counts) - 1)
+        return share < _MAX_SHARE_RARE / max(1, len(self.counts) - 1)
 
 
 def profile_of(raw: Raw, target: str) -> Profile:
@@ -56,11 +74,13 @@ def profile_of(raw: Raw, target: str) -> Profile:
         raise DataError(unknown_column("target", target, raw.source, frame.columns))
     n_read = len(frame)
     frame = with_model_dtypes(labelled_rows(frame, [target]))
-    answer = frame[target]
-    task = task_of(answer)
-    features = frame.drop(columns=[target, *(n for n in raw.aside if n in frame.columns)])
-    look = look_at(features, answer.to_numpy(), task)
-    group = next((each for each in look.groups if features[each.name].notna().all()), None)
+    labels = frame[target]
+    task = task_of(labels)
+    aside = [name for name in raw.aside if name in frame.columns]
+    features = frame.drop(columns=[target, *aside])
+    look = look_at(features, labels.to_numpy(), task)
+    complete = (suspect for suspect in look.groups if features[suspect.name].notna().all())
+    group = next(complete, None)
     dropped = {column.name: column.reason for column in look.columns if column.reason}
     # Other suspects are no features either: they name, rather than describe.
     dropped |= {
@@ -68,22 +88,25 @@ def profile_of(raw: Raw, target: str) -> Profile:
         for suspect in look.groups
         if suspect is not group
     }
-    left = [column for column in look.columns if column.name not in dropped]
-    apart = {look.time, *([] if group is None else [group.name])}
-    categories = [c for c in left if c.kind == "category" and c.name not in apart]
-    has_classes = task in ("binary", "multiclass")
-    counts = answer.value_counts().sort_values(kind="stable") if has_classes else None
-    # A category may have no rows left.
-    counts = None if counts is None else counts[counts > 0]
+    columns = [column for column in look.columns if column.name not in dropped]
+    with_role = {look.time, *([] if group is None else [group.name])}
+    categories = [
+        column for column in columns if column.kind == "category" and column.name not in with_role
+    ]
+    counts: dict[Any, int] = {}
+    if task in ("binary", "multiclass"):
+        by_class = labels.value_counts().sort_values(kind="stable")
+        # A category may have no rows left.
+        counts = {_plain(label): int(n) for label, n in by_class[by_class > 0].items()}
     return Profile(
         target=target,
         task=task,
         n_rows=len(frame),
-        n_features=sum(column.name not in apart for column in left),
-        counts={} if counts is None else {_plain(label): int(n) for label, n in counts.items()},
+        n_features=sum(column.name not in with_role for column in columns),
+        counts=counts,
         dropped={name: dropped[name] for name in features.columns if name in dropped},
         categorical=tuple(column.name for column in categories),
-        dates={column.name: column.form or None for column in left if column.kind == "date"},
+        dates={column.name: column.form or None for column in columns if column.kind == "date"},
         group=group,
         time=look.time,
         n_unlabelled=n_read - len(frame),

@@ -1,7 +1,5 @@
 """Assign the columns of a raw table their roles, and validate them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
@@ -19,8 +17,8 @@ from swarm.wording import quoted
 from tasks.sources.raw import Raw, duplicates, labelled_rows, name_list, unknown_column
 from tasks.table import Table
 
-# Share of the rows; more classes have too few rows each to be learned.
-_MOST_CLASSES = 0.5
+# More classes than this share of the rows have too few rows each to be learned.
+_MAX_SHARE_CLASSES = 0.5
 
 
 def assemble(
@@ -44,35 +42,41 @@ def assemble(
     categories = {*categorical, *raw.categorical}
     apart = {*targets, *by_role.values()}
     drop = columns_to_drop(frame, drop, apart, categories=categories, dates=formats)
-    named = [("target", n) for n in targets] + list(by_role.items())
-    named += [("drop", n) for n in drop] + [("categorical", n) for n in categorical]
-    named += [("date", n) for n in formats]
+    named = [("target", name) for name in targets]
+    named += by_role.items()
+    named += [("drop", name) for name in drop]
+    named += [("categorical", name) for name in categorical]
+    named += [("date", name) for name in formats]
     _check_roles(raw, frame, targets, named)
-    n_read, row = len(frame), pd.Series(np.arange(len(frame)), name="row")
+    n_read = len(frame)
+    row = pd.Series(np.arange(n_read), name="row")
     if on_missing_target == "drop":
         row = row[frame[targets].notna().all(axis=1)].reset_index(drop=True)
         frame = labelled_rows(frame, targets)
-    # Groups are compared, not computed with.
+    # These roles are compared, not computed with.
     as_read = [by_role.get(role) for role in ("group", "part", "fold")]
-    cells, frame = frame, with_model_dtypes(frame, as_read)
+    cells = frame
+    frame = with_model_dtypes(frame, as_read)
     parsed = {name: parsed_dates(frame[name], form) for name, form in formats.items()}
     frame = frame.assign(**parsed) if parsed else frame
-    answer = _check_target(frame[targets] if len(targets) > 1 else frame[targets[0]], raw)
+    labels = _check_target(frame[targets] if len(targets) > 1 else frame[targets[0]], raw)
     apart |= {*drop, *raw.aside}
     names = [name for name in frame.columns if name not in apart]
     learned = _reader(raw, cells, names, formats, categories)
     features = learned.read(cells)
     check_features(features)
-    others = frame.drop(columns=targets)
+    in_order_of = None
+    if "time" not in by_role:
+        in_order_of = order_of(frame.drop(columns=targets), labels.to_numpy(), formats)
     return Table(
         name=raw.name,
         source=raw.source,
         features=features,
-        target=answer.copy(),
+        target=labels.copy(),
         **_roles(frame, by_role),
         row=row,
         n_unlabelled=n_read - len(frame),
-        in_order_of=None if "time" in by_role else order_of(others, answer.to_numpy(), formats),
+        in_order_of=in_order_of,
         derived=tuple(features.columns[~features.columns.isin(frame.columns)]),
         as_text=raw.as_text,
         reader=learned,
@@ -99,7 +103,7 @@ def columns_to_drop(
 
 
 def _named_columns(raw: Raw) -> pd.DataFrame:
-    """Return the rows with texts as names of columns; refuse names that are there twice."""
+    """Return the rows with texts as names of columns; refuse duplicate names."""
     frame = raw.frame.reset_index(drop=True)
     frame.columns = pd.Index([str(name) for name in frame.columns])
     if twice := duplicates(frame.columns):
@@ -115,7 +119,7 @@ def _named_columns(raw: Raw) -> pd.DataFrame:
 def _check_roles(
     raw: Raw, frame: pd.DataFrame, targets: Sequence[str], named: Sequence[tuple[str, str]]
 ) -> None:
-    """Refuse roles of columns that are not there, and a target with a second role."""
+    """Refuse roles of unknown columns, and a target with a second role."""
     for role, name in named:
         if name not in frame.columns:
             raise DataError(unknown_column(role, name, raw.source, frame.columns))
@@ -161,7 +165,7 @@ def _reader(
 def _written(
     raw: Raw, dates: pd.DataFrame, names: Sequence[str], row: pd.Series
 ) -> pd.DataFrame | None:
-    """Return the cells that features are made of, where these differ; None without any."""
+    """Return the cells of features that differ from the source; None if there are none."""
     texts = {
         name: column.iloc[row].reset_index(drop=True)
         for name, column in raw.written.items()
@@ -174,11 +178,13 @@ def _written(
 def _roles(frame: pd.DataFrame, by_role: Mapping[str, str]) -> dict[str, pd.Series | None]:
     """Return the columns of a table that are no features, by their names in :class:`Table`."""
 
-    # Copies, as a column of the frame would keep all of it in memory.
     def column(role: str) -> pd.Series | None:
+        # A column that is not copied would keep the whole frame in memory.
         return frame[by_role[role]].copy() if role in by_role else None
 
-    time, weight, part = (column(role) for role in ("time", "weight", "part"))
+    time = column("time")
+    weight = column("weight")
+    part = column("part")
     groups = column("group")
     if groups is not None:
         _check_complete("group", groups)
@@ -207,7 +213,8 @@ def _check_cells(role: str, column: pd.Series) -> None:
     for row, value in enumerate(column.tolist()):
         if is_collection(value):
             shown = str(value).replace("\n", " ")
-            shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+            if len(shown) > 40:
+                shown = f"{shown[:40]}..."
             raise DataError(
                 f"{role} column {column.name!r} has several values in one cell ({shown} in row "
                 f"{row}); use one value per row, or drop the column"
@@ -239,23 +246,21 @@ def _check_target(target: pd.Series | pd.DataFrame, raw: Raw) -> pd.Series | pd.
             raise DataError(
                 f"target {name!r} is constant ({value!r} in every row); choose another target"
             )
-        if is_text(label) and n_values > 2 and n_values > _MOST_CLASSES * len(label):
+        if is_text(label) and n_values > 2 and n_values > _MAX_SHARE_CLASSES * len(label):
+            remedy = "an identifier, not classes; choose another target"
             kind, number = text_kind(label)
-            remedy = (
-                f"numbers as text, such as {number!r}; convert them in the table"
-                if kind == "number"
-                else "an identifier, not classes; choose another target"
-            )
+            if kind == "number":
+                remedy = f"numbers as text, such as {number!r}; convert them in the table"
             raise DataError(
                 f"target {name!r} has {n_values:,} different texts in {len(label):,} rows: {remedy}"
             )
     if isinstance(target, pd.Series):
         return target
-    other = [str(name) for name, label in labels.items() if not label.isin([0, 1]).all()]
-    if other:
+    not_binary = [str(name) for name, label in labels.items() if not label.isin([0, 1]).all()]
+    if not_binary:
         raise DataError(
-            f"{raw.source!r} has several targets ({quoted(labels.columns)}) but {quoted(other)} "
-            "is not 0/1 as required of labels; set 'target' to one column"
+            f"{raw.source!r} has several targets ({quoted(labels.columns)}) but "
+            f"{quoted(not_binary)} is not 0/1 as required of labels; set 'target' to one column"
         )
     return labels.astype("int64")
 
@@ -289,7 +294,7 @@ def _weight_of(column: pd.Series) -> pd.Series:
 
 
 def _time_of(column: pd.Series) -> pd.Series:
-    """Return numbers or timestamps; text must be ISO 8601, so that its order is that of time."""
+    """Return numbers or timestamps; text must be ISO 8601."""
     _check_complete("time", column)
     if is_numeric_dtype(column) or is_datetime64_any_dtype(column):
         return column

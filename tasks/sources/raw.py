@@ -1,7 +1,5 @@
 """The raw table of a source, before columns are assigned roles."""
 
-from __future__ import annotations
-
 import ctypes
 import sys
 from collections import Counter
@@ -20,36 +18,60 @@ from swarm.wording import quoted
 
 @dataclass(frozen=True, eq=False)
 class Raw:
-    """A table as read; `name` and `source` are those of :class:`~tasks.table.Table`."""
+    """A table as read.
+
+    Attributes
+    ----------
+    name, source : str
+        See :class:`~tasks.table.Table`.
+    frame : DataFrame
+        All columns, with the names of the source.
+    target : tuple of str
+        Columns that the source declares as its target.
+    aside : tuple of str
+        Columns that may have a role but are never features: ids, a saved index.
+    categorical : tuple of str
+        Columns that the source declares as categorical.
+    as_text : tuple of str
+        Columns of whole numbers that were read as text: as numbers, different ones would be equal.
+    numbers : mapping of str to NumberFormat
+        Formats of the columns whose texts are numbers, which they are in `frame`.
+    written : mapping of str to Series
+        Cells of these columns.
+    csv : mapping, optional
+        How the file is written; None if it is no CSV file.
+    """
 
     name: str
     source: str
-    frame: pd.DataFrame  # all columns, with the names of the source
-    target: tuple[str, ...] = ()  # columns that the source declares as its target
-    aside: tuple[str, ...] = ()  # may have a role but are never features: ids, a saved index
-    categorical: tuple[str, ...] = ()  # columns that the source declares as categorical
-    # columns of whole numbers that were read as text: as numbers, different ones would be equal
+    frame: pd.DataFrame
+    target: tuple[str, ...] = ()
+    aside: tuple[str, ...] = ()
+    categorical: tuple[str, ...] = ()
     as_text: tuple[str, ...] = ()
-    # formats and cells of the columns whose texts are numbers, which they are in `frame`
     numbers: Mapping[str, NumberFormat] = field(default_factory=dict)
     written: Mapping[str, pd.Series] = field(default_factory=dict)
-    csv: Mapping[str, Any] | None = None  # how the file is written, None if it is no CSV file
+    csv: Mapping[str, Any] | None = None
 
 
 def with_numbers(raw: Raw, dates: Collection[str] = ()) -> Raw:
     """Return a table in which texts such as ``$1,243.56`` and ``12.5%`` are numbers."""
     decimal = "." if raw.csv is None else str(raw.csv["decimal"])
-    frame, kept = raw.frame.copy(deep=False), {*raw.as_text, *raw.categorical, *dates}
-    numbers, written = {}, {}
-    for at, (name, dtype) in enumerate(frame.dtypes.items()):
-        if str(name) in kept or not (is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)):
+    frame = raw.frame.copy(deep=False)
+    remain_text = {*raw.as_text, *raw.categorical, *dates}
+    numbers: dict[str, NumberFormat] = {}
+    written: dict[str, pd.Series] = {}
+    for position, (name, dtype) in enumerate(frame.dtypes.items()):
+        is_text = is_object_dtype(dtype) or isinstance(dtype, pd.StringDtype)
+        if str(name) in remain_text or not is_text:
             continue
-        texts = frame.iloc[:, at]
-        form = NumberFormat.of(texts, decimal)
-        if form is not None:
-            numbers[str(name)], written[str(name)] = form, texts
-            read: Any = form.numbers(texts)
-            frame.isetitem(at, read)
+        texts = frame.iloc[:, position]
+        number_format = NumberFormat.of(texts, decimal)
+        if number_format is not None:
+            numbers[str(name)] = number_format
+            written[str(name)] = texts
+            values: Any = number_format.numbers(texts)
+            frame.isetitem(position, values)
     return replace(raw, frame=frame, numbers=numbers, written=written) if numbers else raw
 
 
@@ -69,8 +91,8 @@ def name_list(names: str | Sequence[str] | None) -> list[str]:
 def labelled_rows(frame: pd.DataFrame, targets: Sequence[str]) -> pd.DataFrame:
     """Return the rows in which no target is missing.
 
-    Whole numbers and truth values that gaps had made floats or objects are themselves again, so
-    that labels do not depend on whether there are gaps.
+    Whole numbers and truth values, which gaps made floats or objects, get their type back, so that
+    labels do not depend on gaps.
     """
     has_target = frame[list(targets)].notna().all(axis=1)
     if has_target.all():
@@ -88,11 +110,11 @@ def _without_gaps(column: pd.Series) -> pd.Series:
 
 
 def release_memory() -> None:
-    """Return what Arrow's pool and the C library keep for later, up to twice a table's size."""
+    """Release the memory that Arrow and the C library keep, up to twice the size of a table."""
     if arrow := sys.modules.get("pyarrow"):
         arrow.default_memory_pool().release_unused()
     if sys.platform == "linux":
-        # Of glibc; others have no such function.
+        # glibc only
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:
             trim(0)
@@ -104,6 +126,6 @@ def duplicates(names: Iterable[str]) -> list[str]:
 
 
 def unknown_column(role: str, name: str, source: str, columns: Iterable[str]) -> str:
-    """Say that a table has no such column, with the nearest one or the first few."""
+    """Say that a table has no such column, with the nearest one or the first names."""
     hint = nearest(name, columns) or f"; the columns are {quoted(columns)}"
     return f"unknown {role} column {name!r} in {source!r}{hint}"

@@ -1,7 +1,5 @@
 """How a CSV file is written: separator, decimal mark, encoding, marks of missing values."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re
@@ -17,27 +15,28 @@ from swarm.reader import MISSING, is_number
 
 # pandas reads cells of any length.
 csv.field_size_limit(2**31 - 1)
-_BYTES = 50_000_000
-_ROWS = 5000
+_MAX_BYTES = 50_000_000
+_MAX_ROWS = 5000
 _SEPARATORS = (",", ";", "\t", "|")
 _COMMA = re.compile(r"\s*[-+]?\d*,\d+\s*%?\s*")
 _POINT = re.compile(r"\s*[-+]?\d*\.\d+(?:[eE][-+]?\d+)?\s*%?\s*")
 _NUMBER = re.compile(r"\s*[-+]?(?:\d+[.,]?\d*|[.,]\d+)(?:[eE][-+]?\d+)?\s*")
-# Marks in a column of text; in a column of numbers any short text may be one.
+# These texts are marks in a column of text; in a column of numbers any short text may be one.
 _MARKS = frozenset(
     (
         *("-", "--", "---", "?", ".", "na", "none", "missing", "unknown", "NULL", "\\N", "(null)"),
         *("k.A.", "k. A.", "n.a.", "N.A.", "unbekannt", "keine Angabe", "#NV", "#N/V"),
     )
 )
-# Numbers with a decimal mark that may also divide thousands.
+# The decimal mark of such numbers may also divide thousands.
 _THOUSANDS = {
     ".": re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+"),
     ",": re.compile(r"[-+]?[1-9]\d{0,2}(?:,\d{3})+"),
 }
 _PAIR = re.compile(r"\d,\d")
-_SHARE_NUMBERS = 0.6
-_MOST_MARKS, _LONGEST_MARK = 2, 25
+_MIN_SHARE_NUMBERS = 0.6
+_MAX_MARKS = 2
+_MAX_MARK_LENGTH = 25
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def sniff(path: str, target: str = "") -> CsvStyle:
 
 
 def cell_notes(path: str, style: CsvStyle) -> dict[str, str]:
-    """Return what the first rows of a CSV file hold that is read as something else, by column."""
+    """Describe cells in the first rows of a CSV file that are read as something else, by column."""
     rows = list(csv.reader(_lines(_first_bytes(path), style.encoding), delimiter=style.separator))
     header = rows[0] if rows else []
     notes = {}
@@ -89,7 +88,7 @@ def _note(cells: list[str], style: CsvStyle) -> str:
     marks = [mark for mark in dict.fromkeys((*style.na_values, *MISSING)) if mark in distinct]
     values = [cell for cell in cells if cell and cell not in marks]
     notes = []
-    # Among numbers, the usual marks are no words.
+    # The usual marks are no words in a column of numbers.
     if all(map(_NUMBER.fullmatch, values)):
         marks = [mark for mark in marks if mark in style.na_values]
     for mark in marks:
@@ -116,7 +115,7 @@ def _first_bytes(path: str) -> bytes:
     """Read the beginning of a file."""
     try:
         with fsspec.open(str(Path(path).expanduser()), "rb", compression="infer") as file:
-            data = bytes(file.read(_BYTES))
+            data = bytes(file.read(_MAX_BYTES))
     except Exception as error:  # every compression has its own exceptions
         reason = getattr(error, "strerror", None) or str(error)
         raise DataError(f"cannot read {path!r}: {reason}; check the path and the file") from None
@@ -126,10 +125,11 @@ def _first_bytes(path: str) -> bytes:
 
 
 def _lines(data: bytes, encoding: str) -> list[str]:
-    """Return the first lines that are not blank, without the mark of the encoding."""
+    """Return the first lines that are not blank, and are read completely."""
     text = data.decode(encoding, errors="replace").removeprefix("\ufeff")
-    lines = [line for line in text.splitlines()[: _ROWS + 1] if line.strip()]
-    return lines[:-1] if len(data) == _BYTES and len(lines) <= _ROWS else lines
+    lines = [line for line in text.splitlines()[: _MAX_ROWS + 1] if line.strip()]
+    is_cut_off = len(data) == _MAX_BYTES and len(lines) <= _MAX_ROWS
+    return lines[:-1] if is_cut_off else lines
 
 
 def _encoding(data: bytes) -> str:
@@ -153,11 +153,11 @@ def _encoding(data: bytes) -> str:
 
 def separator_of(lines: list[str]) -> str:
     """Return the separator that divides the header and the rows into most columns."""
-    return max(_SEPARATORS, key=lambda each: _columns(lines, each))
+    return max(_SEPARATORS, key=lambda separator: _n_columns(lines, separator))
 
 
-def _columns(lines: list[str], separator: str) -> float:
-    """Number of columns that the header has too, times the share of rows that have it."""
+def _n_columns(lines: list[str], separator: str) -> float:
+    """Return the number of columns that the header has too, times the share of such rows."""
     # csv.Sniffer takes the apostrophes of "it's, isn't" for quotes and fails.
     try:
         widths = [len(row) for row in csv.reader(lines[:200], delimiter=separator)]
@@ -175,7 +175,7 @@ def _decimal(rows: list[list[str]], separator: str) -> str:
     cells = [cell for row in rows for cell in row]
     commas = sum(1 for cell in cells if _COMMA.fullmatch(cell))
     if separator == ",":
-        # There a quoted 12,345 has a mark of thousands, and 1,3 may be two answers of a survey.
+        # A quoted 12,345 has a mark of thousands then, and 1,3 may be two answers of a survey.
         commas -= sum(1 for cell in cells if _THOUSANDS[","].fullmatch(cell))
         commas -= sum(1 for cell in cells if _PAIR.fullmatch(cell))
     points = sum(1 for cell in cells if _POINT.fullmatch(cell))
@@ -185,14 +185,17 @@ def _decimal(rows: list[list[str]], separator: str) -> str:
 def _marks(header: list[str], rows: list[list[str]], target: str) -> tuple[str, ...]:
     """Return the marks of missing values that pandas does not know."""
     marks: dict[str, None] = {}
-    values: set[str] = set()  # words that are values in some column
+    # Words that are values of a column are no marks.
+    values: set[str] = set()
     for name, column in zip(header, zip_longest(*rows, fillvalue=""), strict=False):
         cells = [cell.strip() for cell in column if cell.strip() not in MISSING]
         # A number with a separator of thousands is no mark.
-        words = Counter(c for c in cells if not _NUMBER.fullmatch(c) and not is_number(c))
-        is_numeric = sum(words.values()) <= (1.0 - _SHARE_NUMBERS) * len(cells)
-        few = len(words) <= _MOST_MARKS and max(map(len, words), default=0) <= _LONGEST_MARK
-        if is_numeric and few:
+        words = Counter(
+            cell for cell in cells if not _NUMBER.fullmatch(cell) and not is_number(cell)
+        )
+        is_numeric = sum(words.values()) <= (1.0 - _MIN_SHARE_NUMBERS) * len(cells)
+        are_short = max(map(len, words), default=0) <= _MAX_MARK_LENGTH
+        if is_numeric and are_short and len(words) <= _MAX_MARKS:
             marks |= dict.fromkeys(words)
         elif name == target:
             values |= words.keys()
