@@ -116,7 +116,7 @@ def prune(
         if not dry_run:
             remove_free_locks(url)
     if old and not dry_run:
-        # After an interruption, the evaluations that are left are found by their runs.
+        # Evaluations are found by their runs after an interruption, so the runs go last.
         for stored in old:
             remove(tracking, stored)
         describe_experiment(tracking.client, tracking.experiment_id)
