@@ -5,7 +5,7 @@ A person may have to approve the promotion, by a form of a deployed run.
 
 import contextlib
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -203,66 +203,65 @@ class Challenge:
         `answer` is its ``features.json``.
         """
         champion = self.champion
-        train = data.train
-        test = data.test
         assert champion is not None
-        assert test is not None
-        n_rows = len(train.features) + len(test.features)
-        allowed = self.config.champion.allow
-        if 2 * n_rows < answer["n_rows"] and "fewer_rows" not in allowed:
+        assert data.test is not None
+        n_rows = len(data.train.features) + len(data.test.features)
+        if 2 * n_rows < answer["n_rows"] and "fewer_rows" not in self.config.champion.allow:
             raise DataError(
                 f"the table has {n_rows:,} rows, less than half of the {answer['n_rows']:,} of "
                 f"champion {champion.uri}; check its source, or add fewer_rows to champion.allow"
             )
         if self.misfit:
             return
+        misfit = next(self._misfits(champion, answer, data, data.test), None)
+        if misfit is not None:
+            self._replace(misfit)
+
+    def _misfits(
+        self, champion: Champion, answer: dict[str, Any], data: PreparedData, test: Table
+    ) -> Iterator[str]:
+        """Yield why a champion cannot be compared; after a reason, the next ones mean nothing."""
+        uri = champion.uri
         target = test.target
         names = [target.name] if isinstance(target, pd.Series) else list(target.columns)
         # This key is null for a data set that has a target of its own.
         stored = stored_configuration(self.champions.tracking, champion.run_id).get("data.target")
         stored_names = stored if isinstance(stored, list) else [stored]
         if stored is not None and stored_names != names:
-            self._replace(
-                f"the target is {', '.join(map(repr, names))}, but champion {champion.uri} was"
+            yield (
+                f"the target is {', '.join(map(repr, names))}, but champion {uri} was"
                 f" trained on {', '.join(map(repr, stored_names))}"
             )
-            return
         classes = None
         if data.problem.task in ("binary", "multiclass"):
-            classes = labels_of(train.target, target)
+            classes = labels_of(data.train.target, target)
             old = set(answer["labels"] or [])
             new = set(classes or [])
-            if old != new:
-                text = (
-                    f"the labels of {names[0]!r} are {quoted(sorted(new, key=str))}, but champion"
-                    f" {champion.uri} was trained on {quoted(sorted(old, key=str))}"
-                )
-                if not (old and old < new):
-                    self._replace(text)
-                    return
-                if "new_labels" not in allowed:
-                    raise DataError(f"{text}; correct them, or add new_labels to champion.allow")
+            text = (
+                f"the labels of {names[0]!r} are {quoted(sorted(new, key=str))}, but champion"
+                f" {uri} was trained on {quoted(sorted(old, key=str))}"
+            )
+            has_new_alone = bool(old) and old < new
+            if old != new and not has_new_alone:
+                yield text
+            if has_new_alone and "new_labels" not in self.config.champion.allow:
+                raise DataError(f"{text}; correct them, or add new_labels to champion.allow")
         try:
             answers = self.champions.predict(champion, test.cells, classes)
         except DataError as error:
-            self._replace(str(error))
+            yield str(error)
             return
-        if data.problem.task == "regression" and not np.issubdtype(
-            answers.predicted.dtype, np.number
-        ):
-            examples = ", ".join(map(repr, answers.predicted[:3].tolist()))
-            self._replace(
-                f"champion {champion.uri} predicts {examples}, and the target {names[0]!r} is a"
-                " number"
-            )
-            return
-        metric = _metric(data.problem, answers)[1]
+        predicted = answers.predicted
+        if data.problem.task == "regression" and not np.issubdtype(predicted.dtype, np.number):
+            examples = ", ".join(map(repr, predicted[:3].tolist()))
+            yield f"champion {uri} predicts {examples}, and the target {names[0]!r} is a number"
+        _, metric = _metric(data.problem, answers)
         guess = worse_than_guessing(
-            data.problem, train, test, answers, metric=metric, split=self.config.split.kind
+            data.problem, data.train, test, answers, metric=metric, split=self.config.split.kind
         )
         if guess is not None:
-            self._replace(
-                f"champion {champion.uri} does worse than guessing on {guess.n_rows} rows of this "
+            yield (
+                f"champion {uri} does worse than guessing on {guess.n_rows} rows of this "
                 f"table ({display_name(metric)} {guess.challenger:.4f} against "
                 f"{guess.champion:.4f}): labels or columns have another meaning"
             )
