@@ -85,10 +85,10 @@ def judge_answer(
     split: str,
     **options: Any,
 ) -> Judgement:
-    """Compare the result with its baselines on the test rows of a kind of split.
+    """Compare the result with its baselines on the test rows.
 
-    Unless their groups differ from those of the training rows, the baseline committee is not split
-    by group: members that have not seen some of the groups would be at an unfair disadvantage.
+    `split` is the kind of the split. Unless it keeps groups together, the baseline committee is not
+    split by group: members that have not seen some of the groups would be at a disadvantage.
     """
     return judge(
         ensemble,

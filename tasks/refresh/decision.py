@@ -143,7 +143,10 @@ def measure(
     split: str,
     **options: Any,
 ) -> PairedComparison:
-    """Compare two predictions of the test rows, of a kind of split; see :func:`duel`."""
+    """Compare two predictions of the test rows; see :func:`duel`.
+
+    `split` is the kind of the split.
+    """
     rows = test.rows_to_test(problem, split)
     truth = _truth(problem, train, test, rows)
     before, now = (
