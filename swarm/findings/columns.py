@@ -1,12 +1,10 @@
 """What columns look like: identifiers, constants, equal ones, free text, dates."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -14,30 +12,34 @@ from numpy.typing import NDArray
 from pandas.api.types import is_bool_dtype, is_datetime64_any_dtype, is_numeric_dtype
 from scipy.spatial import KDTree
 
-from swarm.arrays import Float
+from swarm.arrays import AnyArray, Bool, Float
 from swarm.problem.table import block_width, is_collection, is_plain
 from swarm.reader import is_number, timestamps
 
 # Fewer rows say nothing about identifiers: 30 ages of 30 people may all differ.
-_FEWEST_ROWS = 50
-# Rows that are looked at before all are.
-_HEAD = 1000
-_SHARE_DISTINCT = 0.95
-_LONGEST_QUANTITY = 2**53
-_FEWEST_OTHERS = 20
+_MIN_ROWS = 50
+# Most columns are judged by their first rows.
+_N_HEAD = 1000
+_MIN_SHARE_DISTINCT = 0.95
+_MAX_QUANTITY = 2**53
+_MIN_OTHER_VALUES = 20
 _NINES = re.compile(r"9{2,}(?:\.9*)?")
-_WORDS_IN_TEXT = 3.0
+_MIN_WORDS_IN_TEXT = 3.0
 ID_NAME = re.compile(
     r"(?:^|[\W_])(?i:id|ids|uuid|guid|key|nr|no|num|number|code|index)$|[a-z](?:ID|Id|Nr|No)$",
 )
 _CODE = re.compile(r"0\d")
-# Fewer levels than rows by this factor, and levels that numbers may be recoded to.
-_ROWS_PER_LEVEL, _FEW_LEVELS = 1.2, 20
-# Columns are compared by so many projections on random signs. Beyond rounding, a column in another
-# unit has no variance of its own, and the projections are near.
-_PROJECTIONS, _NEAR, _NEIGHBOURS, _LEAST_R2 = 8, 0.1, 4, 0.9999
-_MOST_DECIMALS = 6
-# Days before months where both fit. Two-digit years come last.
+_MIN_ROWS_PER_LEVEL = 1.2
+# Numbers may be recoded to fewer levels.
+_FEW_LEVELS = 20
+# Columns are compared by projections on random signs. Beyond rounding, a column in another unit has
+# no variance of its own, and its projections are near.
+_N_PROJECTIONS = 8
+_MAX_DISTANCE = 0.1
+_N_NEIGHBOURS = 4
+_MIN_R2 = 0.9999
+_MAX_DECIMALS = 6
+# If both fit, formats with the day first are preferred. Two-digit years come last.
 _DAYS = (
     *("%Y-%m-%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y", "%m-%d-%Y"),
     *("%Y/%m/%d", "%Y.%m.%d", "%d-%b-%Y", "%d %b %Y", "%d %B %Y", "%a, %d %b %Y"),
@@ -45,7 +47,7 @@ _DAYS = (
     *("%d.%m.%y", "%d/%m/%y", "%m/%d/%y", "%d-%b-%y"),
 )
 _MONTHS = ("%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %Y", "%B %Y", "%b-%Y")
-_MOST_MONTHS = (1800, 2200)
+_YEARS_OF_MONTHS = (1800, 2200)
 _DATE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/+-]{5,39}")
 _TIME = re.compile(
     r"(?P<before>T|,?\s+)\d{1,2}:\d\d(?P<second>:\d\d)?(?P<fraction>\.\d{1,9})?"
@@ -70,15 +72,14 @@ def text_values(column: pd.Series, limit: int | None = None) -> list[str]:
 
 
 def text_kind(column: pd.Series) -> tuple[Literal["date", "text", "number", "category"], str]:
-    """Say what a text column holds, with the format of its dates, or one of its numbers."""
+    """Return what a text column has, with the format of its dates, or one of its numbers."""
     if (form := date_format(column)) is not None:
         return "date", form
-    # The head alone: most columns have neither words nor numbers.
-    values = text_values(column, _HEAD)
+    values = text_values(column, _N_HEAD)
     distinct = list(dict.fromkeys(values))
     n_words = sum(len(value.split()) for value in values)
-    is_prose = n_words >= _WORDS_IN_TEXT * len(values) and len(distinct) >= 0.5 * len(values)
-    if values and is_prose and len(column) >= _FEWEST_ROWS:
+    is_prose = n_words >= _MIN_WORDS_IN_TEXT * len(values) and len(distinct) >= 0.5 * len(values)
+    if values and is_prose and len(column) >= _MIN_ROWS:
         return "text", ""
     example = next((value for value in distinct if not value.isdecimal()), None)
     # Codes may have leading zeros.
@@ -89,11 +90,11 @@ def text_kind(column: pd.Series) -> tuple[Literal["date", "text", "number", "cat
 
 def date_format(column: pd.Series) -> str | None:
     """Return the format of a text column of dates for `strptime`; None if there is none."""
-    # It is "ISO8601" if ISO dates differ in their form. %d/%m/%Y is preferred to %m/%d/%Y.
+    # The format is "ISO8601" if ISO dates differ in their form. %d/%m/%Y is preferred to %m/%d/%Y.
     # Two-digit years need a day above 12 or a constant day: 10.11.12 may be a version.
     if not is_text(column):
         return None
-    # The head first: most columns have no dates.
+    # Most columns have no dates in their first cells.
     head = [text.strip() for text in text_values(column, 20)]
     if not head or not all(map(_may_be_date, head)):
         return None
@@ -119,101 +120,112 @@ def _may_be_date(text: str) -> bool:
 
 def _time_format(time: re.Match[str]) -> str:
     """Return the format of the end of a text, the time of day."""
-    half = time["half"] is not None
-    form = time["before"] + ("%I:%M" if half else "%H:%M")
-    form += ":%S" if time["second"] else ""
-    form += ".%f" if time["fraction"] else ""
-    form += time["space"] + "%p" if half else ""
-    zone = time["zone"] or ""
-    named = zone.strip() in ("UTC", "GMT")
-    return form + (" " if zone[:1].isspace() else "") + ("%Z" if named else "%z" if zone else "")
+    has_half = time["half"] is not None
+    form = time["before"] + ("%I:%M" if has_half else "%H:%M")
+    if time["second"]:
+        form += ":%S"
+    if time["fraction"]:
+        form += ".%f"
+    if has_half:
+        form += time["space"] + "%p"
+    if zone := time["zone"]:
+        form += " " if zone[0].isspace() else ""
+        form += "%Z" if zone.strip() in ("UTC", "GMT") else "%z"
+    return form
 
 
 def _is_plausible(texts: pd.Series, parsed: pd.Series, form: str) -> bool:
     """Whether texts that fit a format are dates rather than codes or versions."""
     if form in _MONTHS:
-        return bool(parsed.dt.year.between(*_MOST_MONTHS).all())
+        return bool(parsed.dt.year.between(*_YEARS_OF_MONTHS).all())
     if form != "%d.%m.%y":
         return True
-    days, padded = parsed.dt.day, texts.str.match(r"\d\d\.\d\d\.")
-    return bool(padded.all() and (days.max() > 12 or days.nunique() == 1))
+    days = parsed.dt.day
+    is_padded = texts.str.match(r"\d\d\.\d\d\.")
+    return bool(is_padded.all() and (days.max() > 12 or days.nunique() == 1))
 
 
-def whole_numbers(column: pd.Series) -> NDArray[Any] | None:
+def whole_numbers(column: pd.Series) -> AnyArray | None:
     """Return the values of a column of whole numbers that are not missing, else None."""
     if not is_numeric_dtype(column) or is_bool_dtype(column):
         return None
     if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
         return column.to_numpy()
-    if not _is_whole(column.iloc[:_HEAD].to_numpy(dtype=np.float64, na_value=np.nan)):
+    if not _is_whole(column.iloc[:_N_HEAD].to_numpy(dtype=np.float64, na_value=np.nan)):
         return None
-    values: NDArray[Any] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    values = column.to_numpy(dtype=np.float64, na_value=np.nan)
     values = values[np.isfinite(values)]
     return values if len(values) and _is_whole(values) else None
 
 
-def _is_whole(values: NDArray[Any]) -> bool:
+def _is_whole(values: AnyArray) -> bool:
     return bool(((values == np.floor(values)) | ~np.isfinite(values)).all())
 
 
-def is_long_number(values: NDArray[Any]) -> bool:
+def is_long_number(values: AnyArray) -> bool:
     """Whether whole numbers have so many digits that they are identifiers, not quantities."""
-    # No mean of two, which may overflow.
-    return len(values) > 0 and abs(int(np.sort(values)[len(values) // 2])) > _LONGEST_QUANTITY
+    if not len(values):
+        return False
+    # The median of an even number of values, a mean of two, could overflow.
+    middle = int(np.sort(values)[len(values) // 2])
+    return abs(middle) > _MAX_QUANTITY
 
 
 def sentinels(frame: pd.DataFrame) -> dict[str, tuple[float, float]]:
     """Return by column a value that may stand for missing ones, and its share of the rows."""
-    # It is the smallest or the largest one of at least 1 % of the rows, and far from the others: by
-    # three times their range or, if it is written in nines, such as -999, by a quarter or by its
-    # sign.
+    # Such a value is the smallest or the largest one, in at least 1 % of the rows, and far from the
+    # others: by three times their range or, if it is written in nines, such as -999, by a quarter
+    # or by its sign.
     marks = {}
     for block, values in number_blocks(frame):
-        if values.dtype.kind == "b" or len(values) < _FEWEST_ROWS:
+        if values.dtype.kind == "b" or len(values) < _MIN_ROWS:
             continue
         needed = max(5, 0.01 * len(values))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             ends = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
         for end in ends:
-            often = (values == end).sum(axis=0) >= needed
-            for place in np.flatnonzero(often & (end != 0) & np.isfinite(end)).tolist():
-                column = values[:, place]
-                if _is_sentinel(float(end[place]), column[np.isfinite(column)]):
-                    share = float((column == end[place]).mean())
-                    marks[str(frame.columns[block[place]])] = (float(end[place]), share)
+            is_frequent = (values == end).sum(axis=0) >= needed
+            for column in np.flatnonzero(is_frequent & (end != 0) & np.isfinite(end)).tolist():
+                mark = float(end[column])
+                cells = values[:, column]
+                if _is_sentinel(mark, cells[np.isfinite(cells)]):
+                    share = float((cells == end[column]).mean())
+                    marks[str(frame.columns[block[column]])] = (mark, share)
     return marks
 
 
-def _is_sentinel(mark: float, values: NDArray[Any]) -> bool:
+def _is_sentinel(mark: float, values: AnyArray) -> bool:
     others = values[values != mark].astype(np.float64)
-    if len(others) < _FEWEST_OTHERS or len(np.unique(others[:_HEAD])) < _FEWEST_OTHERS // 2:
+    n_values = len(np.unique(others[:_N_HEAD]))
+    if len(others) < _MIN_OTHER_VALUES or n_values < _MIN_OTHER_VALUES // 2:
         return False
-    low, high = float(others.min()), float(others.max())
+    low = float(others.min())
+    high = float(others.max())
     gap = max(low - mark, mark - high)
     if not _NINES.fullmatch(f"{abs(mark):.12g}"):
         return gap > 3 * (high - low)
     return gap > (high - low) / 4 or mark < 0 <= low
 
 
-def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], NDArray[Any]]]:
+def number_blocks(frame: pd.DataFrame) -> Iterator[tuple[list[int], AnyArray]]:
     """Yield positions and values (n_rows, n_block) of columns of numbers: many at once are fast."""
-    by_kind: dict[str, list[int]] = {}
-    for at, dtype in enumerate(frame.dtypes):
+    by_dtype: dict[str, list[int]] = {}
+    for position, dtype in enumerate(frame.dtypes):
         if is_plain(dtype):
-            by_kind.setdefault(dtype.str, []).append(at)
-    for places in by_kind.values():
-        width = block_width(len(frame))
-        for start in range(0, len(places), width):
-            block = places[start : start + width]
+            by_dtype.setdefault(dtype.str, []).append(position)
+    width = block_width(len(frame))
+    for positions in by_dtype.values():
+        for start in range(0, len(positions), width):
+            block = positions[start : start + width]
             yield block, frame.iloc[:, block].to_numpy()
 
 
 def other_columns(frame: pd.DataFrame) -> Iterator[tuple[int, pd.Series]]:
     """Yield positions and values of the columns that are not NumPy numbers."""
-    for at, dtype in enumerate(frame.dtypes):
+    for position, dtype in enumerate(frame.dtypes):
         if not is_plain(dtype):
-            yield at, hashable(frame.iloc[:, at])
+            yield position, hashable(frame.iloc[:, position])
 
 
 def numbers_of(frame: pd.DataFrame) -> Float:
@@ -221,13 +233,13 @@ def numbers_of(frame: pd.DataFrame) -> Float:
     numbers = np.empty(frame.shape)
     for block, values in number_blocks(frame):
         numbers[:, block] = values
-    for at, column in other_columns(frame):
+    for position, column in other_columns(frame):
         if is_numeric_dtype(column):
-            numbers[:, at] = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            numbers[:, position] = column.to_numpy(dtype=np.float64, na_value=np.nan)
             continue
-        # Dates are in their order.
+        # The codes of dates keep their order.
         codes = pd.factorize(column, sort=is_datetime64_any_dtype(column))[0]
-        numbers[:, at] = np.where(codes < 0, np.nan, codes)
+        numbers[:, position] = np.where(codes < 0, np.nan, codes)
     return numbers
 
 
@@ -237,8 +249,8 @@ def hashable(column: pd.Series) -> pd.Series:
         return column.map(str, na_action="ignore").astype(object)
     if column.dtype != object:
         return column
-    several = column.map(is_collection)
-    return column.where(~several.astype(bool), column.map(str)) if several.any() else column
+    has_many = column.map(is_collection).astype(bool)
+    return column.where(~has_many, column.map(str)) if has_many.any() else column
 
 
 def as_plain(column: pd.Series) -> pd.Series:
@@ -246,7 +258,7 @@ def as_plain(column: pd.Series) -> pd.Series:
     if not is_numeric_dtype(column):
         return hashable(column)
     values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-    return column if (np.abs(values) > _LONGEST_QUANTITY).any() else pd.Series(values)
+    return column if (np.abs(values) > _MAX_QUANTITY).any() else pd.Series(values)
 
 
 def empty_columns(frame: pd.DataFrame) -> list[str]:
@@ -257,174 +269,196 @@ def empty_columns(frame: pd.DataFrame) -> list[str]:
 
 def infinite_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns with infinite values."""
-    # Blocks, as column by column takes seconds for 20,000 columns.
-    places = [
-        at
-        for block, values in number_blocks(frame)
-        if values.dtype.kind == "f"
-        for at in np.compress(np.isinf(values).any(axis=0), block).tolist()
-    ]
-    for at, column in other_columns(frame):
+    positions: list[int] = []
+    for block, values in number_blocks(frame):
+        if values.dtype.kind == "f":
+            positions += np.compress(np.isinf(values).any(axis=0), block).tolist()
+    for position, column in other_columns(frame):
         if is_numeric_dtype(column):
             values = column.to_numpy(dtype=np.float64, na_value=np.nan)
-            places += [at] if np.isinf(values).any() else []
-    return [str(frame.columns[at]) for at in sorted(places)]
+            if np.isinf(values).any():
+                positions.append(position)
+    return _names(frame, positions)
+
+
+def _names(frame: pd.DataFrame, positions: Iterable[int]) -> list[str]:
+    """Return the names of columns in the order of the table."""
+    return [str(frame.columns[position]) for position in sorted(positions)]
 
 
 def constant_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns with one value, and none missing, in all rows."""
-    places = [at for at, column in other_columns(frame) if column.nunique(dropna=False) == 1]
+    positions = [
+        position for position, column in other_columns(frame) if column.nunique(dropna=False) == 1
+    ]
     for block, values in number_blocks(frame):
         if len(values):
-            places += np.compress((values == values[0]).all(axis=0), block).tolist()
-    return [str(frame.columns[at]) for at in sorted(places)]
+            positions += np.compress((values == values[0]).all(axis=0), block).tolist()
+    return _names(frame, positions)
 
 
 def id_columns(frame: pd.DataFrame) -> list[str]:
     """Return the columns of text or whole numbers in which (almost) every row has its own value."""
     # Free text, dates and numbers as text do not count, and numbers have to be dense or in order,
     # be named like an identifier, or have 16 digits. Below 50 rows nothing counts.
-    if len(frame) < _FEWEST_ROWS:
+    if len(frame) < _MIN_ROWS:
         return []
-    places = [at for at, column in other_columns(frame) if is_id(str(frame.columns[at]), column)]
-    for block, values in number_blocks(frame.iloc[:_HEAD]):
+    suspects = [position for position, _ in other_columns(frame)]
+    for block, values in number_blocks(frame.iloc[:_N_HEAD]):
         if values.dtype.kind == "b":
             continue
-        # A missing value is no reason against it.
-        whole = ((values == np.floor(values)) | ~np.isfinite(values)).all(axis=0)
-        suspects = np.compress(whole & ~_is_repetitive(values), block).tolist()
-        places += [at for at in suspects if is_id(str(frame.columns[at]), frame.iloc[:, at])]
-    return [str(frame.columns[at]) for at in sorted(places)]
+        # Identifiers may have missing values.
+        is_whole = ((values == np.floor(values)) | ~np.isfinite(values)).all(axis=0)
+        suspects += np.compress(is_whole & ~_is_repetitive(values), block).tolist()
+    return _names(
+        frame,
+        (
+            position
+            for position in suspects
+            if is_id(str(frame.columns[position]), hashable(frame.iloc[:, position]))
+        ),
+    )
 
 
-def _is_repetitive(values: NDArray[Any]) -> NDArray[np.bool_]:
+def _is_repetitive(values: AnyArray) -> Bool:
     """Whether each column (n_columns,) repeats a number, and has none of 16 digits."""
     ordered = np.sort(values, axis=0)
     repeats = ((ordered[1:] == ordered[:-1]) & np.isfinite(ordered[1:])).any(axis=0)
     with np.errstate(invalid="ignore"):
-        long = (np.abs(values.astype(np.float64)) > _LONGEST_QUANTITY).any(axis=0)
-    repetitive: NDArray[np.bool_] = repeats & ~long
-    return repetitive
+        is_long = (np.abs(values.astype(np.float64)) > _MAX_QUANTITY).any(axis=0)
+    return repeats & ~is_long
 
 
 def is_id(name: str, column: pd.Series) -> bool:
     """Whether a column is one of identifiers, with a value of its own in (almost) every row."""
     if is_text(column):
-        head = text_values(column, _HEAD)
-        if len(head) < _FEWEST_ROWS or len(set(head)) < _SHARE_DISTINCT * len(head):
+        head = text_values(column, _N_HEAD)
+        if len(head) < _MIN_ROWS or len(set(head)) < _MIN_SHARE_DISTINCT * len(head):
             return False
-        is_distinct = int(column.nunique()) >= _SHARE_DISTINCT * int(column.notna().sum())
+        is_distinct = int(column.nunique()) >= _MIN_SHARE_DISTINCT * int(column.notna().sum())
         return is_distinct and text_kind(column)[0] == "category"
     values = whole_numbers(column)
     if values is None or len(values) < 0.9 * len(column):
         return False
     if is_long_number(values):
         return 1.2 * len(np.unique(values)) > len(values)
-    if len(np.unique(values[:_HEAD])) < len(values[:_HEAD]):
+    first_values = values[:_N_HEAD]
+    if len(np.unique(first_values)) < len(first_values) or len(np.unique(values)) < len(values):
         return False
-    if len(np.unique(values)) < len(values):
-        return False
+    is_dense = float(values.max()) - float(values.min()) < 3 * len(column)
     rises = values[1:] > values[:-1]
-    dense = float(values.max()) - float(values.min()) < 3 * len(column)
-    return dense or bool(rises.all() or not rises.any()) or bool(ID_NAME.search(name))
+    is_in_order = bool(rises.all() or not rises.any())
+    return is_dense or is_in_order or bool(ID_NAME.search(name))
 
 
 def same_columns(frame: pd.DataFrame) -> dict[str, str]:
-    """Return the columns that say what an earlier one says, with a clause that names it."""
-    # The values are equal, the levels are one to one, or the numbers are so in another unit.
-    first, clauses = dict[bytes, int](), dict[int, str]()
-    blocks, others = list(number_blocks(frame)), list(other_columns(frame))
-    digests = {at: each for block, values in blocks for at, each in _digests(block, values)}
-    for at, other in others:
-        hashes = pd.util.hash_pandas_object(other.astype(object), index=False)
-        digests[at] = _digest("O", hashes.to_numpy())
-    for at in sorted(digests):
-        earlier = first.setdefault(digests[at], at)
-        if earlier != at:
-            clauses[at] = f"equal to {str(frame.columns[earlier])!r}"
-    levels = {at: codes for at, codes in _levels(frame) if at not in clauses}
+    """Return the columns that duplicate an earlier one, with a clause that names it."""
+    # The values are equal, the levels are one to one, or the numbers are in another unit.
+    digests: dict[int, bytes] = {}
+    for block, values in number_blocks(frame):
+        digests.update(_digests(block, values))
+    for position, column in other_columns(frame):
+        hashes = pd.util.hash_pandas_object(column.astype(object), index=False)
+        digests[position] = _digest("O", hashes.to_numpy())
+    clauses: dict[int, str] = {}
+    first: dict[bytes, int] = {}
+    for position in sorted(digests):
+        earlier = first.setdefault(digests[position], position)
+        if earlier != position:
+            clauses[position] = f"equal to {str(frame.columns[earlier])!r}"
+    levels = {position: codes for position, codes in _levels(frame) if position not in clauses}
     by_codes: dict[bytes, list[int]] = {}
-    for at in sorted(levels):
-        alike = by_codes.setdefault(_digest("c", levels[at]), [])
-        earlier = next((each for each in alike if _is_recoded(frame, each, at, levels[at])), at)
-        if earlier == at:
-            alike.append(at)
+    for position in sorted(levels):
+        codes = levels[position]
+        alike = by_codes.setdefault(_digest("c", codes), [])
+        recoded = (other for other in alike if _is_recoded(frame, other, position, codes))
+        earlier = next(recoded, position)
+        if earlier == position:
+            alike.append(position)
         else:
-            clauses[at] = f"{str(frame.columns[earlier])!r} in other codes"
-    clauses |= _in_other_units(frame, [at for at in sorted(digests) if at not in clauses])
-    return {str(frame.columns[at]): clauses[at] for at in sorted(clauses)}
+            clauses[position] = f"{str(frame.columns[earlier])!r} in other codes"
+    distinct = [position for position in sorted(digests) if position not in clauses]
+    clauses |= _in_other_units(frame, distinct)
+    return {str(frame.columns[position]): clauses[position] for position in sorted(clauses)}
 
 
-def _digests(block: list[int], values: NDArray[Any]) -> Iterator[tuple[int, bytes]]:
+def _digests(block: list[int], values: AnyArray) -> Iterator[tuple[int, bytes]]:
     """Yield positions and hashes of columns (n_rows, n_block) of numbers, whatever their types."""
-    if values.dtype.kind in "iu" and np.abs(values).max(initial=0) <= _LONGEST_QUANTITY:
-        # As floats, which a gap makes of integers.
+    if values.dtype.kind in "iu" and np.abs(values).max(initial=0) <= _MAX_QUANTITY:
+        # A gap would make floats of integers.
         values = values.astype(np.float64)
     if values.dtype.kind == "f":
         # Missing values count as equal, and so do -0.0 and 0.0.
         values = np.where(np.isnan(values), np.nan, values).astype(np.float64) + 0.0
-    for at, column in zip(block, values.T, strict=True):
-        yield at, _digest(values.dtype.kind, column)
+    for position, column in zip(block, values.T, strict=True):
+        yield position, _digest(values.dtype.kind, column)
 
 
-def _digest(kind: str, values: NDArray[Any]) -> bytes:
+def _digest(kind: str, values: AnyArray) -> bytes:
     hashed = hashlib.blake2b(kind.encode(), digest_size=16)
     hashed.update(np.ascontiguousarray(values).data)
     return hashed.digest()
 
 
 def _levels(frame: pd.DataFrame) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """Yield positions and levels (n_rows,), numbered as they first occur, of columns with some."""
-    places = [at for at, column in other_columns(frame) if not is_datetime64_any_dtype(column)]
+    """Yield positions of columns with repeated levels, and these (n_rows,) by first occurrence."""
+    positions = [
+        position for position, column in other_columns(frame) if not is_datetime64_any_dtype(column)
+    ]
     for block, values in number_blocks(frame.iloc[: 5 * _FEW_LEVELS]):
         ordered = np.sort(values, axis=0)
-        few = (ordered[1:] != ordered[:-1]).sum(axis=0) < _FEW_LEVELS
-        whole = (np.isnan(values) | (values == np.floor(values))).all(axis=0)
-        places += np.compress(few | whole, block).tolist()
-    for at in places:
-        codes = np.asarray(pd.factorize(hashable(frame.iloc[:, at]), use_na_sentinel=False)[0])
+        has_few = (ordered[1:] != ordered[:-1]).sum(axis=0) < _FEW_LEVELS
+        is_whole = (np.isnan(values) | (values == np.floor(values))).all(axis=0)
+        positions += np.compress(has_few | is_whole, block).tolist()
+    for position in positions:
+        column = hashable(frame.iloc[:, position])
+        codes = np.asarray(pd.factorize(column, use_na_sentinel=False)[0])
         n_levels = int(codes.max(initial=0)) + 1
-        if n_levels > 1 and _ROWS_PER_LEVEL * n_levels <= len(codes):
-            yield at, codes
+        if n_levels > 1 and _MIN_ROWS_PER_LEVEL * n_levels <= len(codes):
+            yield position, codes
 
 
-def _is_recoded(frame: pd.DataFrame, at: int, other: int, codes: NDArray[np.intp]) -> bool:
+def _is_recoded(frame: pd.DataFrame, first: int, second: int, codes: NDArray[np.intp]) -> bool:
     """Whether two columns with levels one to one are codes of each other, not measured values."""
-    # Of many levels, one to one: the incomes of people are no codes of the people.
-    columns = [frame.iloc[:, each] for each in (at, other)]
+    # Numbers of many levels need to be identifiers: incomes of people are no codes of the people.
+    columns = [frame.iloc[:, first], frame.iloc[:, second]]
     if codes.max() < _FEW_LEVELS or all(map(is_text, columns)):
         return True
-    once = np.unique(codes, return_index=True)[1]
-    ids = [is_text(each) or is_id(str(each.name), each.iloc[once]) for each in columns]
-    return all(ids) and len(once) >= _FEWEST_ROWS
+    rows = np.unique(codes, return_index=True)[1]
+    are_ids = all(
+        is_text(column) or is_id(str(column.name), column.iloc[rows]) for column in columns
+    )
+    return are_ids and len(rows) >= _MIN_ROWS
 
 
-def _in_other_units(frame: pd.DataFrame, places: list[int]) -> dict[int, str]:
+def _in_other_units(frame: pd.DataFrame, positions: list[int]) -> dict[int, str]:
     """Return the columns of numbers that are linear in an earlier one, up to rounding."""
-    signs = np.random.default_rng(0).choice([-1.0, 1.0], (_PROJECTIONS, len(frame)))
-    taken, points = [], [np.empty((0, _PROJECTIONS))]
-    for block, values in number_blocks(frame.iloc[:, places]):
+    signs = np.random.default_rng(0).choice([-1.0, 1.0], (_N_PROJECTIONS, len(frame)))
+    columns: list[int] = []
+    blocks = [np.empty((0, _N_PROJECTIONS))]
+    for block, values in number_blocks(frame.iloc[:, positions]):
         if values.dtype.kind == "b":
             continue
         standard = _standardized(values.astype(np.float64))
         projected = (signs @ standard / np.sqrt(len(frame))).T
         # A reversed column has the same point.
-        points.append(projected * np.where(projected[:, :1] < 0, -1.0, 1.0))
-        taken += [places[each] for each in block]
-    order = np.argsort(taken, kind="stable")
-    taken, position = [taken[each] for each in order], np.vstack(points)[order]
-    if len(taken) < 2:
+        blocks.append(projected * np.where(projected[:, :1] < 0, -1.0, 1.0))
+        columns += [positions[place] for place in block]
+    if len(columns) < 2:
         return {}
-    n_near = min(_NEIGHBOURS, len(taken))
-    near = KDTree(position).query(position, n_near, distance_upper_bound=_NEAR)[1]
+    order = np.argsort(columns, kind="stable")
+    points = np.vstack(blocks)[order]
+    columns = [columns[place] for place in order]
+    n_near = min(_N_NEIGHBOURS, len(columns))
+    near = KDTree(points).query(points, n_near, distance_upper_bound=_MAX_DISTANCE)[1]
     clauses: dict[int, str] = {}
-    for later, others in enumerate(near.tolist()):
-        for earlier in sorted(each for each in others if each < later):
-            slope = _slope(frame.iloc[:, taken[earlier]], frame.iloc[:, taken[later]])
+    for later, neighbours in enumerate(near.tolist()):
+        for earlier in sorted(place for place in neighbours if place < later):
+            slope = _slope(frame.iloc[:, columns[earlier]], frame.iloc[:, columns[later]])
             if slope:
-                name = str(frame.columns[taken[earlier]])
+                name = str(frame.columns[columns[earlier]])
                 how = "reversed" if slope < 0 else "in another unit"
-                clauses[taken[later]] = f"{name!r} {how} (times {slope:.4g})"
+                clauses[columns[later]] = f"{name!r} {how} (times {slope:.4g})"
                 break
     return clauses
 
@@ -435,34 +469,38 @@ def _standardized(values: Float) -> Float:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         standard = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
-    filled: Float = np.nan_to_num(standard, nan=0.0, posinf=0.0, neginf=0.0)
-    return filled
+    return np.nan_to_num(standard, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _slope(x: pd.Series, y: pd.Series) -> float:
     """Return the slope of y in x if y is linear in it but for rounding, else 0."""
-    both = [each.to_numpy(dtype=np.float64, na_value=np.nan) for each in (x, y)]
-    finite = np.isfinite(both[0])
-    if not np.array_equal(finite, np.isfinite(both[1])) or finite.sum() < _FEWEST_OTHERS:
+    x_values = x.to_numpy(dtype=np.float64, na_value=np.nan)
+    y_values = y.to_numpy(dtype=np.float64, na_value=np.nan)
+    is_finite = np.isfinite(x_values)
+    is_comparable = np.array_equal(is_finite, np.isfinite(y_values))
+    if not is_comparable or is_finite.sum() < _MIN_OTHER_VALUES:
         return 0.0
-    first, second = both[0][finite], both[1][finite]
-    # Of sums that overflow there is no correlation.
+    x_values = x_values[is_finite]
+    y_values = y_values[is_finite]
+    # There is no correlation if a sum overflows.
     with np.errstate(all="ignore"):
-        centred = first - first.mean(), second - second.mean()
-        lengths = np.array([np.sqrt(each @ each) for each in centred])
-        correlation = float((centred[0] / lengths[0]) @ (centred[1] / lengths[1]))
-    if not (correlation**2 >= _LEAST_R2 and np.isfinite(lengths).all()):
+        x_centred = x_values - x_values.mean()
+        y_centred = y_values - y_values.mean()
+        x_length = np.sqrt(x_centred @ x_centred)
+        y_length = np.sqrt(y_centred @ y_centred)
+        correlation = float((x_centred / x_length) @ (y_centred / y_length))
+    if not (correlation**2 >= _MIN_R2 and np.isfinite(x_length) and np.isfinite(y_length)):
         return 0.0
-    slope = correlation * float(lengths[1] / lengths[0])
-    rounding = (_step(second) + abs(slope) * _step(first)) / 2
-    tolerance = 1.01 * rounding + 1e-9 * float(np.abs(second).max())
-    is_linear = np.abs(centred[1] - slope * centred[0]).max() <= 2 * tolerance
+    slope = correlation * float(y_length / x_length)
+    rounding = (_step(y_values) + abs(slope) * _step(x_values)) / 2
+    tolerance = 1.01 * rounding + 1e-9 * float(np.abs(y_values).max())
+    is_linear = np.abs(y_centred - slope * x_centred).max() <= 2 * tolerance
     return slope if is_linear else 0.0
 
 
 def _step(values: Float) -> float:
     """Return the power of ten that the values are rounded to; 0 if they are not."""
-    for decimals in range(_MOST_DECIMALS):
+    for decimals in range(_MAX_DECIMALS):
         scaled = values * 10.0**decimals
         if np.allclose(scaled, np.rint(scaled), rtol=1e-12, atol=1e-6):
             return 10.0**-decimals
@@ -474,11 +512,13 @@ def date_columns(
 ) -> Iterator[tuple[str, pd.Series]]:
     """Yield the columns of dates as timestamps, whatever their role.
 
-    `formats` are those of the columns that are known to be dates, None for ISO 8601.
+    `formats` has the columns that are known to be dates, and None for ISO 8601.
     """
-    # Of a wide table, most columns are numbers.
-    maybe = [not is_plain(t) or str(name) in formats for name, t in frame.dtypes.items()]
-    for name, column in frame.loc[:, maybe].items():
+    # Most columns of a wide table are numbers.
+    may_be_date = [
+        not is_plain(dtype) or str(name) in formats for name, dtype in frame.dtypes.items()
+    ]
+    for name, column in frame.loc[:, may_be_date].items():
         if is_datetime64_any_dtype(column):
             yield str(name), column
             continue

@@ -1,9 +1,7 @@
 """One look at the columns of a table: what each of them is, and what is wrong with it.
 
-`swarm init` writes its keys from it, and `swarm check`, runs and `SubsetSelector.fit` report it.
+`swarm init` writes its keys from the look; `swarm check`, runs and `SubsetSelector.fit` report it.
 """
-
-from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -11,10 +9,10 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from pandas.api.types import is_datetime64_any_dtype
 from scipy.stats import f as f_distribution
 
+from swarm.arrays import AnyArray
 from swarm.findings.columns import (
     as_plain,
     constant_columns,
@@ -32,32 +30,57 @@ from swarm.findings.groups import GroupColumn, group_columns, is_time, other_nam
 from swarm.findings.leaks import leak_columns
 from swarm.problem.table import as_frame, is_plain, names_of
 
+_MIN_ROWS = 50
 # Categories with more values than this share of the rows distinguish rows.
-_MOST_VALUES, _FEWEST_ROWS = 0.5, 50
+_MAX_SHARE_VALUES = 0.5
 _MANY_COLUMNS = 100
-# Distinct times by which rows can be sorted; their blocks, and how likely chance makes them differ.
-_FEWEST_DATES, _FEWEST_TIMES, _BLOCKS, _BY_CHANCE = 10, 3, 10, 0.001
+# Rows can be sorted by so many distinct dates or times.
+_MIN_DATES = 10
+_MIN_TIMES = 3
+# The target differs between blocks of times if chance makes it so less often.
+_MAX_BLOCKS = 10
+_MAX_P_VALUE = 0.001
 
 Kind = Literal["empty", "constant", "identifier", "date", "text", "number", "category"]
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something wrong with a column."""
+    """Something wrong with a column.
 
-    code: str  # of its finding
-    clause: str  # what was seen, without the name of the column
-    is_sure: bool = True  # whether the column is no feature; otherwise only its user can say
+    Attributes
+    ----------
+    code : str
+        Code of its finding.
+    clause : str
+        What was seen, without the name of the column.
+    is_sure : bool
+        Whether the column is no feature; otherwise only its user can say.
+    """
+
+    code: str
+    clause: str
+    is_sure: bool = True
 
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """What a column is."""
+    """What a column is.
+
+    Attributes
+    ----------
+    name : str
+    kind : str
+    form : str
+        Format of dates as text, for `strptime`; a cell of numbers that remained text.
+    flaws : tuple of Flaw
+        The most certain flaws first.
+    """
 
     name: str
     kind: Kind
-    form: str = ""  # of dates as text, for `strptime`; of numbers that remained text, a cell
-    flaws: tuple[Flaw, ...] = ()  # the most certain ones first
+    form: str = ""
+    flaws: tuple[Flaw, ...] = ()
 
     @property
     def is_unread(self) -> bool:
@@ -72,18 +95,25 @@ class ColumnLook:
 
 @dataclass(frozen=True)
 class Look:
-    """What the columns of a table are, in their order, and how its rows are related."""
+    """What the columns of a table are, in their order, and how its rows are related.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnLook
+    groups : tuple of GroupColumn
+        Columns whose equal values mark rows that belong together.
+    time : str, optional
+        Column by which the rows are sorted.
+    """
 
     columns: tuple[ColumnLook, ...]
-    groups: tuple[
-        GroupColumn, ...
-    ] = ()  # columns whose equal values mark rows that belong together
-    time: str | None = None  # column that the rows are in order of
+    groups: tuple[GroupColumn, ...] = ()
+    time: str | None = None
 
 
 def look_at(
     table: Any,
-    target: NDArray[Any] | None = None,
+    target: AnyArray | None = None,
     task: str = "",
     *,
     groups: pd.Series | None = None,
@@ -96,29 +126,29 @@ def look_at(
     table : DataFrame of pandas or polars, or array
         Candidates for features.
     target : array (n_rows,), optional
-        Without it there are no leaks, and only dates can order the rows.
+        Target; None finds no leaks, and only dates that order the rows.
     task : str
-        Of the target: ``"binary"``, ``"multiclass"`` or ``"regression"``.
+        Task of the target: ``"binary"``, ``"multiclass"`` or ``"regression"``.
     groups : Series, optional
-        What rows belong to, if it is known.
+        Groups of the rows, if they are known.
     formats : dict, optional
         Formats of columns that are known to be dates, None for ISO 8601.
     """
     frame = as_frame(table, names_of(table))
     if frame.shape[1] > _MANY_COLUMNS:
-        # In a copy, columns of one type are one array, which all of these read.
+        # The columns of one type are one array in a copy, which is fast to read again and again.
         frame = frame.copy()
-    others = [name for name, dtype in frame.dtypes.items() if not is_plain(dtype)]
-    frame = frame.assign(**{str(name): as_plain(frame[name]) for name in others})
+    not_plain = [name for name, dtype in frame.dtypes.items() if not is_plain(dtype)]
+    frame = frame.assign(**{str(name): as_plain(frame[name]) for name in not_plain})
     flaws: dict[str, list[Flaw]] = {name: [] for name in frame.columns}
 
     def note(code: str, clauses: Mapping[str, str], is_sure: bool = True) -> None:
         for name, clause in clauses.items():
             flaws[name].append(Flaw(code, clause, is_sure))
 
-    def rest(*apart: Collection[str]) -> pd.DataFrame:
-        skipped = {name for name, each in flaws.items() if any(flaw.is_sure for flaw in each)}
-        return frame.drop(columns=list(skipped.union(*apart)), errors="ignore")
+    def rest(*skipped: Collection[str]) -> pd.DataFrame:
+        flawed = {name for name, noted in flaws.items() if any(flaw.is_sure for flaw in noted)}
+        return frame.drop(columns=list(flawed.union(*skipped)), errors="ignore")
 
     empty = empty_columns(frame)
     note("SWM002", dict.fromkeys(empty, "no value in any row"))
@@ -134,93 +164,97 @@ def look_at(
     prose = [name for name, (kind, _) in texts.items() if kind == "text"]
     note("SWM115", dict.fromkeys(prose, "free text, mostly distinct"))
     times = {*dates, *([] if time is None else [time])}
-    suspects = [] if groups is not None else group_columns(rest(), skip=times)
-    named = groups if groups is not None else _first_group(frame, suspects)
-    if named is not None:
-        again = other_names(rest(times, [str(named.name)]), named)
-        note("SWM111", dict.fromkeys(again, f"another identifier of {str(named.name)!r}"))
-    grouping = [each.name for each in suspects]
-    many = _many_levels(rest(grouping, times), texts)
-    for name, clause in many.items():
+    suspects: list[GroupColumn] = []
+    if groups is None:
+        suspects = group_columns(rest(), skip=times)
+        groups = _first_group(frame, suspects)
+    if groups is not None:
+        identifiers = other_names(rest(times, [str(groups.name)]), groups)
+        note("SWM111", dict.fromkeys(identifiers, f"another identifier of {str(groups.name)!r}"))
+    grouping = [suspect.name for suspect in suspects]
+    many_levels = _many_levels(rest(grouping, times), texts)
+    for name, clause in many_levels.items():
         cell = texts[name][1]
         note("SWM115", {name: f"numbers as text ({cell!r}), {clause}" if cell else clause})
     if target is not None:
         candidates = frame.drop(columns=list({*times, *grouping, *ids, *constant, *empty}))
         for leak in leak_columns(candidates, target, task):
             flaws[leak.column].append(Flaw(leak.code, leak.clause, leak.code == "SWM114"))
-    note("SWM115", {n: f"dates as text ({texts[n][1]})" for n in dates}, is_sure=False)
-    numbers = [n for n, (kind, _) in texts.items() if kind == "number" and n not in many]
-    note("SWM115", {n: f"numbers as text ({texts[n][1]!r})" for n in numbers}, is_sure=False)
+    formats_of = {name: form for name, (_, form) in texts.items()}
+    note("SWM115", {n: f"dates as text ({formats_of[n]})" for n in dates}, is_sure=False)
+    numbers = [n for n, (kind, _) in texts.items() if kind == "number" and n not in many_levels]
+    note("SWM115", {n: f"numbers as text ({formats_of[n]!r})" for n in numbers}, is_sure=False)
     marks = {
         name: f"{value:.12g} in {share:.1%} of the rows, unlike all other values"
         for name, (value, share) in sentinels(rest()).items()
     }
     note("SWM121", marks, is_sure=False)
     kinds: dict[str, Kind] = {name: "number" for name in frame.columns}
-    stamps = [str(name) for name, t in frame.dtypes.items() if is_datetime64_any_dtype(t)]
-    kinds.update(dict.fromkeys(stamps, "date"))
+    timestamps = [str(n) for n, dtype in frame.dtypes.items() if is_datetime64_any_dtype(dtype)]
+    kinds.update(dict.fromkeys(timestamps, "date"))
     for name, (kind, _) in texts.items():
         kinds[name] = "category" if kind == "number" else kind
     kinds.update(dict.fromkeys(ids, "identifier"))
     kinds.update(dict.fromkeys(constant, "constant"))
     kinds.update(dict.fromkeys(empty, "empty"))
-    forms = {name: form for name, (_, form) in texts.items()}
-    return Look(
-        tuple(ColumnLook(n, kinds[n], forms.get(n, ""), tuple(flaws[n])) for n in frame.columns),
-        tuple(suspects),
-        time,
-    )
+    columns = [
+        ColumnLook(name, kinds[name], formats_of.get(name, ""), tuple(flaws[name]))
+        for name in frame.columns
+    ]
+    return Look(tuple(columns), tuple(suspects), time)
 
 
 def _first_group(frame: pd.DataFrame, suspects: Iterable[GroupColumn]) -> pd.Series | None:
     """Return the likeliest column of groups without missing values."""
-    return next((frame[s.name] for s in suspects if frame[s.name].notna().all()), None)
+    columns = (frame[suspect.name] for suspect in suspects)
+    return next((column for column in columns if column.notna().all()), None)
 
 
 def _many_levels(frame: pd.DataFrame, categories: Iterable[str]) -> dict[str, str]:
-    """Return the categories of which most have a row or two."""
+    """Describe the columns whose categories mostly have a row or two."""
     n_rows = len(frame)
     counts = {name: int(frame[name].nunique()) for name in categories if name in frame.columns}
     return {
         name: f"{count:,} different texts in {n_rows:,} rows"
         for name, count in counts.items()
-        if n_rows >= _FEWEST_ROWS and count > _MOST_VALUES * n_rows
+        if n_rows >= _MIN_ROWS and count > _MAX_SHARE_VALUES * n_rows
     }
 
 
 def order_of(
-    frame: pd.DataFrame, target: NDArray[Any] | None, formats: Mapping[str, str | None]
+    frame: pd.DataFrame, target: AnyArray | None, formats: Mapping[str, str | None]
 ) -> str | None:
-    """Return the first column of dates that rows are sorted by, or of times that change the target.
+    """Return the first column of dates that sort the rows, or of times that change the target.
 
-    Times are whole numbers such as years; `formats` are as for :func:`look_at`.
+    Times are whole numbers such as years; for `formats` see :func:`look_at`.
     """
     for name, moments in date_columns(frame, formats):
         dates = moments.dropna()
-        is_complete = dates.nunique() >= _FEWEST_DATES and len(dates) > 0.9 * len(moments)
+        is_complete = dates.nunique() >= _MIN_DATES and len(dates) > 0.9 * len(moments)
         if is_complete and (dates.is_monotonic_increasing or dates.is_monotonic_decreasing):
             return name
     if target is None or np.ndim(target) != 1:
         return None
     for block, values in number_blocks(frame):
-        if values.dtype.kind == "b" or len(values) < _FEWEST_ROWS:
+        if values.dtype.kind == "b" or len(values) < _MIN_ROWS:
             continue
         before, after = values[:-1], values[1:]
         in_order = (before <= after).all(axis=0) | (before >= after).all(axis=0)
-        in_order &= (before != after).sum(axis=0) >= _FEWEST_TIMES - 1
-        for place in np.flatnonzero(in_order & (values % 1 == 0).all(axis=0)).tolist():
-            name = str(frame.columns[block[place]])
-            if is_time(name, values[:, place]) and _drifts(values[:, place], target):
+        in_order &= (before != after).sum(axis=0) >= _MIN_TIMES - 1
+        for column in np.flatnonzero(in_order & (values % 1 == 0).all(axis=0)).tolist():
+            name = str(frame.columns[block[column]])
+            if is_time(name, values[:, column]) and _drifts(values[:, column], target):
                 return name
     return None
 
 
-def _drifts(times: NDArray[Any], target: NDArray[Any]) -> bool:
+def _drifts(times: AnyArray, target: AnyArray) -> bool:
     """Whether the mean target, or the share of a class, differs between blocks of sorted times."""
     codes = pd.factorize(times)[0]
-    n_blocks = min(_BLOCKS, int(codes.max()) + 1)
-    blocks = codes * n_blocks // (int(codes.max()) + 1)
-    is_number = target.dtype.kind in "iuf" and len(np.unique(target)) > _BLOCKS
+    n_times = int(codes.max()) + 1
+    n_blocks = min(_MAX_BLOCKS, n_times)
+    blocks = codes * n_blocks // n_times
+    is_number = target.dtype.kind in "iuf" and len(np.unique(target)) > _MAX_BLOCKS
     values = target[:, None] if is_number else pd.get_dummies(target).to_numpy()
     values = values.astype(np.float64)
     counts = np.bincount(blocks, minlength=n_blocks)
@@ -230,6 +264,6 @@ def _drifts(times: NDArray[Any], target: NDArray[Any]) -> bool:
         within = ((column - means[blocks]) ** 2).sum()
         freedom = len(column) - n_blocks
         ratio = (total - within) / (n_blocks - 1) / max(within / freedom, np.finfo(float).tiny)
-        if f_distribution.sf(ratio, n_blocks - 1, freedom) < _BY_CHANCE / values.shape[1]:
+        if f_distribution.sf(ratio, n_blocks - 1, freedom) < _MAX_P_VALUE / values.shape[1]:
             return True
     return False

@@ -1,7 +1,5 @@
 """Findings of a finished search and of its evaluation on test rows."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -23,9 +21,11 @@ from swarm.validation.verdict import Headline
 
 # See the reason of SWM205.
 _ROWS_PER_LOG_SUBSET = 50
-# Shares of the importances, also where others replace the column, see SWM211.
-_MOST_IMPORTANCE, _ALMOST_ALONE, _FEWEST_UNITS = 0.5, 2 / 3, 4
-# Findings that repeat a headline without a gain on unseen rows.
+# Shares of the importances; the second one applies if others can replace the column: see SWM211.
+_MAX_IMPORTANCE = 0.5
+_MAX_IMPORTANCE_REPLACED = 2 / 3
+_MIN_UNITS = 4
+# A headline without a gain on unseen rows implies these findings.
 _IMPLIED_BY_NO_GAIN = frozenset({"SWM202", "SWM203", "SWM205", "SWM209", "SWM210"})
 
 
@@ -37,11 +37,11 @@ def search_findings(
 ) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the training rows."""
     # A significant gain on the test rows refutes the doubt that there were too few rows.
-    proven = judgement is not None and judgement.verdict.outcome == "better"
+    is_proven = judgement is not None and judgement.verdict.outcome == "better"
     return [
         *([make_finding("SWM201", result.proxy_warning)] if result.proxy_warning else []),
         *_confirmation(result),
-        *([] if proven else _too_few_rows(result, target, task)),
+        *([] if is_proven else _too_few_rows(result, target, task)),
         *_agreement(result),
         *_size_bound(result),
     ]
@@ -50,10 +50,10 @@ def search_findings(
 def judgement_findings(judgement: Judgement) -> list[Finding]:
     """Return the reasons to doubt the result of a search, from the test rows."""
     rows = judgement.first_metric
-    # Of all features, none were selected.
-    everything = rows["all_features"]["n_features"] == rows["best_subset"]["n_features"]
-    selected = [] if everything else [*_optimism(judgement), *_random(judgement)]
-    return [*selected, *_guessing(judgement)]
+    if rows["all_features"]["n_features"] == rows["best_subset"]["n_features"]:
+        # Nothing was selected.
+        return [*_guessing(judgement)]
+    return [*_optimism(judgement), *_random(judgement), *_guessing(judgement)]
 
 
 def dependence_findings(
@@ -61,29 +61,29 @@ def dependence_findings(
 ) -> list[Finding]:
     """Return the column that the result depends on; importances (n_units,) of the chosen subset.
 
-    Where importances are unknown, what is lost without it decides alone.
+    If importances are unknown, the loss without the column decides alone.
     """
-    only = losses.indispensable
-    if only is None:
+    unit = losses.indispensable
+    if unit is None:
         return _important(importances, space)
-    of_unit = dict(zip(space.names, importances.tolist(), strict=True))[only.name]
-    share = of_unit / (np.nansum(importances) or math.nan)
-    if share <= _MOST_IMPORTANCE:
+    importance = dict(zip(space.names, importances.tolist(), strict=True))[unit.name]
+    share = importance / (np.nansum(importances) or math.nan)
+    if share <= _MAX_IMPORTANCE:
         return []
-    known = "" if math.isnan(share) else f"has {share:.0%} of the importance, and "
+    clause = "" if math.isnan(share) else f"has {share:.0%} of the importance, and "
     text = (
-        f"{only.name!r} {known}without it all other columns lose {only.lost:.0%} of the gain over "
-        f"guessing: {display_name(losses.metric)} {format_score(only.others)} instead of "
-        f"{format_score(only.chosen)} on {losses.rows}"
+        f"{unit.name!r} {clause}without it all other columns lose {unit.lost:.0%} of the gain over "
+        f"guessing: {display_name(losses.metric)} {format_score(unit.others)} instead of "
+        f"{format_score(unit.chosen)} on {losses.rows}"
     )
-    return [make_finding("SWM211", text, space.subset(space.mask([only.name])))]
+    return [make_finding("SWM211", text, space.subset(space.mask([unit.name])))]
 
 
 def _important(importances: Float, space: SearchSpace) -> list[Finding]:
-    """Return the column that has most of the importance of several, though others replace it."""
+    """Return the column that has most of the importance, though others can replace it."""
     shares = np.nan_to_num(importances) / (np.nansum(importances) or math.nan)
     first = int(np.argmax(shares))
-    if np.isfinite(importances).sum() < _FEWEST_UNITS or not shares[first] > _ALMOST_ALONE:
+    if np.isfinite(importances).sum() < _MIN_UNITS or not shares[first] > _MAX_IMPORTANCE_REPLACED:
         return []
     name = space.names[first]
     text = f"{name!r} has {shares[first]:.0%} of the importance, though others can replace it"
@@ -91,9 +91,13 @@ def _important(importances: Float, space: SearchSpace) -> list[Finding]:
 
 
 def doubts(head: Headline, findings: Iterable[Finding]) -> list[Finding]:
-    """Return the findings to show with a headline: neither notes nor what it implies."""
+    """Return the findings to show with a headline, without notes and implied ones."""
     implied = _IMPLIED_BY_NO_GAIN if head.tested and head.verdict != "better" else frozenset()
-    return [each for each in findings if each.severity != "note" and each.code not in implied]
+    return [
+        finding
+        for finding in findings
+        if finding.severity != "note" and finding.code not in implied
+    ]
 
 
 def _confirmation(result: SearchResult) -> Iterator[Finding]:
@@ -102,8 +106,8 @@ def _confirmation(result: SearchResult) -> Iterator[Finding]:
         return
     gain = confirmation.gain
     # All features gain nothing over themselves.
-    unneeded = _is_everything(result) or confirmation.verdict == "better"
-    if gain is not None and not unneeded:
+    is_fine = _is_everything(result) or confirmation.verdict == "better"
+    if gain is not None and not is_fine:
         yield make_finding(
             "SWM202",
             f"on {confirmation.n_folds} new folds the gain over all columns is {gain.mean:+z.4f} "
@@ -134,7 +138,7 @@ def _too_few_rows(result: SearchResult, target: NDArray[Any], task: str) -> Iter
 
 
 def _agreement(result: SearchResult) -> Iterator[Finding]:
-    # Rankings agree with neither another nor the search.
+    # Rankings agree neither with one another nor with the search.
     table = result.candidates
     masks = table.masks[table.origin == "search"]
     free = ~(result.space.fixed | result.space.forbidden)
@@ -149,7 +153,8 @@ def _agreement(result: SearchResult) -> Iterator[Finding]:
 
 
 def _size_bound(result: SearchResult) -> Iterator[Finding]:
-    space, size = result.space, int(result.best_mask.sum())
+    space = result.space
+    size = int(result.best_mask.sum())
     if space.min_size == space.max_size:
         return
     if size == space.max_size and size < int((~space.forbidden).sum()):
@@ -159,7 +164,8 @@ def _size_bound(result: SearchResult) -> Iterator[Finding]:
 
 
 def _optimism(judgement: Judgement) -> Iterator[Finding]:
-    costs, optimism = judgement.costs, judgement.optimism
+    costs = judgement.costs
+    optimism = judgement.optimism
     if optimism is None or not {"best_subset", "all_features"} <= set(costs):
         return
     gain = difference(costs["all_features"], costs["best_subset"])
@@ -174,12 +180,13 @@ def _optimism(judgement: Judgement) -> Iterator[Finding]:
 
 
 def _random(judgement: Judgement) -> Iterator[Finding]:
-    row, outcome = judgement.first_metric["random_subsets"], judgement.outcome("random_subsets")
+    row = judgement.first_metric["random_subsets"]
     low, high = row["difference_low"], row["difference_high"]
+    outcome = judgement.outcome("random_subsets")
     if outcome == "better":
         return
+    # The interval has no width if all draws are the selection, such as all features.
     if math.isnan(row["difference"]) or difference(high, low) == 0:
-        # Undefined, or the draws are the selection, as of all features.
         return
     interval = "" if math.isnan(low) else f" ({low:+z.3f} to {high:+z.3f})"
     yield make_finding(
@@ -190,7 +197,8 @@ def _random(judgement: Judgement) -> Iterator[Finding]:
 
 
 def _guessing(judgement: Judgement) -> Iterator[Finding]:
-    guess, rows = judgement.guessing, judgement.first_metric
+    guess = judgement.guessing
+    rows = judgement.first_metric
     if guess is None or guess.outcome == "beaten":
         return
     metric = display_name(judgement.metrics[0])

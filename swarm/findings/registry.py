@@ -4,8 +4,6 @@ Codes never change and are never reused; texts may. Codes below 100 concern the 
 101 data and folds, from 201 the search and its result, from 301 a champion.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from types import MappingProxyType
@@ -15,22 +13,35 @@ from swarm.errors import ConfigError, nearest
 from swarm.json_data import json_file
 from swarm.notebook import Drawn
 
-# Columns that a finding names one by one.
-_MOST_COLUMNS_NAMED = 100
+# A finding names no more columns one by one.
+_MAX_COLUMNS_NAMED = 100
 
 Severity = Literal["error", "warning", "note"]
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of finding."""
+    """A kind of finding.
 
-    code: str  # "SWM" and three digits
-    title: str  # a noun phrase
-    reason: str  # when it is reported and why it matters, for the documentation
-    remedy: str  # what to do, in the imperative, without a full stop
-    # An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
-    # subset. A note states a choice that was made by default.
+    Attributes
+    ----------
+    code : str
+        "SWM" and three digits.
+    title : str
+        Noun phrase.
+    reason : str
+        When it is reported and why it matters, for the documentation.
+    remedy : str
+        What to do, in the imperative, without a full stop.
+    severity : {"error", "warning", "note"}
+        An error prevents a run, and cannot be muted. A warning is a reason to doubt a score or a
+        subset. A note states a choice that was made by default.
+    """
+
+    code: str
+    title: str
+    reason: str
+    remedy: str
     severity: Severity = "warning"
 
 
@@ -338,10 +349,10 @@ _ALL = (
 
 KINDS = MappingProxyType({kind.code: kind for kind in _ALL})
 
-# The order in which findings are shown, so that the gravest come first where there is room for few.
-# Errors and notes are at the ends, as their severity says.
+# Findings are shown in this order, so that a page with room for few has the gravest. Errors and
+# notes are at its ends, as their severity says.
 _BY_GRAVITY = (
-    # They prevent a run.
+    # Errors prevent a run.
     *("SWM001", "SWM002", "SWM117"),
     # Scores are false.
     *("SWM122", "SWM114", "SWM118", "SWM101", "SWM106", "SWM107", "SWM211", "SWM303"),
@@ -351,24 +362,35 @@ _BY_GRAVITY = (
     *("SWM209", "SWM203", "SWM205", "SWM202", "SWM210", "SWM204", "SWM201"),
     # Columns that the model would be better off without.
     *("SWM111", "SWM115", "SWM113", "SWM112"),
-    # Notes.
     *("SWM005", "SWM003", "SWM006", "SWM206", "SWM207"),
 )
 
 
 @dataclass(frozen=True)
 class Finding(Drawn):
-    """One finding of a :class:`Kind`."""
+    """One finding of a :class:`Kind`.
+
+    Attributes
+    ----------
+    code, title, severity
+        See :class:`Kind`.
+    text : str
+        What was found, with its values: a clause without a full stop.
+    remedy : str
+    columns : tuple of str
+        The first 100 columns that the finding is about, if any.
+    """
 
     code: str
     title: str
     severity: Severity
-    text: str  # what was found, with its values: a clause without a full stop
+    text: str
     remedy: str
-    columns: tuple[str, ...] = ()  # the first 100 of the columns concerned, if any
+    columns: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.text}" + (f"; {self.remedy}" if self.remedy else "")
+        line = f"{self.code}: {self.text}"
+        return f"{line}; {self.remedy}" if self.remedy else line
 
     @property
     def page(self) -> str:
@@ -384,22 +406,22 @@ class Findings(tuple[Finding, ...], Drawn):
     """Findings, the gravest first, with a line of text for each."""
 
     def __repr__(self) -> str:
-        return "\n".join(f"{each.severity:<8}{each}" for each in self) or "no findings"
+        lines = [f"{finding.severity:<8}{finding}" for finding in self]
+        return "\n".join(lines) or "no findings"
 
 
 def make_finding(
     code: str, text: str, columns: Sequence[str] = (), *, remedy: str | None = None
 ) -> Finding:
-    """Return a finding of a kind; `remedy` overrides that of the kind."""
+    """Return a finding of a kind; `remedy` replaces the remedy of the kind."""
     kind = KINDS[code]
-    named = tuple(map(str, columns[:_MOST_COLUMNS_NAMED]))
     return Finding(
         code=code,
         title=kind.title,
         severity=kind.severity,
         text=text,
         remedy=kind.remedy if remedy is None else remedy,
-        columns=named,
+        columns=tuple(map(str, columns[:_MAX_COLUMNS_NAMED])),
     )
 
 
@@ -419,22 +441,24 @@ def check_mute(codes: Iterable[str]) -> None:
 
 def unmuted(findings: Iterable[Finding], mute: Iterable[str] = ()) -> Findings:
     """Return the findings whose codes are not muted, without repetitions, the gravest first."""
-    silent = frozenset(mute)
-    # What is measured after a search replaces what was expected before.
-    distinct = {
-        (each.code, each.columns) if each.code == "SWM211" else each: each
-        for each in findings
-        if each.code not in silent
-    }
-    return Findings(sorted(distinct.values(), key=lambda each: _BY_GRAVITY.index(each.code)))
+    muted = frozenset(mute)
+    distinct: dict[object, Finding] = {}
+    for finding in findings:
+        if finding.code not in muted:
+            # A dependence that is measured after a search replaces the expectation before it.
+            is_measured_again = finding.code == "SWM211"
+            key = (finding.code, finding.columns) if is_measured_again else finding
+            distinct[key] = finding
+    by_gravity = sorted(distinct.values(), key=lambda finding: _BY_GRAVITY.index(finding.code))
+    return Findings(by_gravity)
 
 
 def codes_of(findings: Iterable[Finding]) -> str:
     """Return the distinct codes, separated by spaces, or ``"none"``: the tag of a run."""
-    return " ".join(sorted({each.code for each in findings})) or "none"
+    return " ".join(sorted({finding.code for finding in findings})) or "none"
 
 
 def as_file(findings: Iterable[Finding], mute: Iterable[str] = ()) -> bytes:
     """Return the artifact ``findings.json``."""
-    shown = [each.as_dict() for each in findings]
-    return json_file({"findings": shown, "muted": sorted(set(mute))})
+    entries = [finding.as_dict() for finding in findings]
+    return json_file({"findings": entries, "muted": sorted(set(mute))})

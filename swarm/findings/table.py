@@ -1,8 +1,7 @@
 """Findings of a table before the search."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,22 +16,20 @@ from swarm.problem.scoring import default_positive
 from swarm.problem.table import as_frame, names_of
 from swarm.wording import listed, quoted
 
-# Each is grave enough for a finding of its own.
+# Every leak is grave enough for a finding of its own.
 _LEAKS = ("SWM114", "SWM211")
 # Scorers that count rows, so that a rare class hardly matters.
 _COUNTS_ROWS = ("accuracy", "top_k_accuracy")
-_RARE = 0.1
-# Scorers that square errors; the share of the rows, and of the squares that they may have.
-_SQUARES = (
-    *("r2", "explained_variance"),
-    *("neg_mean_squared_error", "neg_root_mean_squared_error"),
-)
-_FEW_ROWS, _MOST_SQUARES = 0.01, 0.5
-# In fewer rows two of an exponential distribution may have as much.
-_LEAST_ROWS = 50
-# Share of the rows.
-_LEAST_COPIES = 0.01
-# Pairs of classes of which the second is positive by convention.
+_MAX_SHARE_RARE = 0.1
+# Scorers that square errors.
+_SQUARES = ("r2", "explained_variance", "neg_mean_squared_error", "neg_root_mean_squared_error")
+# So few of the rows may have at most this share of the squares.
+_SHARE_FEW_ROWS = 0.01
+_MAX_SHARE_SQUARES = 0.5
+# Among fewer rows, two of an exponential distribution may have as much.
+_MIN_ROWS_SQUARES = 50
+_MIN_SHARE_COPIES = 0.01
+# The second class of such a pair is positive by convention.
 _PLAIN_PAIRS = ((0, 1), (-1, 1), (False, True), ("0", "1"))
 
 
@@ -41,11 +38,21 @@ def column_findings(
     target: NDArray[Any],
     task: str,
     *,
-    groups: pd.Series | None = None,  # of the rows, if they are known
-    # features of no column of the source, which thus cannot be dropped
+    groups: pd.Series | None = None,
     derived: Collection[str] = (),
 ) -> list[Finding]:
-    """Return what is odd about the features of the training rows."""
+    """Find what is odd about the features of the training rows.
+
+    Parameters
+    ----------
+    features : table or array (n_rows, n_features)
+    target : (n_rows,) or (n_rows, n_labels)
+    task : str
+    groups : Series, optional
+        Groups of the rows, if they are known.
+    derived : collection of str
+        Features that are no columns of the source, and thus cannot be dropped.
+    """
     features = as_frame(features, names_of(features))
     look = look_at(features, target, task, groups=groups)
     findings = list(flaw_findings(look.columns, derived))
@@ -67,28 +74,31 @@ def flaw_findings(
     by_kind: dict[tuple[str, str], dict[str, list[str]]] = {}
     for column in columns:
         for flaw in column.flaws:
-            alone = column.name if flaw.code in _LEAKS else ""
-            clauses = by_kind.setdefault((flaw.code, alone), {})
+            leak = column.name if flaw.code in _LEAKS else ""
+            clauses = by_kind.setdefault((flaw.code, leak), {})
             clauses.setdefault(flaw.clause, []).append(column.name)
     for (code, _), clauses in by_kind.items():
         text = listed([f"{quoted(names, 3)}: {clause}" for clause, names in clauses.items()], 3)
-        names = list(dict.fromkeys(name for each in clauses.values() for name in each))
-        parts = [name for name in names if name in derived]
-        remedy = f"{KINDS[code].remedy}; forbidden leaves out {quoted(parts, 3)}" if parts else None
+        names = list(dict.fromkeys(chain.from_iterable(clauses.values())))
+        date_parts = [name for name in names if name in derived]
+        remedy = None
+        if date_parts:
+            remedy = f"{KINDS[code].remedy}; forbidden leaves out {quoted(date_parts, 3)}"
         yield make_finding(code, text, names, remedy=remedy)
 
 
 def _copies(features: pd.DataFrame, target: NDArray[Any]) -> Iterator[Finding]:
-    n_rows, copies = len(features), int(repeated_rows(features, target).sum())
-    if copies and copies >= _LEAST_COPIES * n_rows:
-        text = f"{copies:,} of {n_rows:,} training rows repeat another one in all columns"
+    n_rows = len(features)
+    n_copies = int(repeated_rows(features, target).sum())
+    if n_copies and n_copies >= _MIN_SHARE_COPIES * n_rows:
+        text = f"{n_copies:,} of {n_rows:,} training rows repeat another one in all columns"
         yield make_finding("SWM118", text)
 
 
 def target_findings(
     target: NDArray[Any], task: str, scoring: str, pos_label: object = None
 ) -> list[Finding]:
-    """Return what is odd about the target of the training rows, given the scorer."""
+    """Find what is odd about the target of the training rows, given the scorer."""
     if task == "regression" and scoring in _SQUARES:
         return _extremes(target)
     if task not in ("binary", "multiclass") or np.ndim(target) != 1:
@@ -98,15 +108,16 @@ def target_findings(
     rarest = int(counts.argmin())
     share = float(counts[rarest] / counts.sum())
     counts_rows = scoring in _COUNTS_ROWS or scoring.endswith(("_micro", "_weighted"))
-    if share < _RARE / max(1, len(classes) - 1) and counts_rows:
+    if share < _MAX_SHARE_RARE / max(1, len(classes) - 1) and counts_rows:
+        names = "balanced_accuracy or f1_macro"
+        if task == "binary":
+            names = "roc_auc, average_precision, balanced_accuracy or f1_macro"
         findings.append(
             make_finding(
                 "SWM004",
                 f"{share:.1%} of the training rows ({counts[rarest]:,} of {counts.sum():,}) are of "
                 f"class {plain(classes[rarest])!r}, and the scorer is {scoring}",
-                remedy="use scoring roc_auc, average_precision, balanced_accuracy or f1_macro"
-                if task == "binary"
-                else "use scoring balanced_accuracy or f1_macro",
+                remedy=f"use scoring {names}",
             )
         )
     labels = [plain(label) for label in classes]
@@ -123,11 +134,11 @@ def target_findings(
 
 def _extremes(target: NDArray[Any]) -> list[Finding]:
     """Find numbers so far from the others that they decide a sum of squares."""
-    n_few = max(2, int(_FEW_ROWS * len(target)))
+    n_few = max(2, int(_SHARE_FEW_ROWS * len(target)))
     squares = (target - target.mean()) ** 2
     furthest = np.argsort(-squares, kind="stable")[:n_few]
     share = squares[furthest].sum() / max(squares.sum(), np.finfo(np.float64).tiny)
-    if share <= _MOST_SQUARES or len(target) < _LEAST_ROWS:
+    if share <= _MAX_SHARE_SQUARES or len(target) < _MIN_ROWS_SQUARES:
         return []
     values = ", ".join(f"{value:.6g}" for value in target[furthest[:3]])
     text = (
@@ -139,12 +150,12 @@ def _extremes(target: NDArray[Any]) -> list[Finding]:
 
 def _blanks(classes: NDArray[Any]) -> list[Finding]:
     """Find labels that differ by blanks only."""
-    same: dict[str, list[str]] = {}
+    by_words: dict[str, list[str]] = {}
     for label in classes.tolist():
         if isinstance(label, str):
-            same.setdefault(" ".join(label.split()), []).append(label)
+            by_words.setdefault(" ".join(label.split()), []).append(label)
     return [
         make_finding("SWM119", f"the classes {quoted(labels, 3)} differ by blanks only")
-        for labels in same.values()
+        for labels in by_words.values()
         if len(labels) > 1
     ]
