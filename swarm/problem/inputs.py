@@ -1,18 +1,15 @@
 """Validate data, estimator, folds and weights before any training."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 
-from swarm.arrays import Bool, Float
+from swarm.arrays import AnyArray, Bool, Float
 from swarm.errors import ConfigError, DataError, as_clause
 from swarm.problem.models import (
     allows_missing,
@@ -35,21 +32,22 @@ from swarm.problem.table import (
     plain_target,
     refuse_masked,
 )
+from swarm.protocols import Estimator
 from swarm.reader import has_odd_categories
 from swarm.rows import Fold
 from swarm.wording import quoted
 
 # Trees compute in float32. Within its range, sums of squares in float64 stay finite.
-_LARGEST = float(np.finfo(np.float32).max)
-_RANGE = f"outside the range of float32 ({_LARGEST:.3g}) in which models compute"
-# Columns that are checked at once.
+_MAX_VALUE = float(np.finfo(np.float32).max)
+_RANGE = f"outside the range of float32 ({_MAX_VALUE:.3g}) in which models compute"
+# So many columns are checked at once.
 _BLOCK = 512
-# Share of the rows.
-_MOST_CLASSES = 0.9
+# Whole numbers with more distinct values than this share of the rows are no classes.
+_MAX_SHARE_CLASSES = 0.9
 _PREDICTS = ("predict", "predict_proba", "decision_function")
 
 
-def check_estimator(estimator: Any, scoring: object = None) -> None:
+def check_estimator(estimator: object, scoring: object = None) -> None:
     """Reject an object that is not an estimator, or that a scorer given by name cannot score."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit"):
         raise ConfigError(
@@ -92,39 +90,41 @@ def check_target(y: Any) -> None:
         raise DataError("the target y has bytes; decode them, such as by y.astype(str)")
 
 
-def check_task(estimator: Any, y: Any, task: str) -> None:
+def check_task(estimator: Estimator, y: Any, task: str) -> None:
     """Reject a target that the model cannot learn, because every fit would fail."""
-    target, last = plain_target(y), last_step(estimator)
-    # The tags of other packages may be those that they inherited.
+    target = plain_target(y)
+    last = last_step(estimator)
+    model = type(last).__name__
+    # Estimators of other packages may have inherited their tags.
     has_tags = type(last).__module__.split(".")[0] in ("sklearn", "lightgbm")
     tags: Any = tags_of(last) if has_tags and is_a(is_classifier, last) else None
-    several = tags and (tags.classifier_tags.multi_label or tags.target_tags.multi_output)
-    if tags is not None and not several and target.ndim == 2:
+    has_many = tags and (tags.classifier_tags.multi_label or tags.target_tags.multi_output)
+    if tags is not None and not has_many and target.ndim == 2:
         raise DataError(
-            f"the target has {np.shape(target)[1]} columns, but {type(last).__name__} predicts "
+            f"the target has {np.shape(target)[1]} columns, but {model} predicts "
             "one; use an estimator that predicts several, such as KNeighborsClassifier, or wrap it "
             "in MultiOutputClassifier"
         )
-    named = "" if getattr(y, "name", None) is None else f" {y.name!r}"
-    model, distinct = type(last).__name__, len(pd.unique(np.ravel(target)))
-    if target.ndim == 1 and distinct == 1:
+    name = "" if getattr(y, "name", None) is None else f" {y.name!r}"
+    n_values = len(pd.unique(np.ravel(target)))
+    if target.ndim == 1 and n_values == 1:
         raise DataError(
             f"the target is constant ({target.tolist()[0]!r}); there is nothing to learn"
         )
-    # Whole numbers that hardly repeat are no classes either.
-    counts = task == "multiclass" and distinct > max(20, _MOST_CLASSES * len(target))
+    hardly_repeats = n_values > max(20, _MAX_SHARE_CLASSES * len(target))
+    has_counts = task == "multiclass" and hardly_repeats
     if is_a(is_classifier, estimator):
-        if task == "regression" or counts:
-            kind = "has whole numbers" if counts else "is continuous"
+        if task == "regression" or has_counts:
+            kind = "has whole numbers" if has_counts else "is continuous"
             raise DataError(
-                f"the target{named} {kind}, with {distinct} different values, but {model} is a "
+                f"the target{name} {kind}, with {n_values} different values, but {model} is a "
                 "classifier; use a regressor, such as lightgbm.LGBMRegressor, or a target of "
                 "classes"
             )
         return
     if is_a(is_regressor, estimator) and isinstance(np.ravel(target)[0], str):
         raise DataError(
-            f"the target{named} holds text, but {model} is a regressor; use a "
+            f"the target{name} holds text, but {model} is a regressor; use a "
             "classifier, such as lightgbm.LGBMClassifier, or a target of numbers"
         )
     value = _beyond_float32(target)
@@ -150,7 +150,7 @@ def check_read(space: SearchSpace, dropped: Sequence[int]) -> None:
         )
 
 
-def check_fit_params(estimator: Any, names: Iterable[str]) -> None:
+def check_fit_params(estimator: Estimator, names: Iterable[str]) -> None:
     """Reject parameters that the estimator's ``fit`` does not accept."""
     for name in names:
         if not takes_fit_param(estimator, name):
@@ -173,7 +173,7 @@ def takes_fit_param(estimator: Any, name: str) -> bool:
     return name in params or any(p.kind is p.VAR_KEYWORD for p in params.values())
 
 
-def check_rows(features: Any, target: NDArray[Any]) -> None:
+def check_rows(features: Any, target: AnyArray) -> None:
     """Reject features and target of different lengths, and a target without some values."""
     n_rows = features.shape[0]
     if np.ndim(target) == 0:
@@ -192,35 +192,40 @@ def check_rows(features: Any, target: NDArray[Any]) -> None:
         raise DataError(f"the target has {count} infinite values; drop such rows")
 
 
-def check_columns(X: Any, estimator: Any) -> None:
-    """Reject columns that the model does not support; those of estimators inside are left to it."""
+def check_columns(X: Any, estimator: Estimator) -> None:
+    """Reject columns that the model does not support, unless estimators within it may do so."""
     by_itself = not encloses_estimators(estimator)
     if issparse(X):
-        # Other estimators without support for a sparse matrix say so themselves.
-        stored = X.tocsr().data
-        odd = np.isinf(stored).any() or not (allows_missing(estimator) or np.isfinite(stored).all())
-        if by_itself and odd:
+        # An estimator that does not support a sparse matrix says so itself.
+        values = X.tocsr().data
+        is_supported = not np.isinf(values).any() and (
+            allows_missing(estimator) or np.isfinite(values).all()
+        )
+        if by_itself and not is_supported:
             raise DataError(
                 "the sparse X has missing or infinite values, which "
                 f"{type(estimator).__name__} rejects; fill or drop them"
             )
         return
     if is_polars(X) and by_itself and is_lightgbm(estimator):
-        kinds = ("Categorical", "Enum")
-        odd = [name for name, dtype in X.schema.items() if str(dtype).startswith(kinds)]
-        if odd:
+        dtypes = ("Categorical", "Enum")
+        categories = [name for name, dtype in X.schema.items() if str(dtype).startswith(dtypes)]
+        if categories:
             raise DataError(
-                f"LightGBM does not support {quoted(odd)}, categories of polars, and ends the "
-                "process; pass X.to_pandas()"
+                f"LightGBM does not support {quoted(categories)}, categories of polars, and ends "
+                "the process; pass X.to_pandas()"
             )
     _check_cells(as_frame(X, names_of(X)), estimator, by_itself)
 
 
-def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> None:
-    """Reject columns of a table that an estimator reads `by_itself`, or with others inside."""
-    model, lightgbm = type(estimator).__name__, is_lightgbm(estimator)
-    allows_nan, takes_categories = allows_missing(estimator), takes_categorical(estimator)
-    texts, categories = [], []
+def _check_cells(features: pd.DataFrame, estimator: Estimator, by_itself: bool) -> None:
+    """Reject columns of a table that an estimator reads `by_itself`, or by estimators within it."""
+    model = type(estimator).__name__
+    lightgbm = is_lightgbm(estimator)
+    allows_nan = allows_missing(estimator)
+    takes_categories = takes_categorical(estimator)
+    texts: list[Any] = []
+    categories: list[Any] = []
     for name, column in features.loc[:, _may_be_rejected(features, lightgbm, allows_nan)].items():
         if column.isna().all():
             raise DataError(f"column {name!r} has no values; drop it")
@@ -230,22 +235,25 @@ def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> Non
                 "drop it"
             )
         if isinstance(column.dtype, pd.CategoricalDtype):
-            categories += [] if takes_categories or _holds_numbers(column) else [name]
+            if not takes_categories and not _holds_numbers(column):
+                categories.append(name)
             if by_itself and lightgbm and has_odd_categories(column.dtype):
-                kind = type(column.dtype.categories[0]).__name__
+                category = type(column.dtype.categories[0]).__name__
                 raise DataError(
-                    f"column {name!r} has categories of type {kind}, which LightGBM cannot store; "
-                    "make them text: column.cat.rename_categories(str)"
+                    f"column {name!r} has categories of type {category}, which LightGBM cannot "
+                    "store; make them text: column.cat.rename_categories(str)"
                 )
         elif not pd.api.types.is_numeric_dtype(column):
-            texts += [name] if by_itself and (lightgbm or not _holds_numbers(column)) else []
+            if by_itself and (lightgbm or not _holds_numbers(column)):
+                texts.append(name)
         elif column.dtype.kind == "f":
             values = column.to_numpy(np.float64, na_value=np.nan)
-            infinite, value = int(np.isinf(values).sum()), _beyond_float32(values)
-            if infinite:
+            n_infinite = int(np.isinf(values).sum())
+            if n_infinite:
                 raise DataError(
-                    f"column {name!r} has {infinite} infinite values; clip or drop them"
+                    f"column {name!r} has {n_infinite} infinite values; clip or drop them"
                 )
+            value = _beyond_float32(values)
             if value is not None and not lightgbm:
                 raise DataError(
                     f"column {name!r} contains {value:.6g}, {_RANGE}; rescale the column, clip it "
@@ -271,7 +279,7 @@ def _check_cells(features: pd.DataFrame, estimator: Any, by_itself: bool) -> Non
 
 
 def _holds_numbers(column: pd.Series) -> bool:
-    """Whether scikit-learn reads the cells of a column as numbers, whatever holds them."""
+    """Whether scikit-learn reads the cells of a column as numbers, whatever its dtype is."""
     try:
         column.dropna().astype(object).to_numpy().astype(np.float64)
     except (TypeError, ValueError):
@@ -294,32 +302,32 @@ def _remedy(texts: pd.DataFrame) -> str:
 
 
 def _may_be_rejected(features: pd.DataFrame, lightgbm: bool, allows_nan: bool) -> Bool:
-    """Return which columns (n_columns,) have to be checked one by one, which is slow in pandas."""
+    """Find the columns (n_columns,) to be checked one by one, which is slow in pandas."""
     kinds = [dtype.kind if isinstance(dtype, np.dtype) else "O" for dtype in features.dtypes]
     # Whole numbers of NumPy have neither missing nor infinite values.
-    suspicious = ~np.isin(kinds, ["b", "i", "u"])
-    limit = np.finfo(np.float64).max if lightgbm else _LARGEST
+    is_suspicious = ~np.isin(kinds, ["b", "i", "u"])
+    limit = np.finfo(np.float64).max if lightgbm else _MAX_VALUE
     floats = np.flatnonzero([dtype == np.dtype(float) for dtype in features.dtypes])
     for start in range(0, len(floats), _BLOCK):
         block = floats[start : start + _BLOCK]
         sizes = np.abs(features.iloc[:, block].to_numpy())
-        # The largest of missing values alone is missing too.
+        # A column without any value has the maximum NaN, and is out of range.
         in_range = np.fmax.reduce(sizes, axis=0) <= limit
-        suspicious[block] = ~in_range
+        is_suspicious[block] = ~in_range
         if not allows_nan:
-            suspicious[block] |= np.isnan(sizes).any(axis=0)
-    return suspicious
+            is_suspicious[block] |= np.isnan(sizes).any(axis=0)
+    return is_suspicious
 
 
-def _beyond_float32(values: NDArray[Any]) -> float | None:
+def _beyond_float32(values: AnyArray) -> float | None:
     """Return a finite value outside the range of float32; None if there is none."""
     if values.dtype.kind != "f":
         return None
-    far = values[np.abs(values) > _LARGEST]
-    return float(far[0]) if far.size else None
+    large = values[np.abs(values) > _MAX_VALUE]
+    return float(large[0]) if large.size else None
 
 
-def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
+def checked_weights(weight: Any, n_rows: int, model: Estimator) -> Float | None:
     """Return the weights as float64 (n_rows,), or raise if they are invalid."""
     if weight is None:
         return None
@@ -336,10 +344,10 @@ def checked_weights(weight: Any, n_rows: int, model: Any) -> Float | None:
         raise DataError("weights must be finite and not negative; drop or fill such rows")
     if not weights.any():
         raise DataError("every sample weight is zero; leave the weights out")
-    if not float(weights.max()) * len(weights) <= _LARGEST:
+    if not float(weights.max()) * len(weights) <= _MAX_VALUE:
         raise DataError(
             f"the largest sample weight is {weights.max():.6g}, so that sums of weights exceed "
-            f"the range of float32 ({_LARGEST:.3g}); divide all weights by their mean"
+            f"the range of float32 ({_MAX_VALUE:.3g}); divide all weights by their mean"
         )
     last = last_step(model)
     if not takes_weights(last):
@@ -351,11 +359,14 @@ def check_fold_weights(
     folds: Sequence[Fold], weights: Float | None, *, scored: bool = False
 ) -> None:
     """Reject weights that are zero in all training rows of a fold, or all test rows if `scored`."""
+    if weights is None:
+        return
     for number, (train, test) in enumerate(folds):
-        for kind, rows in (("training", train), *((("test", test),) if scored else ())):
-            if weights is not None and not weights[rows].any():
+        sides = {"training": train, "test": test} if scored else {"training": train}
+        for side, rows in sides.items():
+            if not weights[rows].any():
                 raise DataError(
-                    f"every {kind} row of fold {number} has the sample weight 0; only "
+                    f"every {side} row of fold {number} has the sample weight 0; only "
                     f"{int(np.count_nonzero(weights))} of {len(weights)} rows have a positive "
                     "weight; weight more rows, or use other folds"
                 )
@@ -365,51 +376,53 @@ def check_score_weights(scoring: Scoring, weights: Float | None, task: str) -> N
     """Reject weights in the score if there are none, or the scorer does not support them."""
     if weights is None:
         raise ConfigError("weights_in_score needs sample weights and there are none; give some")
-    several = getattr(scoring.scorer, "_kwargs", {}).get("multi_class") == "ovo"
-    if not scoring.takes_weights or (several and task == "multiclass"):
+    is_one_vs_one = getattr(scoring.scorer, "_kwargs", {}).get("multi_class") == "ovo"
+    if not scoring.takes_weights or (is_one_vs_one and task == "multiclass"):
         raise ConfigError(
             f"scorer {scoring.name!r} does not support sample weights; choose another scorer, or "
             "leave weights_in_score out"
         )
 
 
-def missing_classes(folds: Sequence[Fold], target: NDArray[Any], task: str) -> list[Any]:
+def missing_classes(folds: Sequence[Fold], target: AnyArray, task: str) -> list[Any]:
     """Return the classes that occur in the test rows of a fold but not in its training rows."""
     if task not in ("binary", "multiclass"):
         return []
     classes, codes = np.unique(target, return_inverse=True)
     missing = np.zeros(len(classes), dtype=bool)
     for train, test in folds:
-        seen, tested = (np.bincount(codes[rows], minlength=len(classes)) for rows in (train, test))
-        missing |= (seen == 0) & (tested > 0)
-    absent: list[Any] = classes[missing].tolist()
-    return absent
+        n_trained = np.bincount(codes[train], minlength=len(classes))
+        n_tested = np.bincount(codes[test], minlength=len(classes))
+        missing |= (n_trained == 0) & (n_tested > 0)
+    return classes[missing].tolist()
 
 
 def check_folds(
-    folds: Sequence[Fold], target: NDArray[Any], task: str, estimator: Any, scoring: Scoring
+    folds: Sequence[Fold], target: AnyArray, task: str, estimator: Estimator, scoring: Scoring
 ) -> None:
     """Reject folds on which a model cannot be trained or scored."""
     if not folds:
         raise DataError("cross-validation needs at least 1 fold, got none; give the rows of one")
-    classes = task in ("binary", "multiclass") and not is_a(is_regressor, estimator)
+    has_classes = task in ("binary", "multiclass") and not is_a(is_regressor, estimator)
     for number, (train, test) in enumerate(folds):
         if len(train) == 0 or len(test) == 0:
             raise DataError(f"fold {number} has no training or no test rows; use fewer folds")
-        first, last = min(train.min(), test.min()), max(train.max(), test.max())
+        first = min(train.min(), test.min())
+        last = max(train.max(), test.max())
         if first < 0 or last >= len(target):
-            odd = first if first < 0 else last
+            wrong = first if first < 0 else last
             raise DataError(
-                f"fold {number} has row {odd} but the rows are 0 to {len(target) - 1}; correct it"
+                f"fold {number} has row {wrong} but the rows are 0 to {len(target) - 1}; correct it"
             )
-        if not classes:
+        if not has_classes:
             if len(test) < 2 and not scores_perfect_predictions(scoring, target[test], None):
                 raise DataError(
                     f"fold {number} has a single test row, for which the scorer {scoring.name!r} "
                     "is undefined; use folds of several rows, or 'neg_mean_absolute_error'"
                 )
             continue
-        trained, tested = np.unique(target[train]), np.unique(target[test])
+        trained = np.unique(target[train])
+        tested = np.unique(target[test])
         if len(trained) == 1:
             raise DataError(
                 f"the training rows of fold {number} have the single class "
@@ -419,7 +432,8 @@ def check_folds(
             scoring, target[test], trained
         ):
             continue
-        unseen, untested = np.setdiff1d(tested, trained), np.setdiff1d(trained, tested)
+        unseen = np.setdiff1d(tested, trained)
+        untested = np.setdiff1d(trained, tested)
         if len(unseen):
             rows = f"training rows of fold {number} lack the class {unseen.tolist()[0]!r}"
         elif len(tested) == 1:
