@@ -1,10 +1,8 @@
 """How the cells of a table become the columns that models read.
 
-The same code reads the rows that a model is trained on and those that it predicts. A stored model
-contains a copy of this file, so it imports nothing of this project.
+The same code reads the rows of training and of prediction. A stored model contains a copy of this
+file, so it imports nothing of this project.
 """
-
-from __future__ import annotations
 
 import csv
 import io
@@ -12,7 +10,7 @@ import re
 import warnings
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -27,7 +25,7 @@ from pandas.api.types import (
     pandas_dtype,
 )
 
-# What pandas reads as missing in a CSV file by default.
+# By default, pandas reads these texts as missing in a CSV file.
 MISSING = frozenset(
     (
         *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND"),
@@ -39,9 +37,9 @@ _NULLABLE = {"i": "Int", "u": "UInt", "f": "Float"}
 # Formats of dates with hours.
 _HOURS = ("%H", "%I", "%c", "%X", "ISO8601")
 _PARTS = {"year": "year", "month": "month", "day": "day", "weekday": "day_of_week"}
-# New categories that a warning names.
-_MOST_NAMED = 5
-# What may divide thousands, by the decimal mark; spaces may be of any width.
+# A warning names no more new categories.
+_MAX_NAMED = 5
+# Marks of thousands by the decimal mark; spaces may be of any width.
 _THOUSANDS = {".": (",", " ", "'"), ",": (".", " ", "'")}
 _CURRENCY = (
     r"(?:US|CA|AU|R|A|C)?\$|[€£¥₹₽₩₺₪฿]|zł|kr\.?|Fr\.|Rs\.?|USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK"
@@ -54,118 +52,150 @@ _NUMBER = re.compile(
     rf"(?P<after>{_CURRENCY}|[%‰°]|[°µ]?[A-Za-z]{{1,8}}(?:[/.][A-Za-z]+)?[²³23]?)?"
     r"\s*(?P<last>[-\u2212])?\s*(?(open)\))"
 )
-_MOST_DIGITS = 15
-# Cells of a text column that are looked at before all are.
-_HEAD = 20
+_MAX_DIGITS = 15
+# Most columns of text have no number in their first cells.
+_N_HEAD = 20
 
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """How the numbers of a text column are written, such as ``$1,243.56`` or ``743,61 €``."""
+    """How the numbers of a text column are written, such as ``$1,243.56`` or ``743,61 €``.
 
-    example: str  # a cell
+    Attributes
+    ----------
+    example : str
+        A cell.
+    decimal : str
+        Decimal mark.
+    thousands : str
+        Mark of thousands, which may be left out.
+    unit : str
+        Unit of all cells, or currency of some, before or after the number.
+    """
+
+    example: str
     decimal: str
-    thousands: str  # a mark that may be left out
-    unit: str  # of all cells, a currency of some; before or after the number
+    thousands: str
+    unit: str
 
     @classmethod
-    def of(cls, column: pd.Series, decimal: str = ".") -> NumberFormat | None:
+    def of(cls, column: pd.Series, decimal: str = ".") -> Self | None:
         """Return the format of all cells of a text column that are not missing, else None.
 
-        Digits alone may be codes, and are no format. Where two formats fit, that with the decimal
+        Digits alone may be codes, and are no format. If two formats fit, the one with the decimal
         mark of the table is preferred.
         """
         cells = column.dropna()
-        if not all(_NUMBER.fullmatch(str(cell).strip()) for cell in cells.iloc[:_HEAD].tolist()):
+        if not all(_NUMBER.fullmatch(str(cell).strip()) for cell in cells.iloc[:_N_HEAD].tolist()):
             return None
         texts = list(dict.fromkeys(map(str, cells.tolist())))
-        parts = [_NUMBER.fullmatch(text.strip()) for text in texts]
-        matches = [part for part in parts if part is not None]
+        all_matches = [_NUMBER.fullmatch(text.strip()) for text in texts]
+        matches = [match for match in all_matches if match is not None]
         if len(matches) < len(texts) or all(map(str.isdecimal, texts)):
             return None
         # Years such as (1999) are not negative.
-        if all(part["open"] for part in matches):
+        if all(match["open"] for match in matches):
             return None
-        units = {part["before"] or part["after"] or "" for part in matches}
-        units -= {""} if any(re.fullmatch(_CURRENCY, unit) for unit in units) else set()
+        units = {match["before"] or match["after"] or "" for match in matches}
+        if any(re.fullmatch(_CURRENCY, unit) for unit in units):
+            units.discard("")
         if len(units) != 1:
             return None
-        (unit,) = units
-        digits = [part["digits"] for part in matches]
+        unit = units.pop()
+        digits = [match["digits"] for match in matches]
         for mark, thousands in _marks_of(digits, decimal, unit):
-            form = cls(texts[0], mark, thousands, unit)
-            if all(form.number(text) is not None for text in texts):
-                return form
+            number_format = cls(texts[0], mark, thousands, unit)
+            if all(number_format.number(text) is not None for text in texts):
+                return number_format
         return None
 
     def number(self, text: str) -> float | None:
         """Return the number of a cell; None if it has another format."""
-        part = _NUMBER.fullmatch(text.strip())
-        if part is None or (part["before"] and part["after"]):
+        match = _NUMBER.fullmatch(text.strip())
+        if match is None or (match["before"] and match["after"]):
             return None
-        unit = part["before"] or part["after"] or ""
+        unit = match["before"] or match["after"] or ""
         if unit != self.unit and (unit or not re.fullmatch(_CURRENCY, self.unit)):
             return None
-        digits = re.sub(r"\s", " ", part["digits"]).replace("\u2019", "'")
+        digits = re.sub(r"\s", " ", match["digits"]).replace("\u2019", "'")
         whole, _, fraction = digits.partition(self.decimal)
         first, *groups = whole.split(self.thousands)
         if groups and (not 1 <= len(first) <= 3 or any(len(group) != 3 for group in groups)):
             return None
         whole = "".join([first, *groups])
         is_padded = len(whole) > 1 and whole[0] == "0"
-        plain = (whole or "0") + (fraction or "0")
-        if not plain.isdecimal() or is_padded or len(whole) > _MOST_DIGITS:
+        is_decimal = ((whole or "0") + (fraction or "0")).isdecimal()
+        if not is_decimal or is_padded or len(whole) > _MAX_DIGITS:
             return None
-        negative = [bool(part["open"]), part["last"] is not None]
-        negative += [part[sign] not in (None, "+") for sign in ("sign", "inner")]
-        if sum(negative) > 1:
+        signs = [bool(match["open"]), match["last"] is not None]
+        signs += [match[sign] not in (None, "+") for sign in ("sign", "inner")]
+        if sum(signs) > 1:
             return None
-        sign = "-" if any(negative) else ""
-        return float(f"{sign}{whole or '0'}.{fraction or '0'}{part['power'] or ''}")
+        sign = "-" if any(signs) else ""
+        return float(f"{sign}{whole or '0'}.{fraction or '0'}{match['power'] or ''}")
 
     def numbers(self, texts: pd.Series) -> pd.Series:
-        """Return the numbers of cells, missing where a cell is missing or has another format."""
-        known = {text: self.number(str(text)) for text in texts.dropna().unique()}
-        return texts.map(known).astype(np.float64)
+        """Return the numbers of cells, NaN if a cell is missing or has another format."""
+        by_text = {text: self.number(str(text)) for text in texts.dropna().unique()}
+        return texts.map(by_text).astype(np.float64)
 
 
 def is_number(text: object) -> bool:
     """Whether a text is one number, perhaps with a sign, a currency or the word of a unit."""
-    part = _NUMBER.fullmatch(str(text).strip())
-    # Other letters belong to a code, such as 12A.
-    is_code = part and part["after"] and part["after"].isalpha() and not part["space"]
-    return part is not None and (not is_code or bool(re.fullmatch(_CURRENCY, part["after"])))
+    match = _NUMBER.fullmatch(str(text).strip())
+    if match is None:
+        return False
+    unit = match["after"]
+    # Letters without a space belong to a code, such as 12A, unless they are a currency.
+    is_code = unit and unit.isalpha() and not match["space"]
+    return not is_code or bool(re.fullmatch(_CURRENCY, unit))
 
 
 def _marks_of(digits: list[str], decimal: str, unit: str) -> list[tuple[str, str]]:
-    """Return the decimal marks and those of thousands that may be meant, the likeliest first."""
-    other = "," if decimal == "." else "."
-    marks = [(decimal, each) for each in _THOUSANDS[decimal]]
-    others = [(other, each) for each in _THOUSANDS[other]]
+    """Return pairs of a decimal mark and a mark of thousands, the likeliest first."""
+    other_decimal = "," if decimal == "." else "."
+    marks = [(decimal, thousands) for thousands in _THOUSANDS[decimal]]
+    other_marks = [(other_decimal, thousands) for thousands in _THOUSANDS[other_decimal]]
     # Money has no thousandths: 1.244 € are more than a thousand.
     grouped = rf"[1-9]\d{{0,2}}(?:{re.escape(decimal)}\d{{3}})+"
-    marked = [each for each in digits if not each.isdecimal()]
-    is_money = re.fullmatch(_CURRENCY, unit) and max(map(len, {*digits} - {*marked}), default=0) < 4
-    if is_money and marked and all(re.fullmatch(grouped, each) for each in marked):
-        return [(other, decimal)]
+    with_mark = [text for text in digits if not text.isdecimal()]
+    longest = max(map(len, {*digits} - {*with_mark}), default=0)
+    is_money = re.fullmatch(_CURRENCY, unit) and longest < 4
+    if is_money and with_mark and all(re.fullmatch(grouped, text) for text in with_mark):
+        return [(other_decimal, decimal)]
     # Pairs such as 1,3 may be answers of a survey.
     if not unit and max(map(len, digits)) <= len("1,3"):
-        others = []
-    return marks + others
+        return marks
+    return marks + other_marks
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of the source, and the features that are made of it."""
+    """A column of the source, and the features that are made of it.
+
+    Attributes
+    ----------
+    name : str
+    type : {"long", "double", "boolean", "string", "datetime"}
+        Type of its cells in the source.
+    optional : bool
+        Whether cells were missing in training.
+    features : dict
+        Dtypes of the features by name: the column itself, or the parts of its dates.
+    is_date : bool
+    form : str, optional
+        Format of its dates, None for ISO 8601.
+    number : NumberFormat, optional
+        Format of its texts, if they are numbers.
+    """
 
     name: str
-    type: str  # of its cells in the source: "long", "double", "boolean", "string" or "datetime"
-    optional: bool  # whether cells were missing in training
-    # dtypes of the features by name: of the column itself, or of the parts of its dates
+    type: str
+    optional: bool
     features: dict[str, Any]
     is_date: bool = False
-    form: str | None = None  # of its dates, None for ISO 8601
-    number: NumberFormat | None = None  # if its texts are numbers
+    form: str | None = None
+    number: NumberFormat | None = None
 
     @property
     def kind(self) -> str:
@@ -185,7 +215,7 @@ class Reader:
     Attributes
     ----------
     columns : tuple of Column
-        In the order of the source.
+        Columns in the order of the source.
     csv : dict, optional
         Keywords of :func:`tasks.sources.file.read_file`; None if the source was no CSV file, in
         which words such as ``NA`` are missing values.
@@ -193,12 +223,13 @@ class Reader:
 
     columns: tuple[Column, ...]
     csv: dict[str, Any] | None = None
-    # Texts and numbers that are missing values.
+    # These texts and numbers are missing values.
     _marks: frozenset[str] = field(init=False, repr=False, compare=False)
     _sentinels: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        marks, sentinels = set[str](), set[float]()
+        marks: set[str] = set()
+        sentinels: set[float] = set()
         for mark in () if self.csv is None else self.csv["na_values"]:
             marks.add(mark)
             try:
@@ -207,10 +238,12 @@ class Reader:
                 continue
             if np.isfinite(number):
                 sentinels.add(number)
-                # The same number may be written in these ways, as pandas assumes.
-                marks |= {str(number), f"{int(number)}"} if number.is_integer() else {str(number)}
-        known = frozenset() if self.csv is None else MISSING
-        object.__setattr__(self, "_marks", known | marks)
+                # Like pandas, accept the other ways to write the same number.
+                marks.add(str(number))
+                if number.is_integer():
+                    marks.add(str(int(number)))
+        defaults = frozenset() if self.csv is None else MISSING
+        object.__setattr__(self, "_marks", defaults | marks)
         object.__setattr__(self, "_sentinels", tuple(sorted(sentinels)))
 
     @classmethod
@@ -222,15 +255,15 @@ class Reader:
         categorical: Collection[str] = (),
         numbers: Mapping[str, NumberFormat] | None = None,
         csv: Mapping[str, Any] | None = None,
-    ) -> Reader:
-        """Return the reader of a table, which has all of its cells.
+    ) -> Self:
+        """Learn the reader of a table from all of its cells.
 
         Parameters
         ----------
         cells : DataFrame
             Columns of the source that are features, as pandas reads them.
         dates : dict, optional
-            Formats of the columns of dates, None for ISO 8601. Each gives the features
+            Formats of the columns of dates, None for ISO 8601. A column gives the features
             ``NAME_year`` and so on.
         categorical : list of str
             Columns to cast to pandas' ``category``.
@@ -239,26 +272,32 @@ class Reader:
         csv : dict, optional
             See the attribute.
         """
-        formats, gaps = dates or {}, cells.isna().any().to_numpy()
+        formats = dates or {}
+        has_gaps = cells.isna().any().to_numpy()
         columns = []
-        for at, (name, dtype) in enumerate(cells.dtypes.items()):
-            label, is_date = str(name), name in formats
-            values = _with_model_dtype(cells.iloc[:, at]) if _may_change(dtype) else None
+        for position, (name, dtype) in enumerate(cells.dtypes.items()):
+            label = str(name)
+            is_date = name in formats
+            model_dtype: Any = dtype
+            if _may_change(dtype):
+                model_dtype = _with_model_dtype(cells.iloc[:, position]).dtype
             if is_date:
-                parts = _date_parts(parsed_dates(cells.iloc[:, at], formats[label]), formats[label])
-                features = {f"{label}_{part}": each.dtype for part, each in parts.items()}
+                moments = parsed_dates(cells.iloc[:, position], formats[label])
+                parts = _date_parts(moments, formats[label])
+                features = {f"{label}_{part}": values.dtype for part, values in parts.items()}
             elif label in categorical:
-                values = cells.iloc[:, at] if values is None else values
-                features = {label: _with_model_dtype(values.astype("category")).dtype}
+                column = cells.iloc[:, position]
+                if _may_change(dtype):
+                    column = _with_model_dtype(column)
+                features = {label: _with_model_dtype(column.astype("category")).dtype}
             else:
-                features = {label: dtype if values is None else values.dtype}
+                features = {label: model_dtype}
             number = (numbers or {}).get(label)
-            kind = "string" if number else _type(dtype if values is None else values.dtype)
             columns.append(
                 Column(
                     label,
-                    type=kind,
-                    optional=bool(gaps[at]),
+                    type="string" if number else _type(model_dtype),
+                    optional=bool(has_gaps[position]),
                     features=features,
                     is_date=is_date,
                     form=formats.get(label),
@@ -277,19 +316,19 @@ class Reader:
         """The columns whose cells are text, so that ``007`` is not the number 7."""
         return [column.name for column in self.columns if column.type == "string"]
 
-    def restricted(self, features: Collection[str]) -> Reader:
+    def restricted(self, features: Collection[str]) -> Self:
         """Return the reader of the columns that some features are made of."""
-        kept = []
+        columns = []
         for column in self.columns:
             used = {name: dtype for name, dtype in column.features.items() if name in features}
             if used:
-                kept.append(replace(column, features=used))
-        return replace(self, columns=tuple(kept))
+                columns.append(replace(column, features=used))
+        return replace(self, columns=tuple(columns))
 
     def sources(self, features: Collection[str]) -> list[str]:
         """Return the columns of the source that some features are made of, in their order."""
-        made_of = {name: column.name for column in self.columns for name in column.features}
-        return list(dict.fromkeys(made_of[name] for name in features))
+        source_of = {name: column.name for column in self.columns for name in column.features}
+        return list(dict.fromkeys(source_of[name] for name in features))
 
     def read(self, cells: pd.DataFrame) -> pd.DataFrame:
         """Return the features of some rows, in the order of training.
@@ -297,8 +336,8 @@ class Reader:
         Parameters
         ----------
         cells : DataFrame
-            Contains the columns of the source; others are ignored. Cells may be as in the source,
-            or numbers and timestamps already.
+            Columns of the source, and others, which are ignored. Cells may be as in the source, or
+            numbers and timestamps already.
 
         Raises
         ------
@@ -308,22 +347,23 @@ class Reader:
         missing = [name for name in self.inputs if name not in cells.columns]
         if missing:
             raise ValueError(f"the table has no column {missing[0]!r}; the model needs it")
-        whole = [column for column in self.columns if not column.is_date]
-        table = cells[[column.name for column in whole]].copy()
-        if table.shape[1] != len(whole):
+        columns = [column for column in self.columns if not column.is_date]
+        table = cells[[column.name for column in columns]].copy()
+        if table.shape[1] != len(columns):
             raise ValueError("the table has two columns of the same name; rename one")
         changed: dict[int, Any] = {}
-        for at, (column, dtype) in enumerate(zip(whole, table.dtypes, strict=True)):
-            # Most columns of a wide table are numbers that are read already.
+        for position, (column, dtype) in enumerate(zip(columns, table.dtypes, strict=True)):
+            # Most columns of a wide table are numbers of the right dtype.
             is_plain = isinstance(dtype, np.dtype) and dtype.kind in "iufb"
-            if is_plain and dtype == column.features[column.name] and not self._sentinels:
+            feature_dtype = column.features[column.name]
+            if is_plain and dtype == feature_dtype and not self._sentinels:
                 continue
-            values = table.iloc[:, at]
-            read = _cast(self._values(values, column), column.name, column.features[column.name])
-            if read is not values:
-                changed[at] = read
-        for at, read in changed.items():
-            table.isetitem(at, read)
+            values = table.iloc[:, position]
+            feature = _cast(self._values(values, column), column.name, feature_dtype)
+            if feature is not values:
+                changed[position] = feature
+        for position, feature in changed.items():
+            table.isetitem(position, feature)
         parts: dict[str, pd.Series] = {}
         for column in self.columns:
             if column.is_date:
@@ -341,7 +381,7 @@ class Reader:
         columns = [
             {
                 **vars(column),
-                "features": {n: _described(d) for n, d in column.features.items()},
+                "features": {name: _described(dtype) for name, dtype in column.features.items()},
                 "number": column.number and vars(column.number),
             }
             for column in self.columns
@@ -349,22 +389,17 @@ class Reader:
         return {"csv": self.csv, "columns": columns}
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Reader:
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
         """Return the reader that :meth:`as_dict` has described."""
-        columns = [
-            Column(
-                **{
-                    **each,
-                    "features": {n: _dtype(d) for n, d in each["features"].items()},
-                    "number": each["number"] and NumberFormat(**each["number"]),
-                }
-            )
-            for each in data["columns"]
-        ]
+        columns = []
+        for fields in data["columns"]:
+            features = {name: _dtype(dtype) for name, dtype in fields["features"].items()}
+            number = fields["number"] and NumberFormat(**fields["number"])
+            columns.append(Column(**{**fields, "features": features, "number": number}))
         return cls(tuple(columns), data["csv"])
 
     def _values(self, values: pd.Series, column: Column) -> pd.Series:
-        """Return the values that the cells of a column stand for."""
+        """Return the values of the cells of a column."""
         if _is_text(values.dtype):
             is_text = values.map(lambda cell: isinstance(cell, str)).to_numpy(dtype=bool)
             # Other cells may be lists, which have no hash.
@@ -384,36 +419,46 @@ class Reader:
 
     def _parsed(self, values: pd.Series, is_text: NDArray[np.bool_], column: Column) -> pd.Series:
         """Return a column with numbers, or truth values, in place of its texts."""
-        texts, form = values[is_text], column.number
-        numbers = self._numbers(texts, column.kind) if form is None else form.numbers(texts)
-        if form is not None and numbers is not None and numbers.isna().any():
-            numbers = None
+        texts = values[is_text]
+        number_format = column.number
+        if number_format is None:
+            numbers = self._numbers(texts, column.kind)
+        else:
+            numbers = number_format.numbers(texts)
+            if numbers.isna().any():
+                numbers = None
         if numbers is None and column.is_category:
             # A text that is no number is a new category.
-            plain = texts.str.replace(self._decimal, ".")
-            each = form.numbers(texts) if form else pd.to_numeric(plain, errors="coerce")
-            numbers = each.astype(object).where(each.notna(), texts)
+            if number_format is None:
+                plain = texts.str.replace(self._decimal, ".")
+                known = pd.to_numeric(plain, errors="coerce")
+            else:
+                known = number_format.numbers(texts)
+            numbers = known.astype(object).where(known.notna(), texts)
         if numbers is None:
-            wrong = [not self._is_number(text, column) for text in texts]
-            at = wrong.index(True) if any(wrong) else 0
-            what = f"number such as {form.example!r}" if form else _WORDS[column.kind]
+            is_wrong = [not self._is_number(text, column) for text in texts]
+            first = is_wrong.index(True) if any(is_wrong) else 0
+            if number_format is None:
+                what = _WORDS[column.kind]
+            else:
+                what = f"number such as {number_format.example!r}"
             raise ValueError(
-                f"column {column.name!r} has {texts.iloc[at]!r} in row "
-                f"{np.flatnonzero(is_text)[at]}, which is no {what}; correct it"
+                f"column {column.name!r} has {texts.iloc[first]!r} in row "
+                f"{np.flatnonzero(is_text)[first]}, which is no {what}; correct it"
             )
         if is_text.all():
             return numbers
-        # By position, as the index may have labels twice.
+        # The index may have duplicate labels, so cells are replaced by position.
         mixed = values.to_numpy(dtype=object, copy=True)
         mixed[is_text] = numbers.to_numpy(dtype=object)
         return pd.Series(mixed, index=values.index, name=values.name, dtype=object)
 
     def _numbers(self, texts: pd.Series, kind: str) -> pd.Series | None:
-        """Return texts as pandas reads them in a CSV file; None if some are no numbers."""
-        written = texts.to_csv(index=False, header=False, quoting=csv.QUOTE_ALL)
+        """Return texts as pandas reads them in a CSV file; None if not all are numbers."""
+        file = io.StringIO(texts.to_csv(index=False, header=False, quoting=csv.QUOTE_ALL))
         options: dict[str, Any] = {"low_memory": False, "skip_blank_lines": False}
-        read = pd.read_csv(io.StringIO(written), header=None, decimal=self._decimal, **options)
-        numbers: pd.Series = read.iloc[:, 0].set_axis(texts.index)
+        table = pd.read_csv(file, header=None, decimal=self._decimal, **options)
+        numbers = table.iloc[:, 0].set_axis(texts.index)
         if _is_text(numbers.dtype) or (is_bool_dtype(numbers.dtype) and kind != "boolean"):
             return None
         return numbers
@@ -424,11 +469,11 @@ class Reader:
 
     def _is_number(self, text: str, column: Column) -> bool:
         """Whether a text can be a cell of a column of numbers."""
-        mark = re.escape(self._decimal)
         if column.number is not None:
             return column.number.number(text) is not None
         if column.kind == "boolean":
             return text.lower() in ("true", "false")
+        mark = re.escape(self._decimal)
         form = rf"\s*[-+]?(\d+({mark}\d*)?|{mark}\d+)([eE][-+]?\d+)?\s*"
         return re.fullmatch(form, text) is not None
 
@@ -489,31 +534,33 @@ def _cast(values: pd.Series, name: str, dtype: Any) -> pd.Series:
         raise ValueError(
             f"column {name!r} has a value that is no number ({error}); correct it"
         ) from None
-    same = numbers if dtype.kind == "f" else np.where(np.isnan(numbers), 0, numbers)
+    is_float = dtype.kind == "f"
+    complete = numbers if is_float else np.where(np.isnan(numbers), 0, numbers)
     with np.errstate(invalid="ignore", over="ignore"):
-        cast = same.astype(dtype)
-    exact = dtype.kind == "f" or np.array_equal(cast.astype(np.float64), numbers)
-    return pd.Series(cast if exact else numbers, index=values.index, name=values.name)
+        cast = complete.astype(dtype)
+    is_exact = is_float or np.array_equal(cast.astype(np.float64), numbers)
+    return pd.Series(cast if is_exact else numbers, index=values.index, name=values.name)
 
 
 def _categorical(values: pd.Series, name: str, dtype: pd.CategoricalDtype) -> pd.Series:
     """Cast a column to the categories of training; others are missing, with a warning."""
-    levels, cells = dtype.categories, values
+    levels = dtype.categories
+    cells = values
     if is_bool_dtype(levels):
-        # A gap makes a column of truth values one of objects, and a file may have their text.
+        # Truth values are objects beside a gap, and text in a file.
         levels = levels.astype(object)
         values = values.astype(object).map(_truth, na_action="ignore")
     elif is_string_dtype(levels):
-        # Dates and the like are their text, and a gap makes integers floats.
+        # Dates and other objects become their text; integers are floats beside a gap.
         values = values.astype(object).map(_text, na_action="ignore")
     elif is_numeric_dtype(levels) and not is_numeric_dtype(values):
-        # One code with a letter makes all of a column text.
+        # A column with a single code with a letter is text.
         values = pd.to_numeric(values.astype(object), errors="coerce")
     codes = levels.get_indexer(pd.Index(values))
     new = cells[(codes < 0) & cells.notna().to_numpy()]
     if len(new):
         names = list(dict.fromkeys(map(repr, new.tolist())))
-        shown = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
+        shown = ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
         warnings.warn(
             f"column {name!r} has categories that were not in the training rows ({shown}, in "
             f"{len(new)} rows); they count as missing",
@@ -537,16 +584,16 @@ def _truth(value: Any) -> Any:
 def with_model_dtypes(table: pd.DataFrame, unchanged: Collection[str | None] = ()) -> pd.DataFrame:
     """Return a table with columns that models read, except for `unchanged`.
 
-    Booleans with missing values become pandas `boolean`, decimals floats, durations seconds,
-    numbers as objects or in Arrow's memory those of NumPy or pandas, and categories such as
-    intervals text.
+    Booleans with missing values become pandas `boolean`, decimals become floats, durations
+    seconds, categories such as intervals text, and numbers that are objects or in Arrow's memory
+    become numbers of NumPy or pandas.
     """
-    columns: dict[int, Any] = {
-        position: _with_model_dtype(table.iloc[:, position])
-        for position, (name, dtype) in enumerate(table.dtypes.items())
-        if name not in unchanged and _may_change(dtype)
-    }
-    changed = {at: new for at, new in columns.items() if new.dtype != table.dtypes.iloc[at]}
+    changed: dict[int, Any] = {}
+    for position, (name, dtype) in enumerate(table.dtypes.items()):
+        if name not in unchanged and _may_change(dtype):
+            column = _with_model_dtype(table.iloc[:, position])
+            if column.dtype != dtype:
+                changed[position] = column
     if changed:
         table = table.copy(deep=False)
         for position, column in changed.items():
@@ -592,14 +639,15 @@ def has_odd_categories(dtype: Any) -> bool:
     return (
         isinstance(dtype, pd.CategoricalDtype)
         and not is_numeric_dtype(dtype.categories)
-        and not all(isinstance(each, (str, int, float)) for each in dtype.categories)
+        and not all(isinstance(level, (str, int, float)) for level in dtype.categories)
     )
 
 
 def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
     """Return texts or timestamps as timestamps; missing values stay missing.
 
-    `form` is for :meth:`datetime.strptime`, None for ISO 8601. ValueError if a value has another.
+    `form` is a format of :meth:`datetime.strptime`, None for ISO 8601. ValueError if a value has
+    another one.
     """
     if is_datetime64_any_dtype(column):
         zone = getattr(column.dtype, "tz", None)
@@ -615,12 +663,12 @@ def parsed_dates(column: pd.Series, form: str | None) -> pd.Series:
 
 
 def timestamps(column: pd.Series, form: str | None) -> pd.Series:
-    """Return text as timestamps without a zone, those with an offset in UTC."""
-    # `form` is a format, None or "ISO8601" for ISO 8601; values of another form are missing.
+    """Return text as timestamps without a zone; offsets are converted to UTC."""
+    # `form` is a format, None or "ISO8601" for ISO 8601; values of another form become missing.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if column.dtype.kind == "f" and (column.dropna() % 1 == 0).all():
-            # Numbers such as 20240131 become floats with a gap.
+            # Numbers such as 20240131 are floats beside a gap.
             column = column.astype("Int64")
         text = column.astype("string").str.strip()
         moments = pd.to_datetime(text, format=form or "ISO8601", errors="coerce", utc=True)
@@ -630,7 +678,7 @@ def timestamps(column: pd.Series, form: str | None) -> pd.Series:
 def _date_parts(moments: pd.Series, form: str | None) -> dict[str, pd.Series]:
     """Return year, month, day and weekday of dates, and the hour if their format has one.
 
-    Numbers, from 0 for Monday for the weekday; missing where the date is missing.
+    The weekday is 0 for Monday. All parts of a missing date are missing.
     """
     number = np.float64 if moments.isna().any() else np.int64
     return {
@@ -639,6 +687,6 @@ def _date_parts(moments: pd.Series, form: str | None) -> dict[str, pd.Series]:
 
 
 def date_parts(form: str | None) -> dict[str, str]:
-    """Return the parts that a format of dates gives, and their names in pandas."""
+    """Return the names in pandas of the parts that a format of dates gives."""
     has_hours = any(mark in (form or "") for mark in _HOURS)
     return {**_PARTS, "hour": "hour"} if has_hours else _PARTS
