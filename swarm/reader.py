@@ -64,7 +64,7 @@ class NumberFormat:
     Attributes
     ----------
     example : str
-        A cell.
+        The longest cell, which shows most of the format.
     decimal : str
         Decimal mark.
     thousands : str
@@ -104,7 +104,7 @@ class NumberFormat:
         unit = units.pop()
         digits = [match["digits"] for match in matches]
         for mark, thousands in _marks_of(digits, decimal, unit):
-            number_format = cls(texts[0], mark, thousands, unit)
+            number_format = cls(max(texts, key=len), mark, thousands, unit)
             if all(number_format.number(text) is not None for text in texts):
                 return number_format
         return None
