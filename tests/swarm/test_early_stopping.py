@@ -1,4 +1,4 @@
-"""Models of a configuration: early stopping, and steps that are fitted within the folds."""
+"""Tests of models of a configuration: early stopping, and steps fitted within the folds."""
 
 from __future__ import annotations
 
@@ -31,24 +31,25 @@ from tests.fakes import evaluated
 from tests.stored import served
 
 X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-X, y = X.iloc[:200, :5].sort_index(axis=1), y.iloc[:200]
+X = X.iloc[:200, :5].sort_index(axis=1)
+y = y.iloc[:200]
 SMALL = {"n_estimators": 60, "num_leaves": 4, "learning_rate": 0.5}
 STOP = 3
 Table = tuple[pd.DataFrame, pd.Series]
 
 
-def built(**keys: Any) -> Any:
+def build(**keys: Any) -> Any:
     return build_estimator(ModelSection.model_validate(keys))
 
 
 def stopping(**keys: Any) -> Any:
-    return built(**{"params": SMALL, "early_stopping": STOP, **keys})
+    return build(**{"params": SMALL, "early_stopping": STOP, **keys})
 
 
 def test_costs_are_those_of_lightgbm_with_the_same_rows_held_out() -> None:
     weight = np.linspace(0.5, 2.0, len(y))
     problem = Problem.build(X, y, stopping(), scoring="neg_log_loss", folds=3, weight=weight)
-    found = evaluated(problem, np.ones((1, 5), dtype=bool))
+    answers = evaluated(problem, np.ones((1, 5), dtype=bool))
     for fold, (train, test) in enumerate(problem.folds):
         labels = y.to_numpy()[train]
         inner = held_out(labels, 0.2, 0, classes=True)
@@ -57,14 +58,15 @@ def test_costs_are_those_of_lightgbm_with_the_same_rows_held_out() -> None:
         params |= {"num_threads": 1, "deterministic": True, "force_col_wise": True}
         # The wrapper passes its seed to LightGBM.
         params |= {"random_state": 0}
-        matrix, share = X.to_numpy()[train], weight[train]
-        data = lightgbm.Dataset(matrix[outer], labels[outer], weight=share[outer], params=params)
-        valid = data.create_valid(matrix[inner], labels[inner], weight=share[inner])
+        matrix = X.to_numpy()[train]
+        weights = weight[train]
+        data = lightgbm.Dataset(matrix[outer], labels[outer], weight=weights[outer], params=params)
+        valid = data.create_valid(matrix[inner], labels[inner], weight=weights[inner])
         stop = lightgbm.early_stopping(3, verbose=False)
         booster = lightgbm.train(params, data, 60, valid_sets=[valid], callbacks=[stop])
         assert 1 <= booster.best_iteration < 60
         by_hand = log_loss(y.to_numpy()[test], booster.predict(X.to_numpy()[test]))
-        assert found.fold_costs[0, fold] == pytest.approx(by_hand, rel=1e-12)
+        assert answers.fold_costs[0, fold] == pytest.approx(by_hand, rel=1e-12)
 
 
 def test_the_rows_that_are_held_out_depend_on_labels_and_seed_alone() -> None:
@@ -105,11 +107,11 @@ def test_early_stopping_holds_out_a_part_of_the_rows(fraction: float) -> None:
 
 def test_a_problem_with_early_stopping_is_another_and_shrinks_nothing() -> None:
     stopped = Problem.build(X, y, stopping(), folds=3)
-    whole = Problem.build(X, y, stopping(early_stopping=None), folds=3)
-    fingerprints = {stopped.fingerprint(), whole.fingerprint()}
-    other = Problem.build(X, y, stopping(early_stopping=4), folds=3)
-    assert len({*fingerprints, other.fingerprint()}) == 3
-    assert whole.exact_shrink
+    unstopped = Problem.build(X, y, stopping(early_stopping=None), folds=3)
+    fingerprints = {stopped.fingerprint(), unstopped.fingerprint()}
+    more_patient = Problem.build(X, y, stopping(early_stopping=4), folds=3)
+    assert len({*fingerprints, more_patient.fingerprint()}) == 3
+    assert unstopped.exact_shrink
     assert not stopped.exact_shrink
     assert f"lightgbm=={lightgbm.__version__}".encode() in recipe(stopped)
 
@@ -130,19 +132,21 @@ LOGISTIC = {"estimator": "sklearn.linear_model.LogisticRegression", "params": {"
 
 
 def stepped(*steps: Any, **keys: Any) -> Any:
-    return built(**{**LOGISTIC, **keys, "steps": list(steps)})
+    return build(**{**LOGISTIC, **keys, "steps": list(steps)})
 
 
 @pytest.fixture(scope="module")
 def table() -> Table:
-    """Numbers with gaps, and a category with a gap and a value that a single row has."""
+    """Return numbers with gaps, and a category with gaps and a value that only one row has."""
     rng = np.random.default_rng(0)
     X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X, y = X.iloc[:160, :3].copy(), y.iloc[:160]
+    X = X.iloc[:160, :3].copy()
+    y = y.iloc[:160]
     X.iloc[::9, 1] = np.nan
-    kind = np.where(rng.random(160) < 0.7, np.where(y == 1, "a", "b"), "c").astype(object)
-    kind[5], kind[::20] = "rare", None
-    return X.assign(kind=pd.Categorical(kind)), y
+    category = np.where(rng.random(160) < 0.7, np.where(y == 1, "a", "b"), "c").astype(object)
+    category[5] = "rare"
+    category[::20] = None
+    return X.assign(kind=pd.Categorical(category)), y
 
 
 def test_costs_are_those_of_the_same_pipeline_built_by_hand(table: Table) -> None:
@@ -151,9 +155,9 @@ def test_costs_are_those_of_the_same_pipeline_built_by_hand(table: Table) -> Non
     names = list(problem.features.columns)
     subsets = [names, ["kind"], names[:2], ["kind", names[1]]]
     masks = np.array([problem.space.mask(subset) for subset in subsets])
-    found = evaluated(problem, masks)
+    answers = evaluated(problem, masks)
     folds = StratifiedKFold(3, shuffle=True, random_state=0)
-    for subset, cost in zip(subsets, found.costs, strict=True):
+    for subset, cost in zip(subsets, answers.costs, strict=True):
         columns = [name for name in names if name in subset]
         numbers = [name for name in columns if name != "kind"]
         by_hand = make_column_transformer(

@@ -1,4 +1,4 @@
-"""Claims on the ensemble over subsets."""
+"""Tests of the ensemble of a model on several subsets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from tests.stored import served
 
 
 class Echo(ClassifierMixin, BaseEstimator):
-    """Predict whatever its only column says."""
+    """Predict the values of its only column."""
 
     def fit(self, X: pd.DataFrame, y: Any) -> Echo:
         self.classes_ = np.unique(y)
@@ -59,7 +59,7 @@ class Tied(ClassifierMixin, BaseEstimator):
 
 
 @pytest.fixture
-def said() -> pd.DataFrame:
+def votes() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "a": ["yes", "yes", "no", "no"],
@@ -79,7 +79,7 @@ VOTES = ("hard", "soft", "any")
     ("vote", "columns", "y", "pos_label", "expected"),
     [
         ("hard", "abc", Y, None, ["yes", "yes", "no", "no"]),
-        ("hard", "abcd", Y, None, ["yes", "no", "no", "no"]),  # a tie goes to the first class
+        ("hard", "abcd", Y, None, ["yes", "no", "no", "no"]),  # A tie goes to the first class.
         ("auto", "abc", Y, None, ["yes", "no", "no", "no"]),
         ("soft", "abc", Y, None, ["yes", "no", "no", "no"]),
         ("any", "abcd", Y, None, ["yes", "yes", "yes", "no"]),
@@ -90,10 +90,10 @@ VOTES = ("hard", "soft", "any")
     ],
 )
 def test_every_vote_elects_what_it_says(
-    said: pd.DataFrame, vote: str, columns: str, y: Any, pos_label: Any, expected: list[str]
+    votes: pd.DataFrame, vote: str, columns: str, y: Any, pos_label: Any, expected: list[str]
 ) -> None:
-    ensemble = SubsetEnsemble(Echo(), [[c] for c in columns], vote, pos_label).fit(said, y)
-    assert ensemble.predict(said).tolist() == expected
+    ensemble = SubsetEnsemble(Echo(), [[c] for c in columns], vote, pos_label).fit(votes, y)
+    assert ensemble.predict(votes).tolist() == expected
 
 
 def test_auto_is_soft_only_where_members_have_probabilities(numbers: Any) -> None:
@@ -111,9 +111,9 @@ def test_auto_is_soft_only_where_members_have_probabilities(numbers: Any) -> Non
     raw = LGBMClassifier(objective=logistic, n_estimators=3, verbose=-1)
     assert vote(raw) == "hard"
     assert vote(LinearRegression()) == "mean"
-    # The member of this one says 0.5 and still decides: argmax would say False.
-    alone = SubsetEnsemble(Tied(), [["a"]]).fit(X, y)
-    assert alone.predict(X).all()
+    # A single member with a probability of 0.5 predicts by itself: argmax would be False.
+    ensemble = SubsetEnsemble(Tied(), [["a"]]).fit(X, y)
+    assert ensemble.predict(X).all()
 
 
 @pytest.mark.parametrize("model", [KNN, MLkNN(3)])
@@ -125,10 +125,12 @@ def test_labels_have_a_soft_vote_each_however_a_model_returns_probabilities(
     subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
     ensemble = SubsetEnsemble(model, subsets).fit(X, y)
     assert ensemble.vote_ == "soft"
-    own = [clone(model).fit(X[s], y).predict_proba(X[s]) for s in subsets]
-    if isinstance(own[0], list):
-        own = [np.column_stack([label[:, 1] for label in one[:2]]) for one in own]
-    mean = np.mean([one[:, :2] for one in own], axis=0)
+    probabilities = [clone(model).fit(X[subset], y).predict_proba(X[subset]) for subset in subsets]
+    if isinstance(probabilities[0], list):
+        probabilities = [
+            np.column_stack([label[:, 1] for label in member[:2]]) for member in probabilities
+        ]
+    mean = np.mean([member[:, :2] for member in probabilities], axis=0)
     np.testing.assert_allclose(
         np.column_stack([share[:, 1] for share in ensemble.predict_proba(X)[:2]]), mean
     )
@@ -136,12 +138,12 @@ def test_labels_have_a_soft_vote_each_however_a_model_returns_probabilities(
     assert not ensemble.predict(X)[:, 2].any()
 
 
-def test_probabilities_are_shares_of_votes_or_mean_probabilities(said: pd.DataFrame) -> None:
+def test_probabilities_are_shares_of_votes_or_mean_probabilities(votes: pd.DataFrame) -> None:
     subsets = [["a"], ["b"], ["c"]]
-    hard = SubsetEnsemble(Echo(), subsets, "hard").fit(said, Y)
-    np.testing.assert_allclose(hard.predict_proba(said)[:, 1], [1, 2 / 3, 1 / 3, 0])
-    soft = SubsetEnsemble(Echo(), subsets, "soft").fit(said, Y)
-    np.testing.assert_allclose(soft.predict_proba(said)[:, 1], [0.6, 0.4, 0.2, 0])
+    hard = SubsetEnsemble(Echo(), subsets, "hard").fit(votes, Y)
+    np.testing.assert_allclose(hard.predict_proba(votes)[:, 1], [1, 2 / 3, 1 / 3, 0])
+    soft = SubsetEnsemble(Echo(), subsets, "soft").fit(votes, Y)
+    np.testing.assert_allclose(soft.predict_proba(votes)[:, 1], [0.6, 0.4, 0.2, 0])
 
 
 @pytest.fixture
@@ -157,8 +159,8 @@ def test_members_equal_the_estimator_on_their_own_columns(numbers: Any) -> None:
     estimator = DecisionTreeClassifier(max_depth=3, random_state=0)
     ensemble = SubsetEnsemble(estimator, subsets).fit(X, y)
     for model, subset in zip(ensemble.models_, subsets, strict=True):
-        alone = clone(estimator).fit(X[subset], y)
-        assert (alone.predict(X[subset]) == model.predict(X[subset])).all()
+        expected = clone(estimator).fit(X[subset], y)
+        assert (expected.predict(X[subset]) == model.predict(X[subset])).all()
         assert model.feature_names_in_.tolist() == subset
     assert ensemble.n_features_in_ == 6
     assert ensemble.feature_names_in_.tolist() == list("abcdef")
@@ -169,23 +171,27 @@ def test_members_equal_the_estimator_on_their_own_columns(numbers: Any) -> None:
         ensemble.predict(X[["a", "c", "f"]])
 
 
-@pytest.mark.parametrize("kind", ["array", "sparse", "polars", "whole numbers", "tuples"])
-def test_subsets_are_labels_of_a_table_or_positions_in_an_array(numbers: Any, kind: str) -> None:
+@pytest.mark.parametrize("container", ["array", "sparse", "polars", "whole numbers", "tuples"])
+def test_subsets_are_labels_of_a_table_or_positions_in_an_array(
+    numbers: Any, container: str
+) -> None:
     X, y = numbers
-    values, years, pairs = X.to_numpy(), [2021, 0, 7, 3, 1, 2], [(name, 1) for name in X]
+    values = X.to_numpy()
+    years = [2021, 0, 7, 3, 1, 2]
+    pairs = [(name, 1) for name in X]
     table, names = {
         "array": lambda: (values, range(6)),
         "sparse": lambda: (csr_array(values), range(6)),
         "polars": lambda: (pytest.importorskip("polars").from_pandas(X), list(X)),
         "whole numbers": lambda: (X.set_axis(years, axis=1), years),
         "tuples": lambda: (X.set_axis(pd.Index(pairs), axis=1), pairs),
-    }[kind]()
+    }[container]()
     subsets = [[names[2], names[0]], [names[1]]]
     model = LogisticRegression()
     ensemble = SubsetEnsemble(model, subsets).fit(table, y)
-    for member, at in zip(ensemble.models_, [[2, 0], [1]], strict=True):
-        alone = clone(model).fit(values[:, at], y)
-        np.testing.assert_allclose(member.coef_, alone.coef_, rtol=1e-5)
+    for member, positions in zip(ensemble.models_, [[2, 0], [1]], strict=True):
+        expected = clone(model).fit(values[:, positions], y)
+        np.testing.assert_allclose(member.coef_, expected.coef_, rtol=1e-5)
     assert {type(rows) for _, rows in ensemble.members(table)} == {type(table)}
     assert ensemble.feature_names_in_.tolist() == list(names)
     assert ensemble.subsets_ == subsets
@@ -214,10 +220,10 @@ def test_weights_and_rows_reach_the_members(numbers: Any) -> None:
     rows = [np.arange(0, 90), np.arange(30, 120)]
     model = make_pipeline(StandardScaler(), LogisticRegression())
     ensemble = SubsetEnsemble(model, [["a"], ["b"]]).fit(X, y, weight, rows)
-    given = {"logisticregression__sample_weight": weight[30:]}
-    alone = clone(model).fit(X[["b"]].iloc[30:], y.iloc[30:], **given)
-    found = ensemble.models_[1].predict_proba(X[["b"]])
-    assert np.array_equal(found, alone.predict_proba(X[["b"]]))
+    fit_params = {"logisticregression__sample_weight": weight[30:]}
+    expected = clone(model).fit(X[["b"]].iloc[30:], y.iloc[30:], **fit_params)
+    probabilities = ensemble.models_[1].predict_proba(X[["b"]])
+    assert np.array_equal(probabilities, expected.predict_proba(X[["b"]]))
 
 
 def test_a_member_that_never_met_a_class_gives_it_no_probability(numbers: Any) -> None:
@@ -266,7 +272,7 @@ def test_lightgbm_members_get_one_thread_unless_said_otherwise() -> None:
     assert with_one_thread(KNeighborsClassifier()).n_jobs is None
     nested = with_one_thread(make_pipeline(StandardScaler(), LGBMClassifier()))
     assert nested[-1].n_jobs == 1
-    # A class among the parameters is no part to be set.
+    # A class among the parameters is no nested estimator.
     assert with_one_thread(Named(cat_features=LGBMClassifier)).cat_features is LGBMClassifier
 
 
@@ -275,7 +281,9 @@ def test_labels_are_voted_on_one_by_one(numbers: Any) -> None:
     y = pd.DataFrame({"p": X["a"] > 0, "q": X["b"] > 0}).astype(int)
     subsets = [["a", "b"], ["a", "c"], ["b", "c"]]
     ensemble = SubsetEnsemble(KNN, subsets, "hard").fit(X, y)
-    votes = np.array([clone(KNN).fit(X[s], y).predict(X[s]) for s in subsets], dtype=int)
+    votes = np.array(
+        [clone(KNN).fit(X[subset], y).predict(X[subset]) for subset in subsets], dtype=int
+    )
     assert (ensemble.predict(X) == (votes.sum(axis=0) >= 2)).all()
     assert [share.shape for share in ensemble.predict_proba(X)] == [(120, 2), (120, 2)]
     joined = SubsetEnsemble(KNN, subsets, "any").fit(X, y)
@@ -320,7 +328,7 @@ ODD = ["a b", "a_b", "\u00fc[1]", 'q"uote', "b,c", "{json}: <x>"]
 
 
 def odd_table() -> tuple[pd.DataFrame, pd.Series]:
-    """Columns that LightGBM refuses by their names, one of them of categories."""
+    """Return columns whose names LightGBM refuses, one of them categorical."""
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(120, len(ODD))), columns=ODD)
     y = (X['q"uote'] + X["{json}: <x>"] > 0).astype(int)
@@ -335,35 +343,35 @@ def test_lightgbm_takes_any_column_name_and_its_models_are_those_of_plain_names(
     # A model around LightGBM refuses other names in `predict` than in `fit`.
     light = LGBMClassifier(n_estimators=5, verbosity=-1)
     model = BaggingClassifier(light, 2, random_state=0) if nested else light
-    X, kept = (X.drop(columns="b,c"), ODD[:4]) if nested else (X, ODD[2:])
-    plain = [f"x{i}" for i in range(X.shape[1])]
-    renamed = dict(zip(X.columns, plain, strict=True))
-    ensemble = SubsetEnsemble(model, [list(X.columns), kept]).fit(X, y)
-    like = SubsetEnsemble(model, [plain, [renamed[name] for name in kept]])
-    like.fit(X.rename(columns=renamed), y)
-    expected = like.predict_proba(X.rename(columns=renamed))
+    X, names = (X.drop(columns="b,c"), ODD[:4]) if nested else (X, ODD[2:])
+    plain_names = [f"x{i}" for i in range(X.shape[1])]
+    renamed = dict(zip(X.columns, plain_names, strict=True))
+    ensemble = SubsetEnsemble(model, [list(X.columns), names]).fit(X, y)
+    plain_ensemble = SubsetEnsemble(model, [plain_names, [renamed[column] for column in names]])
+    plain_ensemble.fit(X.rename(columns=renamed), y)
+    expected = plain_ensemble.predict_proba(X.rename(columns=renamed))
     assert np.array_equal(ensemble.predict_proba(X), expected)
-    found = served(ensemble, X, tmp_path, probabilities=True)
-    np.testing.assert_allclose(found.to_numpy(), expected, rtol=1e-12)
+    probabilities = served(ensemble, X, tmp_path, probabilities=True)
+    np.testing.assert_allclose(probabilities.to_numpy(), expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kind", ["interval", "timestamp", "period"])
+@pytest.mark.parametrize("categories", ["interval", "timestamp", "period"])
 def test_categories_that_json_lacks_are_served_as_they_were_trained(
-    kind: str, tmp_path: Path
+    categories: str, tmp_path: Path
 ) -> None:
     X, y = odd_table()
     bins = pd.cut(X.iloc[:, 2], 4)
     days = pd.date_range("2024", periods=4)
     names = {"timestamp": days, "period": days.to_period("D")}
-    bins = bins if kind == "interval" else bins.cat.rename_categories(list(names[kind]))
+    bins = bins if categories == "interval" else bins.cat.rename_categories(list(names[categories]))
     X = pd.DataFrame({"a": X.iloc[:, 0], "bin": bins})
     trained = with_model_dtypes(X)
     model = LGBMClassifier(n_estimators=5, verbosity=-1)
     ensemble = SubsetEnsemble(model, [["a", "bin"]]).fit(trained, y)
     expected = ensemble.predict_proba(trained)
     for rows in (X, trained, X.astype({"bin": object})):
-        found = served(ensemble, rows, tmp_path, like=trained, probabilities=True)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        probabilities = served(ensemble, rows, tmp_path, like=trained, probabilities=True)
+        np.testing.assert_allclose(probabilities, expected, rtol=1e-12)
 
 
 def test_a_selector_answers_in_the_names_of_the_table_whatever_lightgbm_refuses() -> None:

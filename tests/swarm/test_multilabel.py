@@ -1,4 +1,4 @@
-"""Claims on ML-kNN: the paper's equations, ties, and scikit-learn's manners."""
+"""Tests of ML-kNN: the equations of the paper, ties, and the conventions of scikit-learn."""
 
 from __future__ import annotations
 
@@ -26,42 +26,47 @@ class Slow:
 
     def __init__(self, X: Rows, Y: Rows, k: int, s: Fraction) -> None:
         self.X, self.Y, self.k = X, Y, k
-        m, n_labels = len(X), len(Y[0])
-        hoods = [self._hood(x, skip=i) for i, x in enumerate(X)]
-        self.prior, self.likelihood = [], []
+        m = len(X)
+        n_labels = len(Y[0])
+        neighbours = [self._neighbours(x, skip=i) for i, x in enumerate(X)]
+        self.prior = []
+        self.likelihood = []
         for label in range(n_labels):
             having = sum(row[label] for row in Y)
             prior = (s + having) / (2 * s + m)
-            c, c_not = [0] * (k + 1), [0] * (k + 1)
+            c = [0] * (k + 1)
+            c_not = [0] * (k + 1)
             for i in range(m):
-                delta = sum(Y[a][label] for a in hoods[i])
+                delta = sum(Y[a][label] for a in neighbours[i])
                 if Y[i][label]:
                     c[delta] += 1
                 else:
                     c_not[delta] += 1
-            given = [(s + c[j]) / (s * (k + 1) + sum(c)) for j in range(k + 1)]
-            given_not = [(s + c_not[j]) / (s * (k + 1) + sum(c_not)) for j in range(k + 1)]
+            likelihood = [(s + c[j]) / (s * (k + 1) + sum(c)) for j in range(k + 1)]
+            likelihood_not = [(s + c_not[j]) / (s * (k + 1) + sum(c_not)) for j in range(k + 1)]
             self.prior.append((prior, 1 - prior))
-            self.likelihood.append((given, given_not))
+            self.likelihood.append((likelihood, likelihood_not))
 
-    def _hood(self, x: list[int], skip: int = -1) -> list[int]:
-        def far(a: int) -> int:
+    def _neighbours(self, x: list[int], skip: int = -1) -> list[int]:
+        def distance(a: int) -> int:
             return sum((p - q) ** 2 for p, q in zip(x, self.X[a], strict=True))
 
-        others = [a for a in range(len(self.X)) if a != skip]
-        return sorted(others, key=lambda a: (far(a), a))[: self.k]
+        rows = [a for a in range(len(self.X)) if a != skip]
+        return sorted(rows, key=lambda a: (distance(a), a))[: self.k]
 
     def proba(self, x: list[int]) -> list[Fraction]:
-        hood, found = self._hood(x), []
-        for label, (prior, given) in enumerate(zip(self.prior, self.likelihood, strict=True)):
-            count = sum(self.Y[a][label] for a in hood)
-            yes, no = prior[0] * given[0][count], prior[1] * given[1][count]
-            found.append(yes / (yes + no))
-        return found
+        neighbours = self._neighbours(x)
+        probabilities = []
+        for label, (prior, likelihood) in enumerate(zip(self.prior, self.likelihood, strict=True)):
+            count = sum(self.Y[a][label] for a in neighbours)
+            yes = prior[0] * likelihood[0][count]
+            no = prior[1] * likelihood[1][count]
+            probabilities.append(yes / (yes + no))
+        return probabilities
 
 
-def drawn(seed: int, n: int, values: int, n_labels: int = 4) -> tuple[Rows, Rows]:
-    """Whole numbers, so that distances are exact; few values make many of them equal."""
+def draw(seed: int, n: int, values: int, n_labels: int = 4) -> tuple[Rows, Rows]:
+    """Return whole numbers, whose distances are exact and, with few values, often equal."""
     rng = np.random.default_rng(seed)
     X = rng.integers(values, size=(n, 3))
     noise = rng.integers(-1, 2, size=(n, n_labels))
@@ -72,24 +77,24 @@ def drawn(seed: int, n: int, values: int, n_labels: int = 4) -> tuple[Rows, Rows
 @pytest.mark.parametrize("values", [2, 10_000])
 @pytest.mark.parametrize(("k", "s"), [(1, 1), (4, Fraction(1, 2))])
 def test_predictions_are_those_of_the_paper_ties_included(values: int, k: int, s: Any) -> None:
-    X, Y = drawn(values, 40, values)
+    X, Y = draw(values, 40, values)
     slow = Slow(X, Y, k, Fraction(s))
     model = MLkNN(k, smoothing=s if s == 1 else float(s)).fit(X, Y)
-    expected = [slow.proba(x) for x in X[:15] + drawn(7, 15, values)[0]]
-    rows = X[:15] + drawn(7, 15, values)[0]
+    rows = X[:15] + draw(7, 15, values)[0]
+    expected = [slow.proba(x) for x in rows]
     assert model.predict(rows).tolist() == [[int(p > Fraction(1, 2)) for p in e] for e in expected]
     assert np.abs(model.predict_proba(rows) - np.array(expected, dtype=float)).max() < 1e-12
 
 
 def test_blocks_of_rows_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, Y = drawn(3, 50, 4)
-    whole = MLkNN(5).fit(X, Y).predict_proba(X)
+    X, Y = draw(3, 50, 4)
+    probabilities = MLkNN(5).fit(X, Y).predict_proba(X)
     monkeypatch.setattr("swarm.multilabel._DISTANCE_BYTES", 8 * 50 * 7)
-    assert np.array_equal(MLkNN(5).fit(X, Y).predict_proba(X), whole)
+    assert np.array_equal(MLkNN(5).fit(X, Y).predict_proba(X), probabilities)
 
 
 def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
-    X, Y = drawn(1, 60, 50)
+    X, Y = draw(1, 60, 50)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     model = MLkNN(4, smoothing=0.5)
     copy = clone(model)
@@ -104,7 +109,7 @@ def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
 
 
 @pytest.mark.parametrize(
-    ("params", "y", "named"),
+    ("params", "y", "message"),
     [
         ({"n_neighbors": 0}, None, "'n_neighbors'"),
         ({"smoothing": 0}, None, "'smoothing'"),
@@ -114,14 +119,14 @@ def test_it_behaves_as_a_classifier_of_scikit_learn() -> None:
         ({}, [[0, 1]] * 29, "30 rows .*29"),
     ],
 )
-def test_what_it_cannot_learn_is_refused(params: dict[str, Any], y: Any, named: str) -> None:
-    X, Y = drawn(0, 30, 9)
-    with pytest.raises(ValueError, match=named):
+def test_what_it_cannot_learn_is_refused(params: dict[str, Any], y: Any, message: str) -> None:
+    X, Y = draw(0, 30, 9)
+    with pytest.raises(ValueError, match=message):
         MLkNN(**params).fit(X, Y if y is None else y)
 
 
 def test_an_ensemble_of_it_is_served_from_its_files(tmp_path: Path) -> None:
-    X, Y = drawn(1, 60, 50)
+    X, Y = draw(1, 60, 50)
     table = pd.DataFrame(X, columns=["a", "b", "c"])
     ensemble = SubsetEnsemble(MLkNN(4), [["a"], ["a", "c"], ["b", "c"]]).fit(table, Y)
     assert np.array_equal(served(ensemble, table, tmp_path), ensemble.predict(table))

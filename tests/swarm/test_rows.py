@@ -1,4 +1,4 @@
-"""Claims on every way to divide rows."""
+"""Tests of dividing rows: folds, hold-outs, groups, time and labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SPLITTERS = [
 
 
 def listed(folds: Any) -> list[list[list[int]]]:
-    return [[part.tolist() for part in fold] for fold in folds]
+    return [[side.tolist() for side in fold] for fold in folds]
 
 
 # ---------------------------------------------------------------- folds
@@ -59,8 +59,8 @@ def test_stratified_folds_are_those_of_scikit_learn() -> None:
     expected = StratifiedKFold(5, shuffle=True, random_state=3).split(BINARY, BINARY)
     rows = Rows(None, BINARY, task="binary")
     assert listed(divide(rows, "stratified", 5, seed=3)) == listed(expected)
-    straight = divide(rows, "stratified", 5, shuffle=False)
-    assert straight[0][1].tolist() == list(range(8))
+    unshuffled = divide(rows, "stratified", 5, shuffle=False)
+    assert unshuffled[0][1].tolist() == list(range(8))
 
 
 def test_a_fold_column_tests_its_values_and_always_trains_on_rows_without_one() -> None:
@@ -97,19 +97,21 @@ DATA: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "options", "named"),
-    [(ConfigError, *one) for one in CONFIG] + [(DataError, *one) for one in DATA],
+    ("error", "kind", "options", "message"),
+    [(ConfigError, *case) for case in CONFIG] + [(DataError, *case) for case in DATA],
 )
 def test_folds_that_cannot_be_made_are_refused(
-    error: type[Exception], kind: str, options: dict[str, Any], named: str
+    error: type[Exception], kind: str, options: dict[str, Any], message: str
 ) -> None:
-    of_rows = {name: options[name] for name in ("groups", "time", "column") if name in options}
-    others = {name: options[name] for name in ("n_folds", "gap") if name in options}
-    with pytest.raises(error, match=named):
-        divide(Rows(None, BINARY, task=options.get("task", "binary"), **of_rows), kind, **others)
+    columns = {name: options[name] for name in ("groups", "time", "column") if name in options}
+    parameters = {name: options[name] for name in ("n_folds", "gap") if name in options}
+    with pytest.raises(error, match=message):
+        divide(
+            Rows(None, BINARY, task=options.get("task", "binary"), **columns), kind, **parameters
+        )
 
 
-@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda each: type(each).__name__)
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=lambda splitter: type(splitter).__name__)
 def test_every_splitter_refuses_missing_groups(splitter: Any) -> None:
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
     texts = [pd.Series([*NAMES, gap, gap], dtype=object) for gap in (None, np.nan, pd.NA)]
@@ -133,8 +135,8 @@ def test_groups_of_numbers_and_text_are_divided_as_their_names_are() -> None:
 def test_a_number_of_folds_divides_no_group_of_a_row() -> None:
     X = pd.DataFrame({"a": np.arange(40.0), "b": np.arange(40.0) % 7})
     groups = np.arange(40) // 4
-    for given_as in (groups, pd.DataFrame({"group": groups}), groups.tolist()):
-        problem = Problem.build(X, BINARY, GaussianNB(), folds=3, groups=given_as)
+    for container in (groups, pd.DataFrame({"group": groups}), groups.tolist()):
+        problem = Problem.build(X, BINARY, GaussianNB(), folds=3, groups=container)
         for train, test in problem.folds:
             assert not set(groups[train]) & set(groups[test])
     for wrong in (groups[:39], np.c_[groups, groups]):
@@ -147,18 +149,18 @@ def test_a_number_of_folds_divides_no_group_of_a_row() -> None:
 
 @pytest.mark.parametrize("gap", [0, 1, 4])
 def test_folds_in_time_are_those_of_scikit_learn_on_ordered_rows(gap: int) -> None:
-    # Rows of one time are in their own order.
+    # Rows of the same time keep their order.
     time = np.random.default_rng(30).integers(0, 20, 30)
     order = np.argsort(time, kind="stable")
     ours = divide(Rows(None, np.zeros(30), task="regression", time=time), "time", 3, gap=gap)
     theirs = TimeSeriesSplit(3, gap=gap).split(order)
-    for made, wanted in zip(ours, theirs, strict=True):
+    for fold, expected in zip(ours, theirs, strict=True):
         for side in range(2):
-            assert made[side].tolist() == order[wanted[side]].tolist()
-            assert made[side].dtype == np.int64
+            assert fold[side].tolist() == order[expected[side]].tolist()
+            assert fold[side].dtype == np.int64
 
 
-# ---------------------------------------------------------------- a share
+# ---------------------------------------------------------------- hold-outs
 
 
 @calm
@@ -172,11 +174,11 @@ def test_every_part_partitions_the_rows_and_repeats_with_its_seed(data: st.DataO
     groups = rng.integers(0, 6, size=n) if n % 2 else np.arange(n) % 3
     times = rng.integers(0, 9, size=n)
     rows = Rows(None, np.arange(n) % 2, task="binary", groups=groups, time=times)
-    (train, test), again = (hold_out(rows, kind, share, seed=seed) for _ in range(2))
+    (train, test), repeated = (hold_out(rows, kind, share, seed=seed) for _ in range(2))
     assert np.array_equal(np.sort(np.r_[train, test]), np.arange(n))
     assert len(train)
     assert len(test)
-    assert np.array_equal(test, again[1])
+    assert np.array_equal(test, repeated[1])
     assert np.array_equal(test, np.unique(test))
     if "group" in kind:
         assert not np.intersect1d(groups[train], groups[test]).size
@@ -225,7 +227,7 @@ def test_rows_of_one_time_stay_together_at_the_cut_nearest_to_the_share() -> Non
 
 
 def labels(seed: int, n_rows: int, n_labels: int) -> np.ndarray[Any, Any]:
-    """Labels from common to rare that often come together."""
+    """Return labels from common to rare that often come together."""
     rng = np.random.default_rng(seed)
     score = rng.random((n_rows, 1)) + rng.random((n_rows, n_labels))
     ranks = score.argsort(axis=0).argsort(axis=0)
@@ -261,7 +263,7 @@ def test_every_label_is_shared_out_more_evenly_than_by_chance() -> None:
     target = labels(3, 600, 6)
 
     def unevenness(kind: str, seed: int) -> Any:
-        """How far the share of each label in the folds is from that in the whole."""
+        """Return how far the share of each label in the folds is from that in all rows."""
         folds = divide(Rows(None, target, task="multilabel"), kind, 10, seed=seed)
         shares = np.array([target[test].mean(axis=0) for _, test in folds])
         return np.abs(shares - target.mean(axis=0)).mean(axis=0)
@@ -276,8 +278,8 @@ def test_every_label_is_shared_out_more_evenly_than_by_chance() -> None:
 def test_folds_of_labels_follow_the_seed_and_a_number_of_folds_means_them() -> None:
     target = labels(0, 80, 4)
     assert listed(by_labels(target, seed=1)) != listed(by_labels(target, seed=2))
-    straight = [listed(by_labels(target, seed=seed, shuffle=False)) for seed in (1, 2)]
-    assert straight[0] == straight[1]
+    unshuffled = [listed(by_labels(target, seed=seed, shuffle=False)) for seed in (1, 2)]
+    assert unshuffled[0] == unshuffled[1]
     table = pd.DataFrame(np.random.default_rng(0).normal(size=(80, 4))).add_prefix("x")
     problem = Problem.build(table, target, MLkNN(3), folds=4, seed=5)
     assert listed(problem.folds) == listed(by_labels(target, n_folds=4, seed=5))

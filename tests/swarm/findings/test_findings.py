@@ -1,4 +1,4 @@
-"""Numbered findings: each kind is found where it is, and nowhere else."""
+"""Tests of numbered findings: each is reported where it applies, and nowhere else."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ TARGET = (RNG.random(N) < 0.5).astype(int)
 NOISE = {f"n{i}": RNG.normal(size=N) for i in range(4)}
 WORDS = [" ".join(RNG.choice(list("abcdefghij"), 5)) for _ in range(N)]
 
-# A column for each code that is about columns.
+# Columns that are odd by themselves, with their codes.
 ODD: list[tuple[str, dict[str, Any]]] = [
     ("SWM106", {"patient_id": RNG.integers(0, 60, N)}),
     ("SWM111", {"order": np.arange(N)[::-1] * 7}),
@@ -63,7 +63,7 @@ ODD: list[tuple[str, dict[str, Any]]] = [
 
 
 def codes(findings: list[Finding]) -> list[str]:
-    return [each.code for each in findings]
+    return [finding.code for finding in findings]
 
 
 @pytest.mark.parametrize(("code", "odd"), ODD)
@@ -87,13 +87,13 @@ def test_ordinary_tables_have_no_findings() -> None:
 
 
 def test_copies_of_rows_are_counted_whatever_their_index_and_identifier() -> None:
-    """As oversampling before the search makes them, with a new identifier each."""
+    """Oversampling before the search makes such copies, each with a new identifier."""
     rows = np.r_[np.arange(N), np.flatnonzero(TARGET)[:40]]
     features = pd.DataFrame(NOISE).iloc[rows].assign(number=np.arange(len(rows)))
-    named = column_findings(features, TARGET[rows], "binary")
-    assert codes(named) == ["SWM111", "SWM118"]
-    assert "40 of 340" in named[1].text
-    # Copies that share a group are on one side of every division.
+    findings = column_findings(features, TARGET[rows], "binary")
+    assert codes(findings) == ["SWM111", "SWM118"]
+    assert "40 of 340" in findings[1].text
+    # Copies that share a group are on the same side of every division.
     assert codes(column_findings(features, TARGET[rows], "binary", groups=pd.Series(rows))) == [
         "SWM111"
     ]
@@ -110,10 +110,10 @@ def test_rows_of_a_wide_table_that_differ_in_its_last_column_are_no_copies() -> 
 
 def test_rows_of_equal_numbers_have_equal_hashes_whatever_their_types() -> None:
     numbers = pd.DataFrame({"a": [0, 1, 2], "b": [1.5, np.nan, -0.0]})
-    others = pd.DataFrame(
+    nullable = pd.DataFrame(
         {"a": pd.array([0, 1, 2], dtype="Int64"), "b": pd.array([1.5, None, 0.0], dtype="Float64")}
     )
-    assert hash_rows(numbers).tolist() == hash_rows(others).tolist()
+    assert hash_rows(numbers).tolist() == hash_rows(nullable).tolist()
     assert len(set(hash_rows(numbers).tolist())) == 3
 
 
@@ -121,7 +121,7 @@ def test_equal_columns_are_equal_with_their_gaps() -> None:
     gaps = np.where(np.arange(N) % 3 == 0, np.nan, NOISE["n0"])
     frame = pd.DataFrame({"x": gaps, "y": NOISE["n0"], "z": gaps.copy(), "c": 1.0, "d": 1.0})
     assert same_columns(frame) == {"z": "equal to 'x'", "d": "equal to 'c'"}
-    # Whatever their types are.
+    # Columns of other types are equal by their values.
     counts = pd.Series(np.arange(N) % 7)
     typed = pd.DataFrame(
         {"a": counts.astype("int64"), "b": counts.astype(float), "c": counts.astype("int8")}
@@ -132,16 +132,21 @@ def test_equal_columns_are_equal_with_their_gaps() -> None:
 @pytest.mark.parametrize(
     "form",
     [
-        *("%Y-%m-%dT%H:%M:%S+01:00", "%Y-%m-%d %H:%M:%S.123", "%m/%d/%Y %I:%M:%S %p"),
-        *("%d-%b-%y", "%Y-%m", "%a, %d %b %Y %H:%M:%S GMT", " %d.%m.%y"),
+        "%Y-%m-%dT%H:%M:%S+01:00",
+        "%Y-%m-%d %H:%M:%S.123",
+        "%m/%d/%Y %I:%M:%S %p",
+        "%d-%b-%y",
+        "%Y-%m",
+        "%a, %d %b %Y %H:%M:%S GMT",
+        " %d.%m.%y",
     ],
 )
 def test_dates_are_recognised_in_the_forms_that_people_and_programs_write(form: str) -> None:
     moments = pd.date_range("2023-03-20", periods=N, freq="31h17min")
     texts = pd.Series(moments.strftime(form))
-    found = date_format(texts)
-    assert found is not None
-    assert timestamps(texts, found).is_monotonic_increasing
+    date_form = date_format(texts)
+    assert date_form is not None
+    assert timestamps(texts, date_form).is_monotonic_increasing
 
 
 def test_codes_versions_numbers_and_words_are_no_dates() -> None:
@@ -152,7 +157,8 @@ def test_codes_versions_numbers_and_words_are_no_dates() -> None:
 
 
 def test_values_that_only_look_like_marks_of_missing_ones_are_left_alone() -> None:
-    often, uniform = RNG.random(N) < 0.1, RNG.random(N)
+    often = RNG.random(N) < 0.1
+    uniform = RNG.random(N)
     ordinary = pd.DataFrame(
         {
             "zeros": np.where(often, 0.0, 1000 + uniform),
@@ -175,7 +181,7 @@ def test_a_leak_is_found_in_whatever_form_it_has() -> None:
         (numbers, "regression", np.exp(numbers)),
     ):
         features = pd.DataFrame({**NOISE, "leak": leak})
-        assert [each.column for each in leak_columns(features, target, task)] == ["leak"]
+        assert [leaky.column for leaky in leak_columns(features, target, task)] == ["leak"]
 
 
 @pytest.mark.parametrize("positives", [1000, 100, 25, 10])
@@ -184,7 +190,7 @@ def test_a_leak_of_a_rare_class_is_found(positives: int) -> None:
     target = (rng.permutation(5000) < positives).astype(int)
     noise = pd.DataFrame(rng.normal(size=(5000, 5)), columns=list("abcde"))
     leak = noise.assign(leak=target + rng.normal(scale=0.05, size=5000))
-    assert [each.column for each in leak_columns(leak, target, "binary")] == ["leak"]
+    assert [leaky.column for leaky in leak_columns(leak, target, "binary")] == ["leak"]
     good = noise.assign(good=target + rng.normal(scale=1.5, size=5000))
     assert leak_columns(good, target, "binary") == []
 
@@ -196,9 +202,9 @@ def test_a_rare_class_is_hidden_from_scorers_that_count_rows_only() -> None:
         assert finding.code == "SWM004"
         assert "(9 of 300)" in finding.text
         assert "roc_auc" in finding.remedy
-        (several,) = target_findings(rare + (np.arange(N) > 150) * 2, "multiclass", scoring)
-        named = several.remedy.replace(",", " ").split()
-        scorers = [name for name in scorer_names() if name in named]
+        (multiclass,) = target_findings(rare + (np.arange(N) > 150) * 2, "multiclass", scoring)
+        words = multiclass.remedy.replace(",", " ").split()
+        scorers = [name for name in scorer_names() if name in words]
         assert scorers == ["balanced_accuracy", "f1_macro"]
     assert target_findings(rare, "binary", "roc_auc") == []
     assert target_findings(np.arange(N) < 90, "binary", "accuracy") == []
@@ -235,12 +241,14 @@ def test_the_positive_class_is_named_unless_it_is_chosen_or_plain() -> None:
     assert target_findings(TARGET, "binary", "roc_auc") == []
     (numbered,) = target_findings(np.where(TARGET == 1, 2, 1), "binary", "roc_auc")
     assert "class 1 " in numbered.text
-    # Of a single class there is nothing to name; that it is one is refused elsewhere.
-    one = target_findings(np.array(["loyal"] * N), "binary", "roc_auc")
-    assert "SWM003" not in {each.code for each in one}
+    # A single class has no positive one; it is refused elsewhere.
+    findings = target_findings(np.array(["loyal"] * N), "binary", "roc_auc")
+    assert "SWM003" not in codes(findings)
 
 
-PEOPLE, AGES, SEXES = 75, RNG.integers(18, 80, 75), RNG.choice(["f", "m"], 75)
+PEOPLE = 75
+AGES = RNG.integers(18, 80, PEOPLE)
+SEXES = RNG.choice(["f", "m"], PEOPLE)
 VISITS = RNG.permutation(np.repeat(np.arange(PEOPLE), N // PEOPLE))
 UNEVEN = np.repeat(np.arange(PEOPLE), RNG.multinomial(N - PEOPLE, np.full(PEOPLE, 1 / PEOPLE)) + 1)
 
@@ -263,7 +271,9 @@ def test_groups_without_a_name_have_constant_columns(people: Any, name: str, lab
 
 def test_ordinary_categories_and_numbers_are_no_groups() -> None:
     n = 2400
-    hours, ages, towns = np.arange(n) % 24, RNG.integers(18, 80, n), RNG.integers(0, 40, n)
+    hours = np.arange(n) % 24
+    ages = RNG.integers(18, 80, n)
+    towns = RNG.integers(0, 40, n)
     features = pd.DataFrame(
         {
             "hour": hours,
@@ -280,10 +290,10 @@ def test_ordinary_categories_and_numbers_are_no_groups() -> None:
     )
     assert group_columns(features) == []
     assert group_columns(features.sample(frac=0.7, random_state=1).sort_index()) == []
-    # Few rows for each value, of which those without a row are not seen.
+    # Each value has few rows, and values without a row are not seen.
     rng = np.random.default_rng(0)
     assert not any(group_columns(pd.DataFrame({"x": rng.integers(0, 200, 440)})) for _ in range(20))
-    # One step in a hierarchy of categories is no group.
+    # A level in a hierarchy of categories is no group.
     states = features.assign(state=RNG.choice(["north", "south"], 40)[towns])
     assert group_columns(states.drop(columns="town_name")) == []
 
@@ -295,11 +305,15 @@ def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
     assert "warning: SWM112: '[/red]' has a single value" in capsys.readouterr().err
     say("in /data/[old]/[/bold] :smile:")
     assert "in /data/[old]/[/bold] :smile:" in capsys.readouterr().err
-    both = [make_finding("SWM112", "a"), make_finding("SWM111", "b"), make_finding("SWM111", "b")]
-    assert codes_of(unmuted(both)) == "SWM111 SWM112"
-    assert unmuted(both, ["SWM112"]) == (both[1],)
+    findings = [
+        make_finding("SWM112", "a"),
+        make_finding("SWM111", "b"),
+        make_finding("SWM111", "b"),
+    ]
+    assert codes_of(unmuted(findings)) == "SWM111 SWM112"
+    assert unmuted(findings, ["SWM112"]) == (findings[1],)
     assert codes_of([]) == "none"
-    # The command line adds to the configuration.
+    # Codes on the command line are added to those of the configuration.
     config = bench.config(mute=["SWM112"])
     assert with_mute(config, ["SWM111", "SWM112"]).mute == ["SWM112", "SWM111"]
     with pytest.raises(ConfigError, match="unknown finding 'SWM11'"):
@@ -307,17 +321,18 @@ def test_a_line_is_printed_whatever_its_columns_are_called_unless_it_is_muted(
 
 
 def test_the_gravest_findings_come_first() -> None:
-    shown = unmuted(make_finding(code, "x") for code in sorted(KINDS, reverse=True))
-    assert [each.code for each in shown] != sorted(KINDS), "the order is that of the codes"
-    assert sorted(each.code for each in shown) == sorted(KINDS)
-    severities = [each.severity for each in shown]
+    findings = unmuted(make_finding(code, "x") for code in sorted(KINDS, reverse=True))
+    assert [finding.code for finding in findings] != sorted(KINDS), "the order is that of the codes"
+    assert sorted(finding.code for finding in findings) == sorted(KINDS)
+    severities = [finding.severity for finding in findings]
     assert severities == sorted(severities, key=["error", "warning", "note"].index)
-    places = {each.code: place for place, each in enumerate(shown)}
+    positions = {finding.code: position for position, finding in enumerate(findings)}
     for false_score in ("SWM114", "SWM118", "SWM106"):
-        assert places[false_score] < places["SWM205"] < places["SWM112"]
+        assert positions[false_score] < positions["SWM205"] < positions["SWM112"]
 
 
 def finished_search(n_rows: int) -> tuple[SearchResult, Any, str]:
+    """Return the result of a search on the first rows, with the target and the task."""
     problem = Problem.build(
         pd.DataFrame(NOISE).head(n_rows), TARGET[:n_rows], GaussianNB(), folds=3
     )
@@ -327,11 +342,11 @@ def finished_search(n_rows: int) -> tuple[SearchResult, Any, str]:
 
 @pytest.mark.parametrize(("low", "doubted"), [(0.01, False), (-0.01, True)])
 def test_too_few_rows_are_doubted_until_unseen_rows_show_a_gain(low: float, doubted: bool) -> None:
-    asked = finished_search(100)
+    search = finished_search(100)
     unseen = Verdict("90 unseen rows", "accuracy", 0.8, 0.7, low, 0.2)
     judgement: Any = SimpleNamespace(verdict=unseen)
-    assert "SWM205" in codes(search_findings(*asked))
-    assert ("SWM205" in codes(search_findings(*asked, judgement))) == doubted
+    assert "SWM205" in codes(search_findings(*search))
+    assert ("SWM205" in codes(search_findings(*search, judgement))) == doubted
 
 
 @pytest.mark.parametrize(("margin", "missed"), [(0.0, True), (1000.0, False)])
@@ -341,11 +356,11 @@ def test_a_goal_that_was_not_reached_is_a_finding(margin: float, missed: bool) -
     confirm = {"goal": "size", "margin": margin, "best": 4, "repeats": 2}
     selector = SubsetSelector(GaussianNB(), budget=2, size=(None, 1), confirm=confirm, cv=3)
     selector.fit(features, TARGET)
-    told = {each.code: each for each in selector.findings_}
-    assert ("SWM210" in told) == selector.confirmation_.missed == missed
+    findings = {finding.code: finding for finding in selector.findings_}
+    assert ("SWM210" in findings) == selector.confirmation_.missed == missed
     if missed:
-        assert "none of" in told["SWM210"].text
-        assert "margin" in told["SWM210"].remedy
+        assert "none of" in findings["SWM210"].text
+        assert "margin" in findings["SWM210"].remedy
 
 
 @pytest.mark.parametrize(("share", "doubted"), [(0.6, True), (0.4, False), (np.nan, True)])
@@ -358,15 +373,15 @@ def test_a_result_depends_on_a_column_that_has_most_of_the_importance(
     )
     importances = np.array([np.nan if name == "c" else 1 - share for name in space.names])
     importances[space.names.index("calls")] = share
-    told = dependence_findings(losses, importances, space)
-    assert codes(told) == (["SWM211"] if doubted else [])
-    assert all(each.columns == ("calls",) and "58%" in each.text for each in told)
-    replaced = replace(losses, indispensable=None)
-    assert dependence_findings(replaced, importances, space) == []
-    # Where others replace it, it has to have almost all of the importance of several.
-    several = SearchSpace.build(["calls", "c", "d", "e"])
-    shares = np.where(np.array(several.names) == "calls", share + 0.1, 0.1)
-    assert codes(dependence_findings(replaced, shares, several)) == (
+    findings = dependence_findings(losses, importances, space)
+    assert codes(findings) == (["SWM211"] if doubted else [])
+    assert all(finding.columns == ("calls",) and "58%" in finding.text for finding in findings)
+    dispensable = replace(losses, indispensable=None)
+    assert dependence_findings(dispensable, importances, space) == []
+    # A column that others can replace needs almost all of the importance.
+    four_columns = SearchSpace.build(["calls", "c", "d", "e"])
+    shares = np.where(np.array(four_columns.names) == "calls", share + 0.1, 0.1)
+    assert codes(dependence_findings(dispensable, shares, four_columns)) == (
         ["SWM211"] if doubted and share == share else []
     )
 
@@ -376,9 +391,9 @@ def test_a_selector_has_findings_of_its_data_and_its_result() -> None:
     selector = SubsetSelector(
         GaussianNB(), budget=3, size=(None, 2), confirm=True, mute=["SWM202"], cv=3
     )
-    told = selector.fit(features.head(100), TARGET[:100]).findings_
-    assert {"SWM112", "SWM205"} <= {each.code for each in told}
-    assert "SWM202" not in codes(list(told))
+    findings = selector.fit(features.head(100), TARGET[:100]).findings_
+    assert {"SWM112", "SWM205"} <= {finding.code for finding in findings}
+    assert "SWM202" not in codes(list(findings))
     assert clone(selector).mute == ["SWM202"]
     with pytest.raises(ConfigError, match="unknown finding"):
         clone(selector).set_params(mute=["SWM2"]).fit(features, TARGET)
@@ -393,8 +408,8 @@ def test_a_fit_warns_of_a_leak_once_unless_it_is_muted_or_forbidden() -> None:
             warnings.simplefilter("always", UserWarning)
             selector.fit(X, TARGET)
         line = warned.__code__.co_firstlineno + 4
-        assert all((each.filename, each.lineno) == (__file__, line) for each in caught)
-        return [str(each.message) for each in caught]
+        assert all((warning.filename, warning.lineno) == (__file__, line) for warning in caught)
+        return [str(warning.message) for warning in caught]
 
     (table,) = warned(features)
     assert "'refund'" in table
@@ -408,19 +423,22 @@ def test_a_fit_warns_of_a_leak_once_unless_it_is_muted_or_forbidden() -> None:
 
 
 def test_rows_whose_labels_are_in_another_order_than_those_of_x_are_noticed() -> None:
-    features, target = pd.DataFrame(NOISE).head(100), pd.Series(TARGET[:100])
+    features = pd.DataFrame(NOISE).head(100)
+    target = pd.Series(TARGET[:100])
     shuffled = features.sample(frac=1, random_state=1)
     weight = pd.Series(np.ones(100))
 
-    def told(X: Any, y: Any, **given: Any) -> list[str]:
+    def order_findings(X: Any, y: Any, **fit_params: Any) -> list[str]:
         selector = SubsetSelector(DecisionTreeClassifier(), budget=1, cv=3)
         return [
-            each.text for each in selector.fit(X, y, **given).findings_ if each.code == "SWM122"
+            finding.text
+            for finding in selector.fit(X, y, **fit_params).findings_
+            if finding.code == "SWM122"
         ]
 
-    (text,) = told(shuffled, target)
+    (text,) = order_findings(shuffled, target)
     assert text.startswith("y has the row labels of X in another order")
-    assert len(told(shuffled, target.to_frame(), sample_weight=weight)) == 2
+    assert len(order_findings(shuffled, target.to_frame(), sample_weight=weight)) == 2
     for y in (target.loc[shuffled.index], target.to_numpy(), target.set_axis(range(100, 200))):
-        assert told(shuffled, y) == []
-    assert told(shuffled.to_numpy(), target) == []
+        assert order_findings(shuffled, y) == []
+    assert order_findings(shuffled.to_numpy(), target) == []

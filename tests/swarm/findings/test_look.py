@@ -1,4 +1,4 @@
-"""One look at a table: kinds, order, groups, and columns that say the same, whatever holds them."""
+"""Tests of the look at a table: kinds, order, groups, and columns with the same information."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ N = 300
 
 def test_a_pandas_and_a_polars_frame_look_the_same() -> None:
     for frame, target, task in ((churn(), "churned", "binary"), (wages(), "lwage", "regression")):
-        features, answer = frame.drop(columns=target), frame[target].to_numpy()
-        look = look_at(features, answer, task)
-        assert look == look_at(pl.from_pandas(features), answer, task)
-        assert look == look_at(features.set_axis(range(7, 7 + len(features))), answer, task)
+        features = frame.drop(columns=target)
+        values = frame[target].to_numpy()
+        look = look_at(features, values, task)
+        assert look == look_at(pl.from_pandas(features), values, task)
+        assert look == look_at(features.set_axis(range(7, 7 + len(features))), values, task)
         nullable = features.convert_dtypes(convert_boolean=False)
-        assert look == look_at(nullable, answer, task)
+        assert look == look_at(nullable, values, task)
 
 
 def test_every_column_has_a_kind() -> None:
@@ -40,11 +41,11 @@ def test_every_column_has_a_kind() -> None:
     expected = {"customer": "identifier", "months": "number", "contract": "category"}
     expected |= {"country": "constant", "empty": "empty", "since": "date", "note": "text"}
     assert {name: kinds[name] for name in expected} == expected
-    assert next(c.form for c in look.columns if c.name == "since") == "%d.%m.%Y"
+    assert next(column.form for column in look.columns if column.name == "since") == "%d.%m.%Y"
 
 
 @pytest.mark.parametrize(
-    ("again", "words"),
+    ("derive", "words"),
     [
         (lambda x: x["flag"].map({0: "N", 1: "Y"}), "'flag' in other codes"),
         (lambda x: 1 - x["flag"], "'flag' in other codes"),
@@ -55,7 +56,7 @@ def test_every_column_has_a_kind() -> None:
         (lambda x: x["gaps"] / 2.54, "'gaps' in another unit"),
     ],
 )
-def test_a_column_that_says_the_same_is_one_finding(again: Any, words: str) -> None:
+def test_a_column_that_says_the_same_is_one_finding(derive: Any, words: str) -> None:
     frame = pd.DataFrame(
         {
             "flag": RNG.integers(0, 2, N),
@@ -67,7 +68,7 @@ def test_a_column_that_says_the_same_is_one_finding(again: Any, words: str) -> N
     )
     target = RNG.integers(0, 2, N)
     assert column_findings(frame, target, "binary") == []
-    (finding,) = column_findings(frame.assign(again=again(frame)), target, "binary")
+    (finding,) = column_findings(frame.assign(again=derive(frame)), target, "binary")
     assert (finding.code, finding.columns) == ("SWM113", ("again",))
     assert words in finding.text
 
@@ -98,27 +99,29 @@ def test_years_in_order_are_time_if_the_target_drifts_and_never_groups() -> None
     noise = RNG.normal(size=N)
     drifting = look_at(frame, 0.1 * (year - 1980) + noise, "regression")
     assert (drifting.time, drifting.groups) == ("year", ())
-    still = look_at(frame, noise, "regression")
-    assert (still.time, still.groups) == (None, ())
+    stationary = look_at(frame, noise, "regression")
+    assert (stationary.time, stationary.groups) == (None, ())
     shuffled = frame.sample(frac=1, random_state=1)
     assert look_at(shuffled, 0.1 * (shuffled["year"].to_numpy() - 1980), "").time is None
-    # A column of measurements that the rows are sorted by is no time.
+    # Measurements by which the rows are sorted are no time.
     sizes = pd.DataFrame({"size": np.sort(RNG.integers(0, 40, N))})
     assert look_at(sizes, sizes["size"].to_numpy() + noise, "regression").time is None
 
 
 def test_another_identifier_of_known_groups_is_named() -> None:
     frame = wages()
-    features, person = frame.drop(columns=["person", "card_no", "lwage"]), frame["person"]
-    found = column_findings(features, frame["lwage"].to_numpy(), "regression", groups=person)
-    assert {name for each in found if each.code == "SWM111" for name in each.columns} >= {"badge"}
-    # Of a fit, which has its groups beside the table.
+    features = frame.drop(columns=["person", "card_no", "lwage"])
+    person = frame["person"]
+    findings = column_findings(features, frame["lwage"].to_numpy(), "regression", groups=person)
+    identifiers = [finding.columns for finding in findings if finding.code == "SWM111"]
+    assert any("badge" in columns for columns in identifiers)
+    # Groups are passed to a fit beside the table.
     numbers = frame[["badge", "hours", "age"]]
     selector = SubsetSelector(GaussianNB(), budget=1, cv=3)
     selector.fit(numbers, (frame["lwage"] > frame["lwage"].median()).astype(int), groups=person)
-    named = {each.code: each.columns for each in selector.findings_}
-    assert named["SWM111"] == ("badge",)
-    assert "SWM106" not in named
+    columns_of = {finding.code: finding.columns for finding in selector.findings_}
+    assert columns_of["SWM111"] == ("badge",)
+    assert "SWM106" not in columns_of
 
 
 def test_a_column_that_most_of_the_score_depends_on_is_named_but_kept() -> None:
@@ -128,6 +131,6 @@ def test_a_column_that_most_of_the_score_depends_on_is_named_but_kept() -> None:
     (finding,) = column_findings(frame, target, "binary")
     assert (finding.code, finding.columns) == ("SWM211", ("calls",))
     assert look_at(frame, target, "binary").columns[-1].reason == ""
-    # What another column can replace decides nothing alone.
-    again = frame["calls"] + RNG.integers(0, 2, 600)
-    assert column_findings(frame.assign(again=again), target, "binary") == []
+    # A column that another one can replace is not decisive by itself.
+    similar = frame["calls"] + RNG.integers(0, 2, 600)
+    assert column_findings(frame.assign(again=similar), target, "binary") == []

@@ -1,4 +1,4 @@
-"""Classifiers that accept the codes 0 to k-1 only are fitted to them, whatever is around them."""
+"""Tests of classifiers that accept only the codes 0 to k-1, also within other estimators."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ LABELS = {
 
 
 class OnlyCodes(ClassifierMixin, BaseEstimator):
-    """As the classifiers of XGBoost, NGBoost and skorch are; `kind` is of the error."""
+    """Accepts codes only, as classifiers of XGBoost, NGBoost and skorch do, or raises `error`."""
 
-    def __init__(self, kind: type[Exception] = ValueError, width: int = 1) -> None:
-        self.kind = kind
+    def __init__(self, error: type[Exception] = ValueError, width: int = 1) -> None:
+        self.error = error
         self.width = width
 
     def fit(self, X: Any, y: Any) -> OnlyCodes:
         classes = np.unique(y)
         if classes.dtype.kind != "i" or (classes != np.arange(len(classes))).any():
-            raise self.kind("invalid classes")
+            raise self.error("invalid classes")
         self.model_ = GaussianNB(var_smoothing=self.width * 1e-9).fit(X, y)
         self.classes_ = self.model_.classes_
         return self

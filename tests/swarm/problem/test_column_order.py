@@ -1,4 +1,4 @@
-"""The order of the columns of a table changes nothing about a search."""
+"""Tests that the order of the columns of a table changes nothing about a search."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ def n_archived(archive: Path) -> int:
         return int(connection.execute("SELECT count(*) FROM archive_evaluations").fetchone()[0])
 
 
-def assert_same_answer(fitted: SubsetSelector, other: SubsetSelector) -> None:
-    assert sorted(fitted.subset_) == sorted(other.subset_)
+def assert_same_answer(fitted: SubsetSelector, expected: SubsetSelector) -> None:
+    assert sorted(fitted.subset_) == sorted(expected.subset_)
     # Sums over columns in another order differ in their last bits.
     close = {"check_exact": False, "rtol": 1e-12}
-    pd.testing.assert_series_equal(fitted.importances_, other.importances_, **close)
+    pd.testing.assert_series_equal(fitted.importances_, expected.importances_, **close)
     for tables in (
-        [each.history_.filter(regex="^(?!.*seconds)") for each in (fitted, other)],
+        [selector.history_.filter(regex="^(?!.*seconds)") for selector in (fitted, expected)],
         [
-            each.results_.assign(features=each.results_["features"].map(sorted).map(tuple))
-            for each in (fitted, other)
+            selector.results_.assign(features=selector.results_["features"].map(sorted).map(tuple))
+            for selector in (fitted, expected)
         ],
     ):
         pd.testing.assert_frame_equal(*tables, **close)
@@ -66,7 +66,7 @@ def test_the_canonical_order_depends_on_names_alone(names: list[str], random: An
     assert ordered(numbers) == ["9", "10", "b", "x", "x09", "x9", "x9y2", "x9y10", "x10"]
 
 
-# Units are sorted before any strategy sees them; these use each kind of hint.
+# Units are sorted before any strategy sees them, and these strategies use all kinds of hints.
 @pytest.mark.parametrize("strategy", ["multiswarm", "mlaco", "sffs"])
 def test_a_strategy_gives_the_same_answer_and_the_archive_keeps_the_orders_apart(
     strategy: str, tmp_path: Path
@@ -77,9 +77,9 @@ def test_a_strategy_gives_the_same_answer_and_the_archive_keeps_the_orders_apart
         "archive": f"sqlite:///{tmp_path}/archive.db",
         "groups": [["x9", "b 3"]],
     }
-    first = selector(**options).fit(X, y)
+    fitted = selector(**options).fit(X, y)
     archived = n_archived(tmp_path / "archive.db")
-    assert_same_answer(selector(**options).fit(permuted(X), y), first)
+    assert_same_answer(selector(**options).fit(permuted(X), y), fitted)
     assert n_archived(tmp_path / "archive.db") == 2 * archived > 0
 
 
@@ -88,15 +88,15 @@ def test_positions_of_columns_refer_to_the_table_of_the_user() -> None:
     X["x2"] = np.arange(len(X)) % 6
     y = (X["x2"] % 2).to_numpy()
     X = permuted(X)
-    at = list(X).index("x2")
-    assert at != NAMES.index("x2")
-    small: dict[str, Any] = {"max_iter": 3, "max_depth": 1, "min_samples_leaf": 3}
-    by_position = HistGradientBoostingClassifier(**small, categorical_features=[at])
-    by_name = HistGradientBoostingClassifier(**small, categorical_features=["x2"])
-    plain = HistGradientBoostingClassifier(**small)
-    full = {"strategy": "full", "fixed": [at], "forbidden": ["Age"]}
+    position = list(X).index("x2")
+    assert position != NAMES.index("x2")
+    params: dict[str, Any] = {"max_iter": 3, "max_depth": 1, "min_samples_leaf": 3}
+    by_position = HistGradientBoostingClassifier(**params, categorical_features=[position])
+    by_name = HistGradientBoostingClassifier(**params, categorical_features=["x2"])
+    without_categories = HistGradientBoostingClassifier(**params)
+    full = {"strategy": "full", "fixed": [position], "forbidden": ["Age"]}
     costs = [
         selector(estimator=model, scoring="neg_log_loss", **full).fit(X, y).cost_
-        for model in (by_position, by_name, plain)
+        for model in (by_position, by_name, without_categories)
     ]
     assert costs[0] == costs[1] != costs[2]

@@ -1,4 +1,4 @@
-"""Parameters that refer to columns: restricted to each subset, at any depth, or refused."""
+"""Tests of parameters that refer to columns: restricted to a subset at any depth, or refused."""
 
 from __future__ import annotations
 
@@ -34,8 +34,10 @@ from swarm.problem.column_params import column_params, fit_params_for
 NAMES = list("zyxwvu")
 SUBSETS = [[0, 2], [5], [2, 3, 4], [0, 1, 2, 3, 4, 5]]
 SIGNS = {"z": 1, "y": 0, "x": -1, "w": 0, "v": 1, "u": 0}
-GROUPS, POSITIONS = [["z", "y"], ["x", "w", "v"]], [[0, 1], [2, 3, 4]]
-TEXTS, NUMBERS = ("town", "size"), ("z", "y")
+GROUPS = [["z", "y"], ["x", "w", "v"]]
+POSITIONS = [[0, 1], [2, 3, 4]]
+TEXTS = ("town", "size")
+NUMBERS = ("z", "y")
 
 light = partial(LGBMClassifier, n_estimators=4, verbosity=-1, n_jobs=1, random_state=0)
 hist = partial(ensemble.HistGradientBoostingClassifier, max_iter=3, random_state=0)
@@ -57,25 +59,30 @@ def restricted(model: Any, positions: Any, names: Any = NAMES, **options: Any) -
 def assert_equals_by_hand(model: Any, by_hand: Any, X: pd.DataFrame, y: Any, subsets: Any) -> None:
     """Compare predictions of the clones for subsets with those of the models ``by_hand(names)``."""
     for positions in subsets:
-        part = X.iloc[:, positions]
-        clones = restricted(model, positions, list(X.columns)), by_hand(list(part.columns))
-        method = "predict_proba" if hasattr(clones[1], "predict_proba") else "predict"
-        got, expected = (getattr(each.fit(part, y), method)(part) for each in clones)
-        np.testing.assert_array_equal(got, expected, err_msg=str(positions))
+        columns = X.iloc[:, positions]
+        clone = restricted(model, positions, list(X.columns))
+        written = by_hand(list(columns.columns))
+        method = "predict_proba" if hasattr(written, "predict_proba") else "predict"
+        predicted, expected = (
+            getattr(estimator.fit(columns, y), method)(columns) for estimator in (clone, written)
+        )
+        np.testing.assert_array_equal(predicted, expected, err_msg=str(positions))
 
 
-def signs(columns: list[str], some: str = "zyxwvu") -> list[int]:
-    return [SIGNS[name] * (name in some) for name in columns]
+def signs(columns: list[str], signed_names: str = "zyxwvu") -> list[int]:
+    return [SIGNS[name] * (name in signed_names) for name in columns]
 
 
-def groups(columns: list[str], kind: Any = list) -> list[Any]:
-    """Return groups of columns by position in a subset, without those that have none."""
-    parts = [kind(columns.index(name) for name in group if name in columns) for group in GROUPS]
-    return [part for part in parts if part]
+def groups(columns: list[str], container: Any = list) -> list[Any]:
+    """Return the positions of the groups in a subset, without groups that have no column in it."""
+    in_subset = [
+        container(columns.index(name) for name in group if name in columns) for group in GROUPS
+    ]
+    return [positions for positions in in_subset if positions]
 
 
-def places(columns: list[str]) -> list[int]:
-    return [place for place, name in enumerate(columns) if name in "zw"]
+def positions_of(columns: list[str]) -> list[int]:
+    return [position for position, name in enumerate(columns) if name in "zw"]
 
 
 def calibrated(**params: Any) -> Any:
@@ -87,9 +94,9 @@ def xgboost(**params: Any) -> Any:
 
 
 def grouped(interaction_constraints: Any) -> Any:
-    # LightGBM never uses a column that is in no group, which no list of groups can express.
-    without = {} if interaction_constraints else {"feature_contri": [0.0]}
-    return light(interaction_constraints=interaction_constraints or None, **without)
+    # LightGBM never uses a column that is in no group: an empty list of groups cannot express it.
+    options = {} if interaction_constraints else {"feature_contri": [0.0]}
+    return light(interaction_constraints=interaction_constraints or None, **options)
 
 
 @pytest.mark.parametrize(
@@ -97,12 +104,12 @@ def grouped(interaction_constraints: Any) -> Any:
     [
         (grouped, "interaction_constraints", POSITIONS, groups),
         (light, "mc", signs(NAMES), signs),
-        (light, "cat_feature", [0, 3], places),
+        (light, "cat_feature", [0, 3], positions_of),
         (hist, "interaction_cst", [{0, 1}, {2, 3, 4}], lambda c: groups(c, set)),
         (hist, "monotonic_cst", {"z": 1, "x": -1}, lambda c: signs(c, "zx")),
-        (hist, "categorical_features", [True, False, False, True, False, False], places),
+        (hist, "categorical_features", [True, False, False, True, False, False], positions_of),
         (forest, "monotonic_cst", np.array(signs(NAMES)), signs),
-        (lambda **p: bags(hist(**p)), "categorical_features", [0, -3], places),
+        (lambda **p: bags(hist(**p)), "categorical_features", [0, -3], positions_of),
         (calibrated, "monotonic_cst", signs(NAMES), signs),
         (xgboost, "monotone_constraints", tuple(signs(NAMES)), lambda c: tuple(signs(c))),
         (xgboost, "monotone_constraints", {"z": 1, "x": -1}, lambda c: tuple(signs(c, "zx"))),
@@ -127,7 +134,7 @@ def table() -> tuple[pd.DataFrame, pd.Series]:
 
 
 def codes(columns: Any = None, text: Any = TEXTS, numbers: Any = NUMBERS) -> Any:
-    """Return a model of the codes of texts, and of numbers, of all columns or of some."""
+    """Return a model of text codes and of numbers, on all columns or on the given ones."""
     if columns is not None:
         text, numbers = ([name for name in names if name in columns] for names in (text, numbers))
     step = ColumnTransformer([("a", OrdinalEncoder(), text), ("b", SimpleImputer(), numbers)])
@@ -155,9 +162,9 @@ def test_a_column_transformer_is_restricted(table: Any, text: Any, numbers: Any)
 def test_a_transformer_of_a_lost_column_is_left_out(table: Any, column: Any, place: Any) -> None:
     step = ColumnTransformer([("words", TfidfVectorizer(), column)], remainder=SimpleImputer())
     for positions, columns in (([0, 4], [place]), ([0, 2], [])):
-        part = restricted(step, positions, list(table[0]))
-        assert [chosen for _, _, chosen in part.transformers] == columns
-        part.fit(table[0].iloc[:, positions])
+        subset_step = restricted(step, positions, list(table[0]))
+        assert [chosen for _, _, chosen in subset_step.transformers] == columns
+        subset_step.fit(table[0].iloc[:, positions])
 
 
 @pytest.mark.parametrize(
@@ -174,12 +181,14 @@ def test_lists_of_columns_are_restricted_at_any_depth(table: Any, build: Any) ->
 
 
 def test_columns_are_dropped_in_front_by_what_is_known() -> None:
-    few = [("few", "passthrough", ["z", "x"]), ("others", "drop", slice(3, None))]
-    front = ColumnTransformer(few)
+    transformers = [("few", "passthrough", ["z", "x"]), ("others", "drop", slice(3, None))]
+    front = ColumnTransformer(transformers)
     for model in (front, make_pipeline(front, hist())):
         assert module.dropped_columns(model, NAMES, 6) == [1, 3, 4, 5]
-    by_type = ColumnTransformer([*few, ("types", "passthrough", make_column_selector("z"))])
-    for model in (ColumnTransformer(few, remainder="passthrough"), by_type, hist()):
+    by_type = ColumnTransformer(
+        [*transformers, ("types", "passthrough", make_column_selector("z"))]
+    )
+    for model in (ColumnTransformer(transformers, remainder="passthrough"), by_type, hist()):
         assert module.dropped_columns(model, NAMES, 6) == []
     assert module.dropped_columns(ColumnTransformer([("a", SimpleImputer(), 1)]), None, 2) == [0]
 
@@ -220,7 +229,8 @@ def test_labels_that_are_numbers_are_taken_for_positions_as_packages_do() -> Non
     assert restricted(light(cat_feature=["z", "x"]), [0, 1], renamed=new).cat_feature == ["z_"]
 
 
-signed, scaled = hist(monotonic_cst=[1] * 6), ("s", SimpleImputer())
+signed = hist(monotonic_cst=[1] * 6)
+scaled = ("s", SimpleImputer())
 REFUSED = [
     ("metric_params", KNeighborsClassifier(metric_params={"w": [1, 2, 3, 4, 5, 6]})),
     ("inner__setting", Plain(inner=Plain([0.1, 0.2, 0.1, 0.3, 0.1, 0.2]))),
@@ -235,7 +245,7 @@ REFUSED = [
     *(("mc", light(mc=value)) for value in ("1,0,0,0,0,0", [1, 0])),
     *(("interaction_constraints", light(interaction_constraints=g)) for g in ("[0,1]", "[[0]]")),
     *(("categorical_features", hist(categorical_features=c)) for c in (["x", "a"], [6], [True])),
-    # Positions of columns that may be others than those of the table.
+    # These are positions of columns that may differ from those of the table.
     ("inner__monotonic_cst", Plain(inner=signed)),
     *(("estimator__monotonic_cst", outer(signed)) for outer in (RFE, ClassifierChain)),
     ("estimator__monotonic_cst", bags(signed, max_features=1)),
@@ -265,7 +275,7 @@ ACCEPTED = [
     hist(interaction_cst="pairwise", categorical_features="from_dtype"),
     ColumnTransformer([(*scaled, make_column_selector("z"))]),
     Plain("z", pd.DataFrame),
-    # It would be changed itself, because it is its own clone.
+    # A frozen estimator is its own clone, so that restricting it would change the original.
     FrozenEstimator(signed),
 ]
 
@@ -277,16 +287,16 @@ def test_other_lists_are_not_taken_for_entries_of_columns(model: Any) -> None:
 
 
 def test_every_array_of_scikit_learn_is_known_or_refused() -> None:
-    # Arrays over the columns, or of arguments, that are refused by their shape or names.
+    # These are arrays over the columns, or of arguments, and are refused by their shape or names.
     refused = """U_init V_init code_init dict_init dictionary init knots seeds means_init mean_prior
         precisions_init covariance_prior connectivity noise_variance_init precompute preference
         w_init alpha fill_value kernel_params metric_params kw_args inv_kw_args chain_method dtype
         estimator regressor transformers input_type solver stack_method"""
     arrays = ("array-like", "list", "tuple", "ndarray", "dict", "Iterable", "sparse")
     known = {*module._KIND_OF, *refused.split()}
-    for _, kind in all_estimators():
-        for name, allowed in getattr(kind, "_parameter_constraints", {}).items():
-            assert name in known or not any(word in str(allowed) for word in arrays), kind
+    for _, estimator in all_estimators():
+        for name, allowed in getattr(estimator, "_parameter_constraints", {}).items():
+            assert name in known or not any(word in str(allowed) for word in arrays), estimator
 
 
 def test_parameters_of_fit_are_those_of_the_subset() -> None:
@@ -295,11 +305,11 @@ def test_parameters_of_fit_are_those_of_the_subset() -> None:
         "categorical_feature": [1, 2],
         "model__cat_features": ["z", "x"],
     }
-    same = {"init_score": np.zeros((150, 6)), "sample_weight": np.ones(150)}
-    module.check_fit_params(params | same, NAMES, 6, 150)
-    got = fit_params_for(params | same, NAMES, 6, [0, 2], {"z": "z_", "x": "x_"})
-    assert all(got[name] is value for name, value in same.items())
-    assert [got[name] for name in list(params)[:3]] == [["a", "c"], [1], ["z_", "x_"]]
+    row_params = {"init_score": np.zeros((150, 6)), "sample_weight": np.ones(150)}
+    module.check_fit_params(params | row_params, NAMES, 6, 150)
+    subset_params = fit_params_for(params | row_params, NAMES, 6, [0, 2], {"z": "z_", "x": "x_"})
+    assert all(subset_params[name] is value for name, value in row_params.items())
+    assert [subset_params[name] for name in list(params)[:3]] == [["a", "c"], [1], ["z_", "x_"]]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +321,7 @@ def test_parameters_of_fit_are_those_of_the_subset() -> None:
         ("others", pd.DataFrame(np.ones((150, 6)), columns=NAMES[::-1])),
         ("feature_name", ["a", "b"]),
         ("categorical_feature", ["town"]),
-        ("model__categorical_feature", [1]),  # perhaps of other columns, behind another step
+        ("model__categorical_feature", [1]),  # Another step may have changed the columns.
         ("feature_weights", [1.0] * 6),
         ("costs", np.ones(6)),
         ("limits", np.ones((2, 6))),
@@ -325,14 +335,14 @@ def test_parameters_of_fit_by_column_are_refused(name: str, value: Any) -> None:
 
 def test_scores_of_subsets_are_those_of_cross_validation(table: Any) -> None:
     X, y = table
-    words = [("words", TfidfVectorizer(), "note"), ("n", SimpleImputer(), ["y", "z"])]
-    model = make_pipeline(ColumnTransformer(words), LogisticRegression())
+    transformers = [("words", TfidfVectorizer(), "note"), ("n", SimpleImputer(), ["y", "z"])]
+    model = make_pipeline(ColumnTransformer(transformers), LogisticRegression())
     options = {"strategy": "sfs", "scoring": "accuracy", "pruning": False, "cv": StratifiedKFold(3)}
     with pytest.raises(ConfigError, match="never reads"):
         SubsetSelector(model, **options).fit(X, y)
     selector = SubsetSelector(model, forbidden=list(TEXTS), **options)
     for row in selector.fit(X, y).results_.itertuples():
         chosen = [name for name in X.columns if name in row.features]
-        part = restricted(model, [list(X).index(name) for name in chosen], list(X))
-        scores = cross_val_score(part, X[chosen], y, cv=options["cv"])
+        subset_model = restricted(model, [list(X).index(name) for name in chosen], list(X))
+        scores = cross_val_score(subset_model, X[chosen], y, cv=options["cv"])
         assert row.cost == pytest.approx(1 - scores.mean())

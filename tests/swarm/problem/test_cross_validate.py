@@ -1,4 +1,4 @@
-"""Fold scores are those of ``cross_validate(clone(estimator), X[S], y, ...)`` in the same place."""
+"""Tests that fold scores are those of `cross_validate(clone(estimator), X[S], y, ...)`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 RNG = np.random.default_rng(0)
 X = pd.DataFrame(RNG.normal(size=(90, 5)), RNG.permutation(90), LABELS["names"][:5])
 Y = (X["x10"] + 0.5 * X["Age"] + np.sin(X.index) > 0).astype(int)
-WEIGHT, GROUPS = np.where(X["width"] > 0, 5.0, 0.01), RNG.integers(0, 9, 90)
+WEIGHT = np.where(X["width"] > 0, 5.0, 0.01)
+GROUPS = RNG.integers(0, 9, 90)
 PLAIN = Case(X, Y, LOGISTIC, list(X), scoring="neg_log_loss")
 
 
@@ -33,7 +34,7 @@ PLAIN = Case(X, Y, LOGISTIC, list(X), scoring="neg_log_loss")
 def test_costs_and_columns_are_those_of_the_subset(seed: int) -> None:
     case = draw(seed)
     selector = case.check()
-    subset = [case.labels[at] for at in np.flatnonzero(selector.support_)]
+    subset = [case.labels[position] for position in np.flatnonzero(selector.support_)]
     assert selector.subset_ == subset
     assert same_table(selector.transform(case.X), case.table(subset))
     assert same_table(case.X, draw(seed).X)
@@ -42,7 +43,8 @@ def test_costs_and_columns_are_those_of_the_subset(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(0, 100, 10))
 def test_a_pipeline_predicts_what_the_model_of_the_subset_does(seed: int) -> None:
     case = replace(draw(seed), params={}, cv=KFold(3))
-    selector, model = case.fit(), clone(case.model)
+    selector = case.fit()
+    model = clone(case.model)
     table = case.table(selector.subset_)
     predicted = make_pipeline(clone(selector), model).fit(case.X, case.y).predict(case.X)
     assert np.array_equal(predicted, clone(model).fit(table, case.y).predict(table))
@@ -50,23 +52,25 @@ def test_a_pipeline_predicts_what_the_model_of_the_subset_does(seed: int) -> Non
 
 @pytest.mark.parametrize("seed", [0, 50])
 def test_two_workers_give_the_same_costs(seed: int) -> None:
-    one, two = (draw(seed).fit(n_jobs=n_jobs).results_ for n_jobs in (1, 2))
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
+    serial, parallel = (draw(seed).fit(n_jobs=n_jobs).results_ for n_jobs in (1, 2))
+    pd.testing.assert_frame_equal(serial, parallel, check_exact=True)
 
 
 @pytest.mark.parametrize("receiver", ["member", "step", "scorer", "score", "inner folds"])
 def test_metadata_reach_what_requested_them(receiver: str) -> None:
-    def ask(estimator: Any, on: bool = True) -> Any:
+    def request(estimator: Any, on: bool = True) -> Any:
         return clone(estimator).set_fit_request(sample_weight=on)
 
     with config_context(enable_metadata_routing=True):
-        asked = receiver == "scorer"
-        accuracy = make_scorer(accuracy_score).set_score_request(sample_weight=asked)
+        is_scorer = receiver == "scorer"
+        accuracy = make_scorer(accuracy_score).set_score_request(sample_weight=is_scorer)
         model = {
-            "member": VotingClassifier([("a", ask(LOGISTIC)), ("b", ask(BAYES, False))]),
-            "step": make_pipeline(make_pipeline(ask(StandardScaler()), ask(LOGISTIC, False))),
-            "scorer": ask(LOGISTIC),
-            "score": ask(LOGISTIC, False).set_score_request(sample_weight=True),
+            "member": VotingClassifier([("a", request(LOGISTIC)), ("b", request(BAYES, False))]),
+            "step": make_pipeline(
+                make_pipeline(request(StandardScaler()), request(LOGISTIC, False))
+            ),
+            "scorer": request(LOGISTIC),
+            "score": request(LOGISTIC, False).set_score_request(sample_weight=True),
             "inner folds": GridSearchCV(BAYES, {"var_smoothing": [1e-9, 1]}, cv=GroupKFold(2)),
         }[receiver]
         params = {"groups": GROUPS} if receiver == "inner folds" else {"sample_weight": WEIGHT}
@@ -75,11 +79,11 @@ def test_metadata_reach_what_requested_them(receiver: str) -> None:
 
 
 def unless_settings_are_lost(table: Any) -> Any:
-    kept = np.geterr()["divide"] == "raise" and isinstance(table, pd.DataFrame)
+    settings_apply = np.geterr()["divide"] == "raise" and isinstance(table, pd.DataFrame)
     try:
         warnings.warn("settings are lost", FutureWarning, stacklevel=1)
     except FutureWarning:
-        return table * float(kept)
+        return table * float(settings_apply)
     return table * 0.0
 
 
@@ -101,16 +105,18 @@ def test_a_scorer_sees_the_index_of_the_rows() -> None:
 
 
 def test_models_are_fitted_on_sparse_rows_of_any_format() -> None:
-    # The formats that the drawn cases do not have.
+    # The drawn cases do not have this format.
     rows = sparse.csr_matrix(X.clip(lower=0.5) - 0.5).asformat("lil")
-    labels = [f"x{at}" for at in range(5)]
+    labels = [f"x{position}" for position in range(5)]
     model = clone(MODELS["sparse"][0]).set_params(random_state=0)
     replace(PLAIN, X=rows, labels=labels, model=model).check()
 
 
 def test_columns_of_sparse_arrays_and_categories_in_bins_are_as_they_were_given() -> None:
-    thin = X.assign(width=pd.arrays.SparseArray(X["width"].clip(lower=0.0), fill_value=0.0))
-    replace(PLAIN, X=thin, model=BAYES).check()
+    sparse_column = X.assign(
+        width=pd.arrays.SparseArray(X["width"].clip(lower=0.0), fill_value=0.0)
+    )
+    replace(PLAIN, X=sparse_column, model=BAYES).check()
     bins = X.assign(a=pd.cut(X["Age"], 3, labels=list("abc")))
     trees = HistGradientBoostingClassifier(max_iter=3, random_state=0)
     replace(PLAIN, X=bins, labels=list(bins), model=trees).check()

@@ -1,4 +1,4 @@
-"""Claims on the names of code: what is another name, what has none, and what it is cached for."""
+"""Tests of names of code: what changes a name, what has none, and what is cached under it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from swarm.storage.archive import Archive
 from tests.fakes import evaluated
 from tests.swarm.storage.test_archive import N_UNITS, problem_of, run_python
 
-OWN = """
+SCORERS = """
 from sklearn.naive_bayes import GaussianNB
 COSTS = [[0, 1], [5, 0]]
 def score(model, X, y): return -COSTS[1][0] * (model.predict(X) != y).mean()
@@ -52,8 +52,8 @@ def name(value: Any) -> str:
 
 
 @pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
-    (tmp_path / "own_scorers.py").write_text(OWN)
+def user_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
+    (tmp_path / "own_scorers.py").write_text(SCORERS)
     monkeypatch.syspath_prepend(tmp_path)
     yield importlib.import_module("own_scorers")
     del sys.modules["own_scorers"]
@@ -64,38 +64,52 @@ def edit(module: ModuleType, old: str, new: str) -> None:
     file.write_text(file.read_text().replace(old, new))
 
 
-def everything(own: ModuleType) -> list[Any]:
-    scorers = [own.score, own.Cost(1), own.Cost(1).at, partial(own.score), make_scorer(own.score)]
-    return [*scorers, own.Bayes(), make_pipeline(FunctionTransformer(own.score))]
+def everything(user_module: ModuleType) -> list[Any]:
+    named_scorers = [
+        user_module.score,
+        user_module.Cost(1),
+        user_module.Cost(1).at,
+        partial(user_module.score),
+        make_scorer(user_module.score),
+    ]
+    return [
+        *named_scorers,
+        user_module.Bayes(),
+        make_pipeline(FunctionTransformer(user_module.score)),
+    ]
 
 
 @pytest.mark.parametrize("new", ["[50, 0]]", "[5, 0]]  # a comment"])
-def test_every_edit_of_its_file_is_a_new_name(own: ModuleType, new: str) -> None:
-    before = [name(value) for value in everything(own)]
+def test_every_edit_of_its_file_is_a_new_name(user_module: ModuleType, new: str) -> None:
+    before = [name(value) for value in everything(user_module)]
     assert len(set(before)) == len(before)
-    edit(own, "[5, 0]]", new)
-    after = [name(value) for value in everything(importlib.reload(own))]
+    edit(user_module, "[5, 0]]", new)
+    after = [name(value) for value in everything(importlib.reload(user_module))]
     assert not {*before} & {*after}
-    edit(own, new, "[5, 0]]")
-    assert [name(value) for value in everything(importlib.reload(own))] == before
+    edit(user_module, new, "[5, 0]]")
+    assert [name(value) for value in everything(importlib.reload(user_module))] == before
 
 
-def test_code_of_before_an_edit_does_not_get_the_name_of_the_code_after(own: ModuleType) -> None:
-    score, cost, before = own.score, own.Cost(1), name(own.score)
-    edit(own, "[5, 0]", "[50, 0]")
+def test_code_of_before_an_edit_does_not_get_the_name_of_the_code_after(
+    user_module: ModuleType,
+) -> None:
+    score = user_module.score
+    cost = user_module.Cost(1)
+    before = name(score)
+    edit(user_module, "[5, 0]", "[50, 0]")
     assert name(score) == before
-    importlib.reload(own)
-    assert name(own.score) != before
-    for old in (score, cost, cost.at):
+    importlib.reload(user_module)
+    assert name(user_module.score) != before
+    for edited in (score, cost, cost.at):
         with pytest.raises(Unnamed, match="import by its name"):
-            describe(old)
+            describe(edited)
 
 
-def test_parameters_are_part_of_the_name(own: ModuleType) -> None:
+def test_parameters_are_part_of_the_name(user_module: ModuleType) -> None:
     for make in (
-        own.Cost,
-        lambda value: own.Cost(value).at,
-        lambda value: partial(own.score, y=value),
+        user_module.Cost,
+        lambda value: user_module.Cost(value).at,
+        lambda value: partial(user_module.score, y=value),
         lambda value: make_scorer(fbeta_score, beta=value),
         lambda value: make_pipeline(StandardScaler(), GaussianNB(var_smoothing=value)),
         lambda value: StratifiedKFold(3, shuffle=True, random_state=value),
@@ -120,7 +134,8 @@ def test_another_version_of_a_package_is_another_name(monkeypatch: pytest.Monkey
     before = name(model)
     monkeypatch.setattr("lightgbm.__version__", "99")
     assert name(model) != before
-    monkeypatch.delattr("lightgbm.__version__")  # that of the distribution
+    # The version of the distribution is used where the module has none.
+    monkeypatch.delattr("lightgbm.__version__")
     assert name(model) == before
 
 
@@ -144,11 +159,13 @@ print(json.dumps([describe(v) for v in (score, Own(), Cost(1), Cost(2).at, make_
 
 
 def test_main_defines_nothing_with_a_name_unless_it_has_a_version() -> None:
-    first, again, other = (run_python(NAMELESS, version) for version in ("1.2", "1.2", "1.3"))
-    assert first == again != other
-    score, own, cost, method, _ = json.loads(first)
+    first, same_version, other_version = (
+        run_python(NAMELESS, version) for version in ("1.2", "1.2", "1.3")
+    )
+    assert first == same_version != other_version
+    score, model, cost, method, _ = json.loads(first)
     assert score == ["__main__.score", "version", "1.2"]
-    assert own["class"] == ["__main__.Own", "version", "1.2", f"sklearn=={sklearn.__version__}"]
+    assert model["class"] == ["__main__.Own", "version", "1.2", f"sklearn=={sklearn.__version__}"]
     assert '[["cost", 1]]' in json.dumps(cost)
     assert '[["cost", 2]]' in json.dumps(method)
 
@@ -168,7 +185,8 @@ def test_lambdas_and_what_functions_define_have_no_name_unless_they_have_a_versi
         assert '{"unnamed": "' in json.dumps(describe(value, strict=False))
     Own.__version__ = score.__version__ = "1"  # type: ignore[attr-defined]
     assert name(score) != name(Own())
-    with pytest.raises(Unnamed):  # the version of a class is not that of another
+    # A subclass does not have the version of its base.
+    with pytest.raises(Unnamed):
         describe(type("Sub", (Own,), {}))
     locked = [SimpleNamespace(lock=lock, cost=cost, __version__="1") for cost in (1, 2)]
     assert name(locked[0]) != name(locked[1])
@@ -189,8 +207,8 @@ def test_a_metadata_request_is_part_of_the_name_and_does_not_recurse() -> None:
         assert name(make()) == before
 
 
-def test_an_object_that_refers_to_itself_has_no_name(own: ModuleType) -> None:
-    cost = own.Cost(1)
+def test_an_object_that_refers_to_itself_has_no_name(user_module: ModuleType) -> None:
+    cost = user_module.Cost(1)
     cost.owner = cost
     for value in (cost, cost.at, make_scorer(cost), FunctionTransformer(cost), [cost]):
         with pytest.raises(Unnamed, match="refers to itself"):
@@ -200,7 +218,9 @@ def test_an_object_that_refers_to_itself_has_no_name(own: ModuleType) -> None:
 
 def test_settings_are_described_by_their_values() -> None:
     table = pd.DataFrame({"a": [1, None], "b": pd.Categorical(["x", "y"])})
-    a, b, matrix = table["a"], table["b"], np.ones((2, 3))
+    a = table["a"]
+    b = table["b"]
+    matrix = np.ones((2, 3))
     # fmt: off
     distinct = [
         None, True, 1, 1.0, "1", b"1", 1j, [1], {1}, {1: 2}, {"1": 2}, range(3), pd.NA,
@@ -226,7 +246,8 @@ def test_a_fitted_state_counts_where_no_fit_replaces_it() -> None:
 
 
 def fits_of(scorer: Any, *archives: Archive) -> list[int]:
-    problem, fits = problem_of(scoring=scorer), []
+    problem = problem_of(scoring=scorer)
+    fits = []
     for archive in archives:
         fits.append(evaluated(problem, np.ones((1, N_UNITS), dtype=bool), archive).work.fits)
         assert archive.has_evaluations(problem)

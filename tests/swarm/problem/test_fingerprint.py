@@ -1,4 +1,4 @@
-"""Claims on the fingerprint: what names a problem, and what does not."""
+"""Tests of the fingerprint: what changes it, and what does not."""
 
 from __future__ import annotations
 
@@ -28,28 +28,30 @@ def other_constant(estimator: Any, X: Any, y: Any) -> float:
 
 
 def fingerprint(X: Any = None, y: Any = None, model: Any = None, **options: Any) -> str:
-    plain_X, plain_y = numbers()
+    default_X, default_y = numbers()
     model = DecisionTreeClassifier(max_depth=2) if model is None else model
     return Problem.build(
-        plain_X if X is None else X, plain_y if y is None else y, model, **options
+        default_X if X is None else X, default_y if y is None else y, model, **options
     ).fingerprint()
 
 
 def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
     X, y = numbers()
-    cell = X.copy()
-    cell.iloc[3, 2] += 1e-12
-    other = y.copy()
-    other.iloc[0] = 1 - other.iloc[0]
+    changed_X = X.copy()
+    changed_X.iloc[3, 2] += 1e-12
+    changed_y = y.copy()
+    changed_y.iloc[0] = 1 - changed_y.iloc[0]
     columns = list(X.columns)
     grouped = SearchSpace.build(columns, groups={"pair": ["x1", "x2"]})
     weight = np.ones(len(y))
-    # Categories count by their order.
-    kinds = table()[0]
-    turned = kinds.assign(kind=kinds["kind"].cat.reorder_categories(["b", "a"]))
+    # The order of categories counts.
+    with_categories = table()[0]
+    reordered = with_categories.assign(
+        kind=with_categories["kind"].cat.reorder_categories(["b", "a"])
+    )
     prints = [
         fingerprint(),
-        fingerprint(X=cell),
+        fingerprint(X=changed_X),
         fingerprint(X=X.astype({"x3": "float32"})),
         fingerprint(X=X.astype({"count": "float64"})),
         fingerprint(X=X.rename(columns={"x3": "renamed"})),
@@ -60,7 +62,7 @@ def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
         fingerprint(X=X.to_numpy()),
         fingerprint(y=y.to_numpy()),
         fingerprint(y=y.set_axis(np.arange(len(y)) + 6)),
-        fingerprint(y=other),
+        fingerprint(y=changed_y),
         fingerprint(weight=weight),
         fingerprint(weight=weight * 2),
         fingerprint(folds=4),
@@ -75,7 +77,10 @@ def test_the_fingerprint_changes_with_everything_a_cost_depends_on() -> None:
         fingerprint(importance="permutation"),
         fingerprint(importance="none"),
         fingerprint(space=grouped),
-        *(fingerprint(X=frame, y=y, model=LGBMClassifier()) for frame in (kinds, turned)),
+        *(
+            fingerprint(X=frame, y=y, model=LGBMClassifier())
+            for frame in (with_categories, reordered)
+        ),
     ]
     assert len(set(prints)) == len(prints)
 

@@ -1,4 +1,4 @@
-"""Hints of wide tables: what compares pairs of columns is refused."""
+"""Tests of hints of wide tables: strategies that compare pairs of columns are refused."""
 
 from __future__ import annotations
 

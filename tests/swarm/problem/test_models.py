@@ -1,4 +1,4 @@
-"""Claims on models: determinism, importances, and when a subset can shrink without a new fit."""
+"""Tests of models: determinism, importances, and subsets that shrink without a new fit."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SMALL = {"n_estimators": 6, "num_leaves": 5, "importance_type": "gain"}
 
 def cancer() -> Table:
     data = load_breast_cancer(as_frame=True)
-    # In the canonical order, so that masks of a problem are masks of this table.
+    # Columns are in the canonical order, so that masks of a problem are masks of this table.
     return data.data.iloc[:300].sort_index(axis=1), data.target.iloc[:300]
 
 
@@ -51,7 +51,7 @@ def mixed() -> Table:
 
 
 def one_hot(n_rows: int = 600) -> Table:
-    """Columns that are never on together, as an encoder leaves them, and some that rarely are."""
+    """Return columns that are never on together, as of an encoder, and some that rarely are."""
     rng = np.random.default_rng(1)
     level = rng.integers(0, 10, n_rows)
     table = pd.DataFrame({f"level{i}": (level == i).astype(float) for i in range(10)})
@@ -63,7 +63,7 @@ def one_hot(n_rows: int = 600) -> Table:
 
 
 def noise() -> Table:
-    """Trees that find nothing to split on must not matter either."""
+    """Return a table in which some trees find nothing to split on."""
     rng = np.random.default_rng(2)
     table = pd.DataFrame(rng.normal(size=(120, 6)), columns=list("abcdef"))
     return table, pd.Series((table["f"] + 2 * rng.normal(size=120) > 0).astype(int))
@@ -133,7 +133,7 @@ def test_settings_under_which_features_depend_on_each_other_do_not_shrink_exactl
 
 
 def bundled() -> pd.DataFrame:
-    """So many rows that LightGBM bundles columns although they are sometimes on together."""
+    """Return so many rows that LightGBM bundles columns that are sometimes on together."""
     rng = np.random.default_rng(1)
     n = 15000
     X = pd.DataFrame({f"s{i}": (rng.random(n) < 0.008) * rng.integers(1, 4, n) for i in range(12)})
@@ -155,7 +155,8 @@ def test_columns_that_lose_values_in_a_bundle_do_not_shrink_exactly() -> None:
 
 
 def fold_models(problem: Problem, names: list[str]) -> list[Any]:
-    X, y = problem.features.loc[:, names], problem.target
+    X = problem.features.loc[:, names]
+    y = problem.target
     return [clone(problem.estimator).fit(X.iloc[rows], y[rows]) for rows, _ in problem.folds]
 
 
@@ -164,11 +165,11 @@ def test_fold_importances_are_the_mean_over_the_fold_models_and_never_truncated(
     problem = Problem.build(X, y, LGBMClassifier(**SMALL), folds=3)
     mask = some_masks(1, X.shape[1])
     answers = evaluated(problem, mask)
-    gains = [m.feature_importances_ for m in fold_models(problem, list(X.columns[mask[0]]))]
+    gains = [model.feature_importances_ for model in fold_models(problem, list(X.columns[mask[0]]))]
     assert answers.importances.dtype == np.float64
     assert np.array_equal(answers.importances[0, mask[0]], np.sum(gains, axis=0) / 3)
     assert (answers.importances[0, ~mask[0]] == 0).all()
-    # Sample weights so small that gains are below one.
+    # With such small sample weights, gains are below one.
     small = LGBMClassifier(**SMALL, min_child_weight=0, min_child_samples=5)
     problem = Problem.build(X, y, small, weight=np.full(len(y), 1e-3), folds=3)
     tiny = evaluated(problem, mask)
@@ -184,7 +185,9 @@ def test_coefficients_are_importances_by_their_size_averaged_over_classes() -> N
     problem = Problem.build(scaled.iloc[:, :6], y, LogisticRegression(), folds=3)
     everything = np.ones((1, 6), dtype=bool)
     answers = evaluated(problem, everything)
-    sizes = [np.abs(m.coef_).mean(axis=0) for m in fold_models(problem, list(X.columns[:6]))]
+    sizes = [
+        np.abs(model.coef_).mean(axis=0) for model in fold_models(problem, list(X.columns[:6]))
+    ]
     np.testing.assert_allclose(answers.importances[0], np.mean(sizes, axis=0), rtol=1e-9)
     assert not answers.exact_shrink
 
@@ -199,15 +202,15 @@ def test_permutation_importances_are_those_of_scikit_learn_on_the_test_rows() ->
     expected = []
     for train, test in problem.folds:
         fitted = clone(model).fit(X.iloc[train], y.iloc[train])
-        found = permutation_importance(fitted, X.iloc[test], y.iloc[test], **options)
-        expected.append(found.importances_mean)
+        measured = permutation_importance(fitted, X.iloc[test], y.iloc[test], **options)
+        expected.append(measured.importances_mean)
     np.testing.assert_allclose(answers.importances[0], np.mean(expected, axis=0), atol=1e-15)
 
 
 def test_lightgbm_is_made_deterministic_quiet_and_single_threaded() -> None:
-    inside = make_pipeline(StandardScaler(), LGBMClassifier())
-    for given in (LGBMClassifier(n_jobs=-1), LGBMRegressor(num_threads=4), inside):
-        model = make_deterministic(given, seed=7)
+    pipeline = make_pipeline(StandardScaler(), LGBMClassifier())
+    for estimator in (LGBMClassifier(n_jobs=-1), LGBMRegressor(num_threads=4), pipeline):
+        model = make_deterministic(estimator, seed=7)
         boosted = model.steps[-1][1] if hasattr(model, "steps") else model
         params = boosted.get_params()
         assert params["deterministic"] is True
@@ -223,9 +226,9 @@ def test_splitters_and_models_within_a_model_are_seeded() -> None:
         {"gaussiannb": [RandomForestClassifier(5), RandomForestClassifier(3)]},
         cv=shuffled,
     )
-    made = make_deterministic(search, 7)
-    assert made.cv.random_state == 7
-    assert [each.random_state for each in made.param_grid["gaussiannb"]] == [7, 7]
+    seeded = make_deterministic(search, 7)
+    assert seeded.cv.random_state == 7
+    assert [forest.random_state for forest in seeded.param_grid["gaussiannb"]] == [7, 7]
     assert shuffled.random_state is None
     assert search.param_grid["gaussiannb"][0].random_state is None
     in_order = make_deterministic(GridSearchCV(GaussianNB(), {}, cv=KFold(3)), 7)
@@ -233,10 +236,10 @@ def test_splitters_and_models_within_a_model_are_seeded() -> None:
 
 
 def test_what_the_user_set_is_kept_and_the_estimator_is_not_touched() -> None:
-    given = LGBMClassifier(random_state=3, verbosity=0, force_row_wise=True)
-    before = given.get_params()
-    params = make_deterministic(given, seed=7).get_params()
-    assert given.get_params() == before
+    estimator = LGBMClassifier(random_state=3, verbosity=0, force_row_wise=True)
+    before = estimator.get_params()
+    params = make_deterministic(estimator, seed=7).get_params()
+    assert estimator.get_params() == before
     assert (params["random_state"], params["verbosity"]) == (3, 0)
     assert "force_col_wise" not in params
     forest = make_deterministic(RandomForestClassifier(n_jobs=4), seed=7)

@@ -1,4 +1,4 @@
-"""Claims on columns that are named by a pattern or by their type."""
+"""Tests of columns that are named by a pattern or by their type."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ DTYPES = dict(TABLE.dtypes)
         (["dtype:number"], ["lag_1", "lag_2", "Lag_3", "price [EUR]", "all*"]),
         (["dtype:category", "dtype:text"], ["city", "note"]),
         (["dtype:date", "dtype:boolean"], ["when", "paid"]),
-        # Names of columns that look like patterns, a position, and a name that is refused later.
+        # Names that look like patterns, positions, and names that are refused later stay.
         (["price [EUR]", "all*", 3, "lga_1"], ["price [EUR]", "all*", 3, "lga_1"]),
     ],
 )
@@ -47,11 +47,11 @@ def test_patterns_become_columns_and_all_else_stays(
 
 
 @pytest.mark.parametrize(
-    ("item", "named"),
+    ("item", "message"),
     [("log_*", "'log_\\*'"), ("price [USD]", "did you mean 'price"), ("dtype:int", "there are")],
 )
-def test_what_matches_nothing_is_refused(item: str, named: str) -> None:
-    with pytest.raises(InputError, match=f"drop.*{named}"):
+def test_what_matches_nothing_is_refused(item: str, message: str) -> None:
+    with pytest.raises(InputError, match=f"drop.*{message}"):
         expand_patterns("drop", [item], DTYPES)
 
 
@@ -81,5 +81,5 @@ def test_a_space_has_groups_by_pattern_and_constraints_on_groups_and_types() -> 
 def test_every_container_has_dtypes() -> None:
     assert [dtype.kind for dtype in dtypes_of(np.ones((2, 2)))] == ["f", "f"]
     mixed = np.array([["a", 1.0], ["b", 2.0]], dtype=object)
-    names = {str(place): dtype for place, dtype in enumerate(dtypes_of(mixed))}
+    names = {str(position): dtype for position, dtype in enumerate(dtypes_of(mixed))}
     assert expand_patterns("fixed", ["dtype:text", "dtype:number"], names) == ["0", "1"]

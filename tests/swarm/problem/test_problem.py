@@ -1,4 +1,4 @@
-"""Claims on problems: bad input ends in one sentence before any fit, good input is understood."""
+"""Tests of problems: bad input is refused in one sentence before any fit, good input is read."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ UNTESTED = {
     "folds": [(np.arange(30), np.arange(30)), (np.arange(4, 30), np.arange(4))],
     "model": GaussianNB(),
 }
-# As many classes on either side, but not the same.
+# Both sides have the same number of classes, but not the same classes.
 SWAPPED = {
     "y": np.r_[np.arange(20) % 2, [2] * 5, [3] * 5],
     "folds": [(np.arange(25), np.r_[0:10, 25:30])],
@@ -144,17 +144,17 @@ REFUSED: dict[type[InputError], list[tuple[dict[str, Any], str]]] = {
 
 
 @pytest.mark.parametrize(
-    ("kind", "options", "words"),
-    [(kind, *case) for kind, cases in REFUSED.items() for case in cases],
+    ("error", "options", "words"),
+    [(error, *case) for error, cases in REFUSED.items() for case in cases],
     ids=[words for cases in REFUSED.values() for _, words in cases],
 )
 def test_bad_input_is_one_sentence_before_any_fit(
-    kind: type[InputError], options: dict[str, Any], words: str
+    error: type[InputError], options: dict[str, Any], words: str
 ) -> None:
     Spy.fits.clear()
     with pytest.raises(InputError, match=words) as caught:
         build(**options)
-    assert type(caught.value) is kind
+    assert type(caught.value) is error
     assert not Spy.fits
 
 
@@ -177,7 +177,7 @@ def test_the_table_is_kept_and_features_have_the_names_of_units_and_rows_from_0(
 
 
 @pytest.mark.parametrize(
-    ("model", "kind"),
+    ("model", "importance"),
     [
         (LGBMClassifier(), "fold"),
         (make_pipeline(StandardScaler(), LogisticRegression()), "fold"),
@@ -186,9 +186,9 @@ def test_the_table_is_kept_and_features_have_the_names_of_units_and_rows_from_0(
     ],
 )
 def test_importances_come_from_the_model_where_it_has_one_for_each_column(
-    model: Any, kind: str
+    model: Any, importance: str
 ) -> None:
-    assert build(model=model).importance == kind
+    assert build(model=model).importance == importance
 
 
 def test_a_target_may_be_a_list_a_column_or_a_table_of_one() -> None:
@@ -218,8 +218,8 @@ def test_test_rows_of_one_class_are_refused_only_if_the_scorer_has_no_score_for_
 
 def test_folds_may_be_masks_or_whole_floats() -> None:
     pairs = list(KFold(3).split(LABELS))
-    masks = [[np.isin(np.arange(30), part) for part in pair] for pair in pairs]
-    floats = [[part.astype(float) for part in pair] for pair in pairs]
+    masks = [[np.isin(np.arange(30), rows) for rows in pair] for pair in pairs]
+    floats = [[rows.astype(float) for rows in pair] for pair in pairs]
     assert len({build(folds=folds).fingerprint() for folds in (pairs, masks, floats)}) == 1
     with pytest.raises(DataError, match="fold 0 has row -1 but the rows are 0 to 29"):
         build(folds=[(np.arange(29), np.array([-1]))])
@@ -228,33 +228,35 @@ def test_folds_may_be_masks_or_whole_floats() -> None:
 def test_mutual_information_is_estimated_only_where_it_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    computed = []
-    real = information.neighbour_information
+    calls = []
+    neighbour_information = information.neighbour_information
 
-    def counted(*arguments: Any) -> Any:
-        computed.append(arguments)
-        return real(*arguments)
+    def count_calls(*arguments: Any) -> Any:
+        calls.append(arguments)
+        return neighbour_information(*arguments)
 
-    monkeypatch.setattr(information, "neighbour_information", counted)
+    monkeypatch.setattr(information, "neighbour_information", count_calls)
     problem = build(model=KNeighborsClassifier(3))
     assert problem.importance == "mutual_information"
     masks = np.ones((1, 4), dtype=bool)
-    silent = evaluated(problem, masks, importances=False)
-    assert not computed
-    assert not silent.importances.any()
-    told = [evaluated(problem, masks) for _ in range(2)]
-    assert len(computed) == 1
-    assert told[0].costs == silent.costs
-    assert np.array_equal(told[0].importances[0], real(table(), LABELS, "binary", 0))
-    # In bins, of wide tables.
+    without_importances = evaluated(problem, masks, importances=False)
+    assert not calls
+    assert not without_importances.importances.any()
+    answers = [evaluated(problem, masks) for _ in range(2)]
+    assert len(calls) == 1
+    assert answers[0].costs == without_importances.costs
+    assert np.array_equal(
+        answers[0].importances[0], neighbour_information(table(), LABELS, "binary", 0)
+    )
+    # Wide tables are binned instead.
     wide = pd.DataFrame(np.random.default_rng(0).normal(size=(60, 5001))).add_prefix("c")
-    found = Problem.build(wide, (wide["c3"] > 0).astype(int), GaussianNB(), folds=3)
-    assert found.features.columns[np.argmax(found.relevance)] == "c3"
-    assert len(computed) == 1
+    wide_problem = Problem.build(wide, (wide["c3"] > 0).astype(int), GaussianNB(), folds=3)
+    assert wide_problem.features.columns[np.argmax(wide_problem.relevance)] == "c3"
+    assert len(calls) == 1
 
 
 class Witness(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Keeps the tables that its fits were given."""
+    """Keeps the tables of its fits."""
 
     tables: ClassVar[list[pd.DataFrame]] = []
 
@@ -276,6 +278,6 @@ def test_no_model_is_fitted_on_invented_rows() -> None:
     Problem.build(X, y, Witness(), folds=2)
     for table in Witness.tables:
         assert table.equals(X.loc[table.index])
-        # Without a row of each class, a model would fail.
+        # Both classes have a row, without which a model would fail.
         assert {301, 402} <= set(table.index)
     assert Problem.build(X, y, LogisticRegression(), folds=2).importance == "fold"

@@ -1,4 +1,4 @@
-"""Claims on scorers, their bounds and the positive class, of one target and of several labels."""
+"""Tests of scorers, their bounds and the positive class, of one target and of several labels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ BINARY = np.array([0, 1] * 20)
 def test_no_scorer_of_scikit_learn_beats_the_bound_that_pruning_relies_on(name: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
-    classes, amounts = rng.integers(0, 2, 60), rng.uniform(0.5, 9, 60)
+    classes = rng.integers(0, 2, 60)
+    amounts = rng.uniform(0.5, 9, 60)
     regression = any(word in name for word in ("error", "r2", "variance", "deviance", "absolute"))
     target: np.ndarray[Any, Any] = amounts if regression else classes
     if name.endswith("_samples"):
@@ -33,7 +34,7 @@ def test_no_scorer_of_scikit_learn_beats_the_bound_that_pruning_relies_on(name: 
     task = "regression" if regression else "binary"
     scoring = resolve_scoring(name, None, target, task)
     tree = DecisionTreeRegressor if regression else DecisionTreeClassifier
-    # One model that is always right, one that is mostly wrong.
+    # The first model is always right, and the second one is mostly wrong.
     for labels in (target, target[::-1]):
         cost = scoring.cost(tree(random_state=0).fit(X, labels), X, target)
         assert not scoring.bounded or cost >= 0
@@ -74,8 +75,10 @@ def test_averages_are_those_of_scikit_learn_without_a_class_1(classes: list[obje
 @pytest.mark.parametrize(
     "name",
     [
-        *("f1", "average_precision", "neg_brier_score"),
-        # Of scikit-learn 1.8.
+        "f1",
+        "average_precision",
+        "neg_brier_score",
+        # This scorer is new in scikit-learn 1.8.
         *({"d2_brier_score"} & set(get_scorer_names())),
     ],
 )
@@ -85,11 +88,11 @@ def test_the_positive_class_is_the_label_1_or_the_rarer_one_and_not_the_last_in_
     target = np.array(labels * 10)
     scoring = resolve_scoring(name, None, target, "binary")
     assert positive_class(scoring, target) == expected
-    sure = Answers(target, classes=np.unique(target)).estimator()
-    assert scoring.cost(sure, np.arange(len(target))[:, None], target) == 0.0
+    perfect = Answers(target, classes=np.unique(target)).estimator()
+    assert scoring.cost(perfect, np.arange(len(target))[:, None], target) == 0.0
     # Scorers without a positive class have the same one in votes and test metrics.
-    plain = resolve_scoring("accuracy", None, target, "binary")
-    assert positive_class(plain, target) == expected
+    accuracy = resolve_scoring("accuracy", None, target, "binary")
+    assert positive_class(accuracy, target) == expected
     assert EvaluationTarget.of(GaussianNB(), target, target, None).pos_label == expected
     chosen = resolve_scoring(name, None, target, "binary", pos_label=labels[0])
     assert positive_class(chosen, target) == labels[0]
@@ -100,7 +103,7 @@ FEATURES = np.zeros((30, 1))
 
 
 def constant(value: int) -> Any:
-    """Predict no label at all, or every one."""
+    """Return a model that predicts no label at all, or every label."""
     return DummyClassifier(strategy="constant", constant=[value] * 4).fit(FEATURES, TARGET)
 
 
@@ -122,14 +125,14 @@ def test_the_costs_of_labels_are_these_figures() -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["f1", "jaccard", "precision", "recall"])
+@pytest.mark.parametrize("metric", ["f1", "jaccard", "precision", "recall"])
 @pytest.mark.parametrize("average", ["samples", "macro"])
-def test_nothing_to_divide_by_is_zero_and_no_warning(kind: str, average: str) -> None:
-    scoring = resolve_scoring(f"{kind}_{average}", None, TARGET, "multilabel")
+def test_nothing_to_divide_by_is_zero_and_no_warning(metric: str, average: str) -> None:
+    scoring = resolve_scoring(f"{metric}_{average}", None, TARGET, "multilabel")
     for value in (0, 1):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            quiet = cost(scoring.name, value)
+            cost_without_warning = cost(scoring.name, value)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            assert quiet == 1.0 - scoring.scorer(constant(value), FEATURES, TARGET)
+            assert cost_without_warning == 1.0 - scoring.scorer(constant(value), FEATURES, TARGET)

@@ -1,4 +1,4 @@
-"""Claims on the search space: units, constraints, repair."""
+"""Tests of the search space: units, constraints and repair."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_group_is_named_by_its_name_or_by_all_its_features_and_adds_up_their_v
 
 
 @pytest.mark.parametrize(
-    ("constraints", "named"),
+    ("constraints", "message"),
     [
         ({"fixed": ["wieght"]}, "fixed .*'wieght'; did you mean 'weight'"),
         ({"forbidden": ["x"]}, "forbidden .*'x'"),
@@ -66,8 +66,8 @@ def test_a_group_is_named_by_its_name_or_by_all_its_features_and_adds_up_their_v
         ({"fixed": ["age", "red"], "max_size": 1}, "2 .*fixed.* 1"),
     ],
 )
-def test_contradictions_are_refused_by_name(constraints: dict[str, Any], named: str) -> None:
-    with pytest.raises(SpaceError, match=named):
+def test_contradictions_are_refused_by_name(constraints: dict[str, Any], message: str) -> None:
+    with pytest.raises(SpaceError, match=message):
         SearchSpace.build(**{"columns": COLUMNS, **constraints})
 
 

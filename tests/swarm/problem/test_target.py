@@ -1,4 +1,4 @@
-"""Which task a target and a model pose."""
+"""Tests of the task that a target and a model pose."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from swarm.problem.target import task_of
         (list(range(21)), None, "regression"),
         (list(range(20)), None, "multiclass"),
         ([str(i) for i in range(40)], None, "multiclass"),
-        # Grades are numbers to a regressor, but two of them can be ranked.
+        # Grades are numbers to a regressor, but two values are classes that can be ranked.
         (list(range(5)), Ridge(), "regression"),
         (list(range(5)), GaussianNB(), "multiclass"),
         ([0, 1, 1], Ridge(), "binary"),
@@ -37,6 +37,6 @@ def test_the_task_follows_from_the_values_and_the_model(
 
 def test_labels_are_multilabel_and_gaps_dates_and_mixtures_are_refused() -> None:
     assert task_of(pd.DataFrame({"p": [0, 1], "q": [1, 1]})) == "multilabel"
-    for bad in ([1.0, np.nan], pd.to_datetime(["2020-01-01", "2021-01-01"]), [1, "a"]):
+    for target in ([1.0, np.nan], pd.to_datetime(["2020-01-01", "2021-01-01"]), [1, "a"]):
         with pytest.raises(DataError):
-            task_of(pd.Series(bad))
+            task_of(pd.Series(target))

@@ -1,4 +1,4 @@
-"""What a notebook shows: a card with the styles of the reports, which apply to nothing else."""
+"""Tests of cards in a notebook: they have the styles of reports, which apply to nothing else."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def fitted() -> SubsetSelector:
 
 
 def text_of(html: str) -> str:
-    # Where a browser may break a long name.
+    # A browser may break a long name at these marks.
     return " ".join(" ".join(Page(html.replace("<wbr>", "")).texts).split())
 
 
@@ -48,7 +48,7 @@ def test_a_fitted_selector_is_a_card_and_scikit_learns_diagram_before(
     assert len(shares) == len(fitted.subset_)
     assert 'role="img"' in html
     codes = re.findall(r"SWM\d{3}", text)
-    assert codes == [each.code for each in fitted.findings_]
+    assert codes == [finding.code for finding in fitted.findings_]
     assert bundle["text/plain"].splitlines()[0] == f"{fitted._selection.headline().title}."
     assert "<b>twin" not in html
     before: Any = SubsetSelector(GaussianNB())._repr_mimebundle_()
@@ -83,19 +83,19 @@ def test_verdicts_findings_and_comparisons_are_cards_and_texts(fitted: SubsetSel
             for seed in range(4)
         ]
     )
-    shown: list[tuple[Any, str]] = [
+    cards: list[tuple[Any, str]] = [
         (head, head.title),
         (judgement, judgement.sentence()),
         (fitted.findings_, fitted.findings_[-1].code),
         (fitted.findings_[0], fitted.findings_[0].code),
         (compare(cells, {"a": (0.4, 3)}), "one"),
     ]
-    for thing, says in shown:
-        html = thing._repr_html_()
-        assert says in text_of(html)
+    for card, text in cards:
+        html = card._repr_html_()
+        assert text in text_of(html)
         assert html.count("<style>") == 1
-        assert thing._repr_mimebundle_() == {"text/plain": str(thing), "text/html": html}
-        assert says in str(thing)
+        assert card._repr_mimebundle_() == {"text/plain": str(card), "text/html": html}
+        assert text in str(card)
     assert "best single subset" in str(judgement)
     assert str(Findings()) == "no findings"
     assert card_of(object()) is None
@@ -103,9 +103,9 @@ def test_verdicts_findings_and_comparisons_are_cards_and_texts(fitted: SubsetSel
 
 def test_findings_are_a_tuple_that_can_be_stored() -> None:
     findings = Findings([make_finding("SWM112", "x")])
-    again = pickle.loads(pickle.dumps(findings))
-    assert again == findings == (findings[0],)
-    assert str(again).startswith("warning SWM112: x")
+    stored = pickle.loads(pickle.dumps(findings))
+    assert stored == findings == (findings[0],)
+    assert str(stored).startswith("warning SWM112: x")
 
 
 def test_the_styles_of_a_card_apply_to_nothing_else() -> None:

@@ -1,4 +1,4 @@
-"""The report: one page that needs nothing, whatever the run was like."""
+"""Tests of the report: one self-contained page, whatever the run was like."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from swarm.validation.contenders import CONTENDERS
 from swarm.validation.jackknife import Jackknife
 from swarm.validation.verdict import Headline, Verdict
 
-INF, NAN = float("inf"), float("nan")
+INF = float("inf")
+NAN = float("nan")
 
 
 class Page(HTMLParser):
@@ -44,11 +45,13 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        given = {name: value or "" for name, value in attrs}
-        self.ids += [given["id"]] if "id" in given else []
-        self.links += [given[name] for name in ("href", "src", "xlink:href") if name in given]
-        self.styles += [given["style"]] if "style" in given else []
-        self.links += re.findall(r"url\(([^)]*)\)", " ".join(given.values()))
+        attributes = {name: value or "" for name, value in attrs}
+        self.ids += [attributes["id"]] if "id" in attributes else []
+        self.links += [
+            attributes[name] for name in ("href", "src", "xlink:href") if name in attributes
+        ]
+        self.styles += [attributes["style"]] if "style" in attributes else []
+        self.links += re.findall(r"url\(([^)]*)\)", " ".join(attributes.values()))
 
     def handle_data(self, data: str) -> None:
         self.texts.append(data)
@@ -63,15 +66,16 @@ def history(n_epochs: int = 25) -> pd.DataFrame:
     return pd.DataFrame({"epoch": epochs, **falling, **growing, **swarms, **flat})
 
 
-def judged(n_models: int = 2, cost: float = 0.05, **changed: float) -> Judgement:
-    """Scores of every contender, and their differences from the ensemble, in two metrics."""
-    place = np.tile(np.arange(len(CONTENDERS)), 2)
-    names = {"contender": np.take(list(CONTENDERS), place)}
+def judgement(n_models: int = 2, cost: float = 0.05, **changes: float) -> Judgement:
+    """Return scores of every contender, and differences from the ensemble, in two metrics."""
+    position = np.tile(np.arange(len(CONTENDERS)), 2)
+    names = {"contender": np.take(list(CONTENDERS), position)}
     names["metric"] = np.repeat(["f1", "recall"], len(CONTENDERS))
-    value, gap = 0.95 - 0.01 * place, 0.01 * place
+    value = 0.95 - 0.01 * position
+    gap = 0.01 * position
     table = pd.DataFrame({**names, "value": value, "low": value - 0.02, "high": value + 0.02})
-    table = table.assign(n_features=5 + place, n_models=n_models, difference=gap)
-    table = table.assign(difference_low=gap - 0.02, difference_high=gap + 0.02).assign(**changed)
+    table = table.assign(n_features=5 + position, n_models=n_models, difference=gap)
+    table = table.assign(difference_low=gap - 0.02, difference_high=gap + 0.02).assign(**changes)
     return Judgement(
         table=table,
         predictions=pd.DataFrame(),
@@ -106,7 +110,7 @@ def report(names: list[str], n_chosen: int = 3) -> ReportData:
         work=WORK,
         evaluations=pd.DataFrame({"size": size, "cost": rng.uniform(0.005, 0.3, 200)}),
         scoring=F1,
-        judgement=judged(),
+        judgement=judgement(),
         importances=pd.Series(np.arange(1.0, len(chosen) + 1), index=chosen),
         distance=pd.DataFrame(distance, index=names, columns=names),
         regroup_every=10,
@@ -116,9 +120,9 @@ def report(names: list[str], n_chosen: int = 3) -> ReportData:
 
 
 PLAIN = report([f"column {i}" for i in range(12)])
-
-
-BLIND = replace(PLAIN, judgement=judged(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN))
+BLIND = replace(
+    PLAIN, judgement=judgement(low=NAN, high=NAN, difference_low=NAN, difference_high=NAN)
+)
 CASES = {
     "plain": PLAIN,
     "no intervals": BLIND,
@@ -128,7 +132,7 @@ CASES = {
         history=history(1).assign(pbest_cost_mean=INF),
         evaluations=pd.DataFrame({"size": [3, 4], "cost": [0.1, INF]}),
         subsets=[(["column 0"], 0.1)],
-        judgement=judged(n_models=1, cost=INF),
+        judgement=judgement(n_models=1, cost=INF),
     ),
     "confirmed after a proxy": replace(
         report(["a", "b", "c"]),
@@ -148,15 +152,15 @@ CASES = {
 
 
 @cache
-def drawn(case: str) -> dict[str, Drawing]:
-    """Figures of a case, drawn once a session: drawing takes longer than all the rest."""
+def drawings_of(case: str) -> dict[str, Drawing]:
+    """Return the figures of a case, drawn once a session because drawing takes longest."""
     return draw_figures(CASES[case])
 
 
 @cache
-def rendered(case: str) -> str:
-    """Page of a case."""
-    return render(CASES[case], drawn(case))
+def page_of(case: str) -> str:
+    """Return the page of a case."""
+    return render(CASES[case], drawings_of(case))
 
 
 def test_the_same_data_gives_the_same_bytes_whatever_the_settings_of_matplotlib_are() -> None:
@@ -164,18 +168,18 @@ def test_the_same_data_gives_the_same_bytes_whatever_the_settings_of_matplotlib_
 
     with mpl.rc_context({"font.size": 30, "svg.fonttype": "path", "axes.grid": True}):
         before = dict(mpl.rcParams)
-        assert draw_figures(CASES["one feature"]) == drawn("one feature")
+        assert draw_figures(CASES["one feature"]) == drawings_of("one feature")
         assert dict(mpl.rcParams) == before
 
 
 def test_the_page_refers_to_nothing_outside_itself_and_runs_nothing() -> None:
-    page = Page(rendered("plain"))
+    page = Page(page_of("plain"))
     assert not {"script", "link", "iframe", "object", "base"} & set(page.tags)
     assert len(page.ids) == len(set(page.ids))
     inside = [link[1:] for link in page.links if link.startswith("#")]
     assert set(inside) <= set(page.ids)
-    others = [link for link in page.links if not link.startswith("#")]
-    assert all(link.startswith("data:image/png;base64,") for link in others)
+    outside = [link for link in page.links if not link.startswith("#")]
+    assert all(link.startswith("data:image/png;base64,") for link in outside)
     assert "http" not in " ".join([*page.styles, *page.links])
 
 
@@ -204,8 +208,8 @@ def test_foreign_names_are_text_and_nothing_else() -> None:
     html.encode("utf-8")
     assert not {"script", "img", "b1", "u", "k", "v"} & set(page.tags)
     text = " ".join(page.texts)
-    shown = [*names[:3], "nul\ufffd bell\ufffd", *names[4:5], "two lines", *names[6:8]]
-    for name in shown:
+    shown_names = [*names[:3], "nul\ufffd bell\ufffd", *names[4:5], "two lines", *names[6:8]]
+    for name in shown_names:
         assert name in text
     drawing = html[html.index('aria-label="Rank') :]
     assert "$x^2$ &amp;" in drawing[: drawing.index("</svg>")]
@@ -217,7 +221,8 @@ def test_any_run_has_a_report(case: str) -> None:
     data = CASES[case]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        html, drawings = rendered(case), drawn(case)
+        html = page_of(case)
+        drawings = drawings_of(case)
     text = " ".join(Page(html).texts)
     assert data.headline.title in text
     is_vote = data.judgement is not None and not is_single(data.judgement)
@@ -228,31 +233,33 @@ def test_any_run_has_a_report(case: str) -> None:
 
 
 def test_a_difference_is_only_said_where_it_is_clear() -> None:
-    unclear = replace(PLAIN, judgement=judged(difference_low=-0.1))
-    assert next((r.bounds, r.judgement) for r in paired_differences(unclear.judgement)) == (
+    unclear = replace(PLAIN, judgement=judgement(difference_low=-0.1))
+    assert next((row.bounds, row.judgement) for row in paired_differences(unclear.judgement)) == (
         "[−0.100, 0.050]",
         "no clear difference",
     )
-    worse = replace(PLAIN, judgement=judged(difference_low=-0.2, difference_high=-0.1))
-    assert {r.judgement for r in paired_differences(worse.judgement)} == {"the selection is worse"}
-    assert {r.judgement for r in paired_differences(BLIND.judgement)} == {
+    worse = replace(PLAIN, judgement=judgement(difference_low=-0.2, difference_high=-0.1))
+    assert {row.judgement for row in paired_differences(worse.judgement)} == {
+        "the selection is worse"
+    }
+    assert {row.judgement for row in paired_differences(BLIND.judgement)} == {
         "no interval, so no conclusion"
     }
 
 
 def test_a_single_model_is_compared_without_contenders_that_equal_another() -> None:
-    single = replace(PLAIN, judgement=judged(n_models=1))
+    single = replace(PLAIN, judgement=judgement(n_models=1))
     names = [row["name"] for row in contender_rows(single.judgement)]
     assert names == ["Chosen features", "All features", "Random subsets"]
     assert len(contender_rows(PLAIN.judgement)) == len(CONTENDERS)
 
 
-# Costs of four folds differ by it.
+# The costs of four folds differ by this much.
 WAVE = 0.01 * np.array([1.0, -1.0, 0.5, -0.5])
 
 
-def confirmed(table: Candidates, space: SearchSpace) -> Any:
-    """A result with these candidates, the first of which is chosen."""
+def confirmed_result(table: Candidates, space: SearchSpace) -> Any:
+    """Return a result with these candidates, the first of which is chosen."""
     facts = {"baseline": 0.4 + WAVE, "chosen": 0, "n_train": 80.0, "n_test": 20.0}
     return SimpleNamespace(confirmation=SimpleNamespace(candidates=table, **facts), space=space)
 
@@ -270,7 +277,7 @@ def test_confirmed_scores_are_in_the_metric_of_the_scorer_with_all_features_last
     table = replace(table, origin=np.array(["search", "extra-trees ranking", "search"]))
     # A group counts as its columns.
     space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]}, forbidden=["d"])
-    scores = confirmed_scores(confirmed(table, space), scoring)
+    scores = confirmed_scores(confirmed_result(table, space), scoring)
     assert scores is not None
     # A subset that failed on a fold has no score.
     assert scores["kind"].tolist() == ["chosen", "ranking", "all"]
@@ -287,15 +294,17 @@ def test_the_columns_of_a_group_have_equal_parts_of_its_importance() -> None:
     space = SearchSpace.build([*"abcde"], groups={"pair": ["a", "e"]})
     masks = space.mask(["a", "e", "b"])
     values = np.where(masks, np.array([6.0 if name == "pair" else 4.0 for name in space.names]), 0)
-    found = by_column(values, masks, space)
-    assert found.to_dict() == {"a": 3.0, "e": 3.0, "b": 4.0}
-    data = replace(PLAIN, subsets=[(["a", "b", "e"], 0.1)], importances=found)
+    importances = by_column(values, masks, space)
+    assert importances.to_dict() == {"a": 3.0, "e": 3.0, "b": 4.0}
+    data = replace(PLAIN, subsets=[(["a", "b", "e"], 0.1)], importances=importances)
     assert data.ranked() == ["b", "a", "e"]
 
 
 def test_a_search_with_a_proxy_says_whose_scores_the_epochs_show() -> None:
-    assert "of the proxy over 25 epochs" in drawn("confirmed after a proxy")["convergence"].svg
-    assert "of the proxy" not in drawn("plain")["convergence"].svg
+    assert (
+        "of the proxy over 25 epochs" in drawings_of("confirmed after a proxy")["convergence"].svg
+    )
+    assert "of the proxy" not in drawings_of("plain")["convergence"].svg
 
 
 @pytest.mark.parametrize(

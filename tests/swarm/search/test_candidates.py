@@ -1,4 +1,4 @@
-"""Claims on the rules that pick one of many subsets."""
+"""Tests of tables of candidates and of the rules that pick a subset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from swarm.errors import ConfigError, DataError
 from swarm.search.candidates import PICKS, Candidates, pareto_front, pick
 from tests.fakes import calm
 
-# Sizes 1 to 6: a steep fall up to three units, then hardly any.
+# Costs fall steeply up to three units, and hardly after that.
 SIZES = np.arange(1, 7)
 COSTS = np.array([0.50, 0.30, 0.12, 0.11, 0.10, 0.10])
 measured = st.lists(
@@ -26,15 +26,15 @@ def test_tables_of_two_origins_join_and_keep_the_first_row_of_each_subset() -> N
     confirmed = Candidates.build(
         masks[:2], np.array([0.2, 0.1]), fresh_fold_costs=np.array([[1, 3], [2, 4]])
     )
-    others = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin=np.array(["ranking"] * 2))
-    table = others.take([0]).append(confirmed).append(others)
+    ranked = Candidates.build(masks[1:], np.array([0.3, np.inf]), origin=np.array(["ranking"] * 2))
+    table = ranked.take([0]).append(confirmed).append(ranked)
     assert table.origin.tolist() == ["ranking", "search", "search", "ranking", "ranking"]
     assert np.isnan(table.fresh_costs).tolist() == [True, False, False, True, True]
     assert table.fresh_costs[1:3].tolist() == [2.0, 3.0]
     distinct = table.distinct()
     assert distinct.masks.tolist() == masks[[1, 0]].tolist()
     assert distinct.costs.tolist() == distinct.search_costs.tolist() == [0.3, 0.2]
-    assert np.isnan(others.fresh_costs).all()
+    assert np.isnan(ranked.fresh_costs).all()
 
 
 def test_each_rule_picks_its_own() -> None:
@@ -58,7 +58,8 @@ def test_the_smallest_close_row_is_picked_and_the_cheapest_if_none_is_close() ->
 @given(rows=measured)
 def test_the_front_is_what_no_other_row_beats(rows: list[tuple[int, float]]) -> None:
     sizes, costs = (np.array(column) for column in zip(*rows, strict=True))
-    front = set(zip(sizes[f := pareto_front(sizes, costs)].tolist(), costs[f], strict=True))
+    rows_of_front = pareto_front(sizes, costs)
+    front = set(zip(sizes[rows_of_front].tolist(), costs[rows_of_front], strict=True))
     finite = {(size, cost) for size, cost in rows if np.isfinite(cost)}
     beaten = {
         (size, cost)
@@ -66,7 +67,7 @@ def test_the_front_is_what_no_other_row_beats(rows: list[tuple[int, float]]) -> 
         if any((s <= size and c <= cost) and (s, c) != (size, cost) for s, c in finite)
     }
     assert front == finite - beaten
-    assert sorted(front) == [(sizes[row], costs[row]) for row in f]
+    assert sorted(front) == [(sizes[row], costs[row]) for row in rows_of_front]
 
 
 @calm
@@ -87,6 +88,7 @@ def test_every_pick_is_on_the_front_and_none_is_cheaper_than_the_best(
 
 
 def test_of_equal_rows_the_first_is_on_the_front() -> None:
-    sizes, costs = np.array([2, 1, 2, 1, 3]), np.array([0.1, 0.3, 0.1, 0.3, 0.1])
+    sizes = np.array([2, 1, 2, 1, 3])
+    costs = np.array([0.1, 0.3, 0.1, 0.3, 0.1])
     assert pareto_front(sizes, costs).tolist() == [1, 0]
     assert [pick(rule, sizes, costs, errors=np.zeros(5)) for rule in PICKS] == [0, 0]

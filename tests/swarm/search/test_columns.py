@@ -1,4 +1,4 @@
-"""Why a column is in or out: every score is of a subset that was measured, and of one kind."""
+"""Tests of why a column is in or out: scores are of measured subsets, on folds of one kind."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ def problem(estimator: Any = None, n_columns: int = 8, **constraints: Any) -> Pr
     return Problem.build(X, y, estimator or GaussianNB(), folds=3, space=space)
 
 
-def searched(posed: Problem, confirmed: bool = True, **options: Any) -> tuple[SearchResult, Any]:
+def search_and_confirm(
+    posed: Problem, confirmed: bool = True, **options: Any
+) -> tuple[SearchResult, Any]:
     """Search with random masks, and confirm the five best of them."""
     fresh = fresh_problem(posed, 1)
     assert fresh is not None
@@ -59,40 +61,45 @@ def searched(posed: Problem, confirmed: bool = True, **options: Any) -> tuple[Se
 
 
 def table_of(posed: Problem, result: SearchResult, measured: Any, **options: Any) -> pd.DataFrame:
-    near = Neighbours.of(posed.space, result.best_mask, unit_distances(posed.features, posed.space))
-    options = {"scoring": posed.scoring, "neighbours": near, **options}
+    neighbours = Neighbours.of(
+        posed.space, result.best_mask, unit_distances(posed.features, posed.space)
+    )
+    options = {"scoring": posed.scoring, "neighbours": neighbours, **options}
     return column_table(result, measured, result.best_mask, **options)
 
 
 @pytest.mark.parametrize("estimator", [GaussianNB(), TREES])
 def test_each_row_is_what_the_subsets_of_its_kind_say(estimator: Any) -> None:
     posed = problem(estimator, groups=GROUPS, fixed=["x3"], forbidden=["x5"])
-    result, measured = searched(posed)
-    table, space = table_of(posed, result, measured), posed.space
+    result, measured = search_and_confirm(posed)
+    space = posed.space
+    table = table_of(posed, result, measured)
     assert sorted(table.index) == sorted(space.columns)
     confirmation = result.confirmation
     assert confirmation is not None
     fresh = confirmation.candidates
-    kinds = {
+    subsets_on = {
         "fresh folds": (fresh.masks, fresh.fresh_costs),
         "search folds": (measured.masks, costs_of(measured.fold_costs)),
     }
     for name, row in table.iterrows():
         unit = space.unit_of[space.columns.index(str(name))]
         assert (row["status"] == "chosen") == result.best_mask[unit]
-        sides = {}
-        for kind, (masks, costs) in kinds.items():
+        scores_on = {}
+        for folds, (masks, costs) in subsets_on.items():
             finite = np.isfinite(costs)
-            sides[kind] = [
+            scores_on[folds] = [
                 1.0 - min(costs[finite & (masks[:, unit] == inside)], default=math.nan)
                 for inside in (True, False)
             ]
-        told = [row["score_with"], row["score_without"]]
-        assert told == pytest.approx(sides[row["scored_on"]], nan_ok=True)
-        # Fresh folds unless they lack a side that the search has.
+        scores = [row["score_with"], row["score_without"]]
+        assert scores == pytest.approx(scores_on[row["scored_on"]], nan_ok=True)
+        # Scores are of fresh folds, unless these lack a side that the search has.
         lacks = any(
-            math.isnan(f) and not math.isnan(s)
-            for f, s in zip(sides["fresh folds"], sides["search folds"], strict=True)
+            math.isnan(fresh_score) and not math.isnan(search_score)
+            for fresh_score, search_score in zip(
+                scores_on["fresh folds"], scores_on["search folds"], strict=True
+            )
         )
         assert (row["scored_on"] == "search folds") == lacks
     unused = table[(table["n_subsets"] > 0) & table["score_with"].isna()]
@@ -108,45 +115,45 @@ def test_each_row_is_what_the_subsets_of_its_kind_say(estimator: Any) -> None:
 
 def test_a_swap_has_the_cost_of_that_very_subset_and_fresh_folds_come_first() -> None:
     posed = problem()
-    result, measured = searched(posed, confirmed=False)
+    result, measured = search_and_confirm(posed, confirmed=False)
     chosen = np.zeros(8, dtype=bool)
     chosen[[0, 3]] = True
     # x4 is a copy of x0 with some noise.
-    near = Neighbours.of(posed.space, chosen, unit_distances(posed.features, posed.space))
-    assert posed.space.names[near.units[4]] == "x0"
-    assert posed.space.names[near.units[0]] == "x4"
+    neighbours = Neighbours.of(posed.space, chosen, unit_distances(posed.features, posed.space))
+    assert posed.space.names[neighbours.units[4]] == "x0"
+    assert posed.space.names[neighbours.units[0]] == "x4"
     swapped = chosen.copy()
     swapped[[0, 4]] = [False, True]
     costs = np.append(measured.fold_costs, [[0.1, 0.2, 0.3]], axis=0)
-    known = type(measured)(np.vstack([measured.masks, swapped]), costs, measured.counts)
-    table = column_table(result, known, chosen, scoring=posed.scoring, neighbours=near)
-    for name, other in (("x4", "x0"), ("x0", "x4")):
+    with_swap = type(measured)(np.vstack([measured.masks, swapped]), costs, measured.counts)
+    table = column_table(result, with_swap, chosen, scoring=posed.scoring, neighbours=neighbours)
+    for name, nearest in (("x4", "x0"), ("x0", "x4")):
         row = table.loc[name]
-        assert row["nearest"] == other
+        assert row["nearest"] == nearest
         assert row["score_swapped"] == pytest.approx(0.8)
         assert row["swapped_on"] == "search folds"
     assert table.loc["x4", "correlation"] > 0.9
-    without = column_table(
+    without_distances = column_table(
         result,
         measured,
         chosen,
         scoring=posed.scoring,
         neighbours=Neighbours.of(posed.space, chosen, None),
     )
-    assert (without["nearest"] == "").all()
-    assert without["correlation"].isna().all()
+    assert (without_distances["nearest"] == "").all()
+    assert without_distances["correlation"].isna().all()
 
 
 def test_members_come_behind_the_chosen_columns_and_the_order_is_by_what_is_gained() -> None:
     posed = problem()
-    result, measured = searched(posed)
+    result, measured = search_and_confirm(posed)
     table = table_of(posed, result, measured, members=result.best_members(3).masks)
     rank = {"chosen": 0, "ensemble": 1, "out": 2}
     assert table["status"].map(rank).is_monotonic_increasing
     in_members = set(posed.space.subset(result.best_members(3).masks.any(axis=0)))
     assert set(table.index[table["status"] != "out"]) == in_members
-    for _, part in table.groupby("status"):
-        gain = (part["score_with"] - part["score_without"]).dropna().to_numpy()
+    for _, columns in table.groupby("status"):
+        gain = (columns["score_with"] - columns["score_without"]).dropna().to_numpy()
         assert (np.diff(gain) <= 1e-12).all()
 
 
@@ -154,12 +161,12 @@ def test_costs_of_a_proxy_are_no_scores() -> None:
     posed = problem()
     cheap = posed.with_estimator(LogisticRegression())
     proxy = Proxy(cheap, n_best=2, n_probes=0)
-    result, measured = searched(posed, confirmed=False, proxy=proxy)
+    result, measured = search_and_confirm(posed, confirmed=False, proxy=proxy)
     table = table_of(posed, result, measured)
     assert len(measured.masks) == 2
-    both = np.sort(1.0 - costs_of(measured.fold_costs))
+    measured_scores = np.sort(1.0 - costs_of(measured.fold_costs))
     scores = table[["score_with", "score_without"]].to_numpy()
-    assert set(scores[~np.isnan(scores)]) <= set(both)
+    assert set(scores[~np.isnan(scores)]) <= set(measured_scores)
     unknown = table[table["n_subsets"] == 0]
     assert len(unknown)
     assert (unknown["note"] == "tried on the proxy only").all()
@@ -168,7 +175,7 @@ def test_costs_of_a_proxy_are_no_scores() -> None:
 
 def test_what_was_never_tried_or_is_never_used_is_said() -> None:
     posed = problem(TREES, n_columns=30, max_size=2)
-    result, measured = searched(posed, confirmed=False)
+    result, measured = search_and_confirm(posed, confirmed=False)
     table = table_of(posed, result, measured)
     tried = set()
     for mask in np.unpackbits(
@@ -196,7 +203,8 @@ def test_columns_that_a_prefilter_left_out_say_so() -> None:
     prefilter = {"when": "always", "least": 5}
     selector = SubsetSelector(GaussianNB(), cv=3, budget=1, confirm=False, prefilter=prefilter)
     selector.fit(X, y)
-    table, kept = selector.columns_, selector.prefilter_.kept
+    table = selector.columns_
+    kept = selector.prefilter_.kept
     assert not kept.all()
     left_out = table[table["note"] == "left out by the prefilter"]
     names = np.array(selector.result_.space.names)[~kept]

@@ -1,4 +1,4 @@
-"""Claims on `n_fits_`: the models that were trained, each on one fold."""
+"""Tests of `n_fits_`: the models that were trained, each on one fold."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROXY = {"rows": 0.5, "best": 4, "probes": 2}
         (12, {"size": 4, "confirm": True}),
         (12, {"proxy": PROXY}),
         (12, {"proxy": PROXY, "confirm": True}),
-        # All features are one of the candidates.
+        # The candidates include all features.
         (3, {"strategy": "exhaustive", "budget": None, "confirm": True}),
     ],
 )
@@ -36,13 +36,13 @@ def test_every_model_on_a_fold_is_counted_once(
     trained = 0
     train = CrossValidation._train
 
-    def counting(self: CrossValidation, *jobs: Any) -> tuple[int, float]:
+    def count_fits(self: CrossValidation, *jobs: Any) -> tuple[int, float]:
         nonlocal trained
         fits, seconds = train(self, *jobs)
         trained += fits
         return fits, seconds
 
-    monkeypatch.setattr(CrossValidation, "_train", counting)
+    monkeypatch.setattr(CrossValidation, "_train", count_fits)
     options = {"budget": 4, **options}
     selector = SubsetSelector(DecisionTreeClassifier(max_depth=3), **options).fit(table, y)
     assert selector.n_fits_ == trained > 0

@@ -1,4 +1,4 @@
-"""Units that are left out before a search, by the importances of the model."""
+"""Tests of the prefilter, which leaves units out before a search by the model's importances."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ N_COLUMNS = 24
 
 
 def numbers() -> tuple[pd.DataFrame, Any]:
-    """24 columns, of which three tell the class."""
+    """Return 24 columns, three of which determine the class."""
     rng = np.random.default_rng(3)
     X = pd.DataFrame(rng.normal(size=(90, N_COLUMNS)).round(2))
     X.columns = [f"x{i}" for i in range(N_COLUMNS)]
@@ -52,7 +52,7 @@ def numbers() -> tuple[pd.DataFrame, Any]:
 
 
 def selector(**options: Any) -> SubsetSelector:
-    given = {
+    parameters = {
         "estimator": GaussianNB(),
         "budget": 2,
         "cv": 3,
@@ -60,7 +60,7 @@ def selector(**options: Any) -> SubsetSelector:
         "confirm": False,
         **options,
     }
-    return SubsetSelector(**given)
+    return SubsetSelector(**parameters)
 
 
 def answer(fitted: SubsetSelector) -> tuple[Any, ...]:
@@ -118,7 +118,8 @@ def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_tes
     model = LogisticRegression()
     cut = selector(estimator=model, strategy="full").fit(X, y).prefilter_
     folds = StratifiedKFold(3, shuffle=True, random_state=derived_seed(0, 0)).split(X, y)
-    costs, importances = [], []
+    costs = []
+    importances = []
     for train, test in folds:
         values = np.abs(clone(model).fit(X.iloc[train], y[train]).coef_[0])
         ranking = np.argsort(-values, kind="stable")
@@ -139,10 +140,11 @@ def test_each_fold_ranks_by_its_own_training_rows_and_costs_are_those_of_its_tes
 @pytest.mark.slow
 def test_auto_cuts_tables_of_more_than_5000_columns_alone() -> None:
     rng = np.random.default_rng(0)
-    X, y = pd.DataFrame(rng.normal(size=(40, 5001))).add_prefix("x"), np.arange(40) % 2
+    X = pd.DataFrame(rng.normal(size=(40, 5001))).add_prefix("x")
+    y = np.arange(40) % 2
     options = {"strategy": "random", "prefilter": "auto", "budget": 1}
-    wide = selector(**options).fit(X, y)
-    assert 20 <= wide.prefilter_.n_kept <= 5001
+    fitted = selector(**options).fit(X, y)
+    assert 20 <= fitted.prefilter_.n_kept <= 5001
     assert selector(**options).fit(X.iloc[:, :5000], y).prefilter_ is None
 
 
@@ -150,16 +152,16 @@ def test_auto_cuts_tables_of_more_than_5000_columns_alone() -> None:
 def test_golden_section_finds_a_single_valley_to_a_tenth(least: int, most: int, low: int) -> None:
     least, most = min(least, most), max(least, most)
     low = min(max(low, least), most)
-    asked: list[int] = []
+    sizes: list[int] = []
 
     def cost(size: int) -> float:
-        asked.append(size)
+        sizes.append(size)
         return abs(np.log(size / low))
 
     size = golden_section(cost, least, most)
     assert least <= size <= most
     assert abs(np.log(size / low)) <= np.log(1.1) + 1 / low
-    assert len(asked) == len(set(asked))
+    assert len(sizes) == len(set(sizes))
 
 
 def test_no_more_columns_are_kept_than_a_search_has(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,7 +170,7 @@ def test_no_more_columns_are_kept_than_a_search_has(monkeypatch: pytest.MonkeyPa
     pair = {"pair": ["x9", "x4"]}
     for groups, most in (({}, 8), (pair, 7)):
         space = SearchSpace.build(list(X.columns), groups=groups)
-        # Neighbours use every column, and twelve columns say the same.
+        # Nearest neighbours use every column, and twelve columns are copies.
         table = X.assign(**{f"x{i}": X["x9"] for i in range(12)})
         problem = Problem.build(table, y, KNeighborsClassifier(3), folds=3, space=space)
         plan = Prefilter.of(problem, problem.folds, make("multiswarm"), 1)
@@ -183,7 +185,8 @@ def test_no_more_columns_are_kept_than_a_search_has(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_narrowed_strategy_starts_from_masks_of_the_whole_table() -> None:
-    space, kept = plain_space(9), np.arange(9) < 6
+    space = plain_space(9)
+    kept = np.arange(9) < 6
     strategy = make("multiswarm", {"n_particles": 4, "n_swarms": 2})
     narrowed = Narrowed(strategy, kept, hints_for(space.restricted(kept)))
     warm = np.array([[1, 0, 1, 0, 0, 0, 1, 0, 0], [0] * 6 + [1] * 3, [0, 1] + [0] * 7], dtype=bool)
@@ -228,7 +231,8 @@ def test_a_run_logs_what_was_cut_and_resumes_to_the_same_bytes(
     assert set(outcome.result.features) <= set(space.subset(cut.kept))
     answer = json.loads(bench.artifact(outcome.run_id, "features.json"))
     assert (answer["prefilter"]["kept"], answer["n_available"]) == (cut.n_kept, 8)
-    before, paid = bench.answer(outcome.run_id), bench.paid_for()
+    before = bench.answer(outcome.run_id)
+    paid = bench.paid_for()
     select(config, run_id=outcome.run_id)
     assert bench.answer(outcome.run_id) == before
     assert bench.paid_for() == paid
@@ -246,11 +250,11 @@ def test_the_test_rows_are_not_seen(bench: Bench, monkeypatch: pytest.MonkeyPatc
     assert (table.features.iloc[rows].to_numpy() == data.test.features.to_numpy()).all()
     features = table.features.copy()
     features.iloc[rows] = 0.0
-    other = replace(table, features=features)
-    again = prepare_as_configured(config, other)
+    changed_table = replace(table, features=features)
+    changed_data = prepare_as_configured(config, changed_table)
     cuts = []
-    for each in (data, again):
-        prefilter = search_as_configured(config, each).prefilter
+    for prepared in (data, changed_data):
+        prefilter = search_as_configured(config, prepared).prefilter
         with CrossValidation(prefilter.problem) as evaluator:
             cuts.append(cut_units(prefilter, evaluator))
     assert cuts[0].importances.tolist() == cuts[1].importances.tolist()

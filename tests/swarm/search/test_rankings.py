@@ -1,4 +1,4 @@
-"""The first units of rankings replace a search, or compete with its best subsets."""
+"""Tests of rankings: their first units replace a search, or compete with its best subsets."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.rankings import RankingSizes
 from tests.selecting import summary_of
 
-# Two of forty columns decide.
+# The classes depend on two of forty columns.
 RNG = np.random.default_rng(0)
 TABLE = pd.DataFrame(RNG.normal(size=(150, 40))).add_prefix("x")
 CLASSES = (TABLE["x7"] + TABLE["x31"] > 0).astype(int)
@@ -48,8 +48,8 @@ def ranked(features: pd.DataFrame, target: Any, model: Any, **options: Any) -> A
     return problem.space, prefixes(problem)
 
 
-def prefixes(problem: Problem, mask: Any = None, seed: int = 0) -> Any:
-    rankings = Rankings.of(problem, ~problem.space.forbidden if mask is None else mask, seed)
+def prefixes(problem: Problem, units: Any = None, seed: int = 0) -> Any:
+    rankings = Rankings.of(problem, ~problem.space.forbidden if units is None else units, seed)
     assert rankings is not None
     return rankings.prefixes()
 
@@ -59,14 +59,14 @@ def test_each_ranking_starts_with_the_columns_that_decide_at_sizes_up_to_all() -
     names = ["F ranking", "extra-trees ranking"]
     assert list(dict.fromkeys(table.origin)) == names
     for name in names:
-        rows = table.take(table.origin == name)
+        nested = table.take(table.origin == name)
         deciding = space.mask(["x7", "x31"])
-        assert (rows.masks[:, deciding].sum(axis=1) == np.minimum(rows.sizes, 2)).all()
-        assert (np.diff(rows.sizes) > 0).all()
-        # All columns are the same for both.
-        assert rows.sizes[-1] == {"F ranking": 40, "extra-trees ranking": 28}[name]
-        # Each contains the one before it.
-        assert not (rows.masks[:-1] & ~rows.masks[1:]).any()
+        assert (nested.masks[:, deciding].sum(axis=1) == np.minimum(nested.sizes, 2)).all()
+        assert (np.diff(nested.sizes) > 0).all()
+        # The subset of all columns is listed once, under the first ranking.
+        assert nested.sizes[-1] == {"F ranking": 40, "extra-trees ranking": 28}[name]
+        # Each prefix contains the one before it.
+        assert not (nested.masks[:-1] & ~nested.masks[1:]).any()
     assert len(np.unique(table.masks, axis=0)) == len(table) <= MAX_PREFIXES
 
 
@@ -85,17 +85,17 @@ def test_prefixes_obey_every_constraint_and_a_group_is_one_unit() -> None:
     assert set(table.sizes) == {2, 3, 4}
     subsets = [set(space.subset(mask)) for mask in table.masks]
     assert {"x5", "x0", "x31"} in subsets
-    assert all("x5" in each and "x7" not in each for each in subsets)
-    assert all(("x0" in each) == ("x31" in each) for each in subsets)
+    assert all("x5" in subset and "x7" not in subset for subset in subsets)
+    assert all(("x0" in subset) == ("x31" in subset) for subset in subsets)
     exact = SearchSpace.build(columns, min_size=3, max_size=3)
     assert set(ranked(TABLE, CLASSES, GaussianNB(), space=exact)[1].sizes) == {3}
 
 
 def test_units_that_a_prefilter_drops_are_not_ranked() -> None:
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
-    kept = problem.space.mask(["x1", "x2", "x3", "x7", "x8", "x9"])
-    table = prefixes(problem, kept)
-    assert not (table.masks & ~kept).any()
+    kept_units = problem.space.mask(["x1", "x2", "x3", "x7", "x8", "x9"])
+    table = prefixes(problem, kept_units)
+    assert not (table.masks & ~kept_units).any()
     assert table.masks[:, problem.space.mask(["x7"])].all()
 
 
@@ -105,8 +105,8 @@ def multilabel() -> tuple[pd.DataFrame, Any, Any]:
 
 
 def gaps() -> tuple[pd.DataFrame, Any, Any]:
-    holes = TABLE.mask(np.random.default_rng(1).random(TABLE.shape) < 0.2)
-    return holes, CLASSES, DecisionTreeClassifier(max_depth=3)
+    table = TABLE.mask(np.random.default_rng(1).random(TABLE.shape) < 0.2)
+    return table, CLASSES, DecisionTreeClassifier(max_depth=3)
 
 
 def categories() -> tuple[pd.DataFrame, Any, Any]:
@@ -128,8 +128,8 @@ def test_every_kind_of_table_is_ranked(build: Any) -> None:
 
 def test_cells_without_a_number_prevent_rankings_and_infinite_ones_do_not() -> None:
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
-    kept = ~problem.space.forbidden
-    assert Rankings.of(replace(problem, X=TABLE.assign(x3=[[1]] * len(TABLE))), kept, 0) is None
+    units = ~problem.space.forbidden
+    assert Rankings.of(replace(problem, X=TABLE.assign(x3=[[1]] * len(TABLE))), units, 0) is None
     infinite = replace(problem, X=TABLE.assign(x3=TABLE["x3"].where(TABLE.index != 3, np.inf)))
     assert set(prefixes(infinite).origin) == {"F ranking", "extra-trees ranking"}
 
@@ -137,13 +137,14 @@ def test_cells_without_a_number_prevent_rankings_and_infinite_ones_do_not() -> N
 def test_a_ranking_of_a_fold_reads_its_training_rows_alone() -> None:
     problem = Problem.build(TABLE, CLASSES, GaussianNB())
     train, test = problem.folds[0]
-    other, answers = TABLE.copy(), CLASSES.copy()
-    other.iloc[test] = np.random.default_rng(5).normal(size=(len(test), 40)) * 100
-    answers.iloc[test] = 1 - answers.iloc[test]
-    changed = Problem.build(other, answers, GaussianNB(), folds=[(train, test)])
+    features = TABLE.copy()
+    classes = CLASSES.copy()
+    features.iloc[test] = np.random.default_rng(5).normal(size=(len(test), 40)) * 100
+    classes.iloc[test] = 1 - classes.iloc[test]
+    changed_problem = Problem.build(features, classes, GaussianNB(), folds=[(train, test)])
     masks = []
-    for each in (problem, changed):
-        rankings = Rankings.of(each, ~each.space.forbidden, 0)
+    for ranked_problem in (problem, changed_problem):
+        rankings = Rankings.of(ranked_problem, ~ranked_problem.space.forbidden, 0)
         assert rankings is not None
         masks.append(rankings.prefixes_of(prefixes(problem), train))
     assert np.array_equal(*masks)
@@ -181,49 +182,49 @@ def short() -> SubsetSelector:
 
 
 def test_a_ranking_that_is_best_is_the_answer(short: SubsetSelector) -> None:
-    found = short.confirmation_
-    assert found.origin.endswith("ranking")
-    best = found.candidates.masks[found.chosen]
+    confirmation = short.confirmation_
+    assert confirmation.origin.endswith("ranking")
+    best = confirmation.candidates.masks[confirmation.chosen]
     assert short.subset_ == short.result_.space.subset(best)
-    assert short.result_.candidates.origin[0] == found.origin
+    assert short.result_.candidates.origin[0] == confirmation.origin
     # Its cost on the folds of the search is that of the table of all evaluations.
     row = short.results_[short.results_["features"] == tuple(short.subset_)]
-    assert row["cost"].tolist() == [short.cost_] == [found.searched_cost]
+    assert row["cost"].tolist() == [short.cost_] == [confirmation.searched_cost]
     assert short.importances_.index.tolist()
-    assert f"They are the first of the {found.origin}" in " ".join(summary_of(short).split())
+    assert f"They are the first of the {confirmation.origin}" in " ".join(summary_of(short).split())
 
 
 def test_rankings_replace_half_of_the_searched_subsets_at_as_many_fits_on_fresh_folds(
     short: SubsetSelector,
 ) -> None:
-    alone = fitted(confirm={"rankings": False})
-    assert set(alone.confirmation_.candidates.origin) == {"search"}
-    assert alone.result_.rivals is None
-    counts = pd.Series(short.confirmation_.candidates.origin).str.endswith("ranking").sum()
-    assert counts == FEW["best"] // 2
-    # The ninth is what half of the searched ones share.
-    sizes = [len(each.confirmation_.candidates) for each in (alone, short)]
-    assert set(sizes) <= {8, 9}
-    # All prefixes on five of the eight fresh folds, four of them on three more and on the folds of
-    # the search, in place of four subsets of the search.
-    measured = 5 * len(short.result_.rivals) + 4 * 3 + 4 * 4
-    replaced = 8 * (sizes[0] - (sizes[1] - 4))
+    searched = fitted(confirm={"rankings": False})
+    assert set(searched.confirmation_.candidates.origin) == {"search"}
+    assert searched.result_.rivals is None
+    n_ranked = pd.Series(short.confirmation_.candidates.origin).str.endswith("ranking").sum()
+    assert n_ranked == FEW["best"] // 2
+    # The ninth candidate has the units that half of the searched ones share.
+    n_candidates = [len(selector.confirmation_.candidates) for selector in (searched, short)]
+    assert set(n_candidates) <= {8, 9}
+    # All prefixes are trained on five of the eight fresh folds. Four are also trained on the other
+    # three and on the folds of the search, in place of four subsets of the search.
+    n_ranking_fits = 5 * len(short.result_.rivals) + 4 * 3 + 4 * 4
+    n_replaced_fits = 8 * (n_candidates[0] - (n_candidates[1] - 4))
     # Prefixes of both rankings may be the same.
-    assert 0 < short.n_fits_ - alone.n_fits_ <= measured - replaced
+    assert 0 < short.n_fits_ - searched.n_fits_ <= n_ranking_fits - n_replaced_fits
     # The search itself is the same.
-    assert short.history_.equals(alone.history_)
+    assert short.history_.equals(searched.history_)
 
 
 def test_the_best_prefixes_on_a_few_fresh_folds_are_measured_on_all(short: SubsetSelector) -> None:
-    table = short.result_.rivals
-    few = table.fresh_fold_costs[:, :5].mean(axis=1)
-    complete = ~np.isnan(table.fresh_fold_costs).any(axis=1)
+    prefixes = short.result_.rivals
+    first_costs = prefixes.fresh_fold_costs[:, :5].mean(axis=1)
+    complete = ~np.isnan(prefixes.fresh_fold_costs).any(axis=1)
     assert complete.sum() == FEW["best"] // 2
-    assert few[complete].max() <= few[~complete].min()
-    confirmed = short.confirmation_.candidates
-    of_rankings = confirmed.masks[confirmed.origin != "search"]
-    assert {mask.tobytes() for mask in of_rankings} == {
-        mask.tobytes() for mask in table.masks[complete]
+    assert first_costs[complete].max() <= first_costs[~complete].min()
+    candidates = short.confirmation_.candidates
+    ranked_masks = candidates.masks[candidates.origin != "search"]
+    assert {mask.tobytes() for mask in ranked_masks} == {
+        mask.tobytes() for mask in prefixes.masks[complete]
     }
 
 
@@ -231,8 +232,8 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
     X, y = make_classification(60, 70, n_informative=2, n_redundant=0, random_state=1)
     features = pd.DataFrame(X).add_prefix("x")
     confirm = {"best": 4, "repeats": 2}
-    found = SubsetSelector(GaussianNB(), budget=1, strategy="random", cv=4, confirm=confirm)
-    table = found.fit(features, y).result_.rivals
+    selector = SubsetSelector(GaussianNB(), budget=1, strategy="random", cv=4, confirm=confirm)
+    rivals = selector.fit(features, y).result_.rivals
     folds = [
         fold
         for repeat in (1, 2)
@@ -241,14 +242,14 @@ def test_a_prefix_costs_on_a_fold_what_the_ranking_of_its_training_rows_costs() 
         )
     ]
     model = ExtraTreesClassifier(200, random_state=0)
-    for row in np.flatnonzero(table.origin == "extra-trees ranking").tolist():
-        for (train, test), cost in zip(folds, table.fresh_fold_costs[row], strict=True):
+    for row in np.flatnonzero(rivals.origin == "extra-trees ranking").tolist():
+        for (train, test), cost in zip(folds, rivals.fresh_fold_costs[row], strict=True):
             if np.isnan(cost):
                 continue
             order = np.argsort(-model.fit(X[train], y[train]).feature_importances_, kind="stable")
-            first = np.sort(order[: table.sizes[row]])
-            fitted = GaussianNB().fit(X[np.ix_(train, first)], y[train])
-            assert cost == pytest.approx(1 - fitted.score(X[np.ix_(test, first)], y[test]))
+            columns = np.sort(order[: rivals.sizes[row]])
+            fitted = GaussianNB().fit(X[np.ix_(train, columns)], y[train])
+            assert cost == pytest.approx(1 - fitted.score(X[np.ix_(test, columns)], y[test]))
 
 
 def test_rankings_compete_only_where_units_outnumber_rows() -> None:
@@ -256,15 +257,15 @@ def test_rankings_compete_only_where_units_outnumber_rows() -> None:
     for width, groups in ((61, None), (60, None), (61, {"pair": ["x0", "x1"]})):
         features = pd.DataFrame(X[:, :width]).add_prefix("x")
         options = {"budget": 1, "strategy": "random", "confirm": FEW, "groups": groups}
-        found = SubsetSelector(GaussianNB(), **options).fit(features, y)
+        selector = SubsetSelector(GaussianNB(), **options).fit(features, y)
         n_units = width - (groups is not None)
-        assert (found.result_.rivals is not None) == (n_units > 60)
+        assert (selector.result_.rivals is not None) == (n_units > 60)
 
 
 def test_a_strategy_with_a_rule_of_its_own_has_no_rival() -> None:
-    found = fitted(strategy="sfs", size=3, budget="auto", confirm={"repeats": 1})
-    assert found.result_.rivals is None
-    assert found.confirmation_.candidates.origin.tolist() == ["search"]
+    selector = fitted(strategy="sfs", size=3, budget="auto", confirm={"repeats": 1})
+    assert selector.result_.rivals is None
+    assert selector.confirmation_.candidates.origin.tolist() == ["search"]
 
 
 def test_what_a_ranking_proposed_is_no_smaller_subset_to_pick(short: SubsetSelector) -> None:
@@ -280,13 +281,14 @@ def test_what_a_ranking_proposed_is_no_smaller_subset_to_pick(short: SubsetSelec
     assert not ranked & set(short.pareto_["features"])
 
 
-# ---------------------------------------------------------------- rankings alone
+# ---------------------------------------------------------------- rankings without a search
 
 
 def few_rows(n_units: int = 520, seed: int = 0) -> tuple[pd.DataFrame, Any]:
-    """Fifty rows of which three of many columns tell something."""
+    """Return fifty rows whose classes differ in three of many columns."""
     rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(50, n_units)), np.arange(50) % 2
+    X = rng.normal(size=(50, n_units))
+    y = np.arange(50) % 2
     X[:, :3] += 1.5 * y[:, None]
     return pd.DataFrame(X).add_prefix("x"), y
 
@@ -322,63 +324,66 @@ def test_by_default_rankings_replace_the_search_where_columns_outnumber_rows_man
         {"prefilter": True},
         {"cv": 0},
     ):
-        found = SubsetSelector(GaussianNB(), budget=1, confirm=False).set_params(**options)
-        assert not isinstance(found.fit(X, y).strategy_, RankingSizes)
+        selector = SubsetSelector(GaussianNB(), budget=1, confirm=False).set_params(**options)
+        assert not isinstance(selector.fit(X, y).strategy_, RankingSizes)
     narrow = SubsetSelector(GaussianNB(), budget=1).fit(X.iloc[:, :500], y)
     assert isinstance(narrow.strategy_, MultiSwarm)
 
 
 def test_every_size_of_every_ranking_is_measured_on_all_fresh_folds(wide: SubsetSelector) -> None:
-    table = wide.confirmation_.candidates
-    assert {3, 7, 12, 23, 43, 80, 149, 278, 520} == set(table.sizes)
-    assert table.fresh_fold_costs.shape[1] == 10
-    assert np.isfinite(table.fresh_fold_costs).all()
-    assert set(table.origin) == {"F ranking", "extra-trees ranking"}
+    candidates = wide.confirmation_.candidates
+    assert {3, 7, 12, 23, 43, 80, 149, 278, 520} == set(candidates.sizes)
+    assert candidates.fresh_fold_costs.shape[1] == 10
+    assert np.isfinite(candidates.fresh_fold_costs).all()
+    assert set(candidates.origin) == {"F ranking", "extra-trees ranking"}
 
 
 def test_its_cost_is_that_of_rankings_within_the_folds_also_in_the_table(
     wide: SubsetSelector,
 ) -> None:
-    found = wide.confirmation_
-    assert wide.cost_ == found.cost == found.candidates.fresh_costs[found.chosen]
+    confirmation = wide.confirmation_
+    assert (
+        wide.cost_ == confirmation.cost == confirmation.candidates.fresh_costs[confirmation.chosen]
+    )
     assert {"x0", "x1", "x2"} & set(wide.subset_)
     row = wide.results_[wide.results_["features"] == tuple(wide.subset_)]
     assert row["cost"].tolist() == [wide.cost_]
-    assert len(wide.results_) == len(found.candidates)
+    assert len(wide.results_) == len(confirmation.candidates)
     smallest = clone(wide).set_params(pick="parsimonious").fit(*few_rows())
     assert len(smallest.subset_) <= len(wide.subset_)
-    assert smallest.cost_ <= found.candidates.fresh_costs[0] + found.errors[0] + 1e-9
+    assert smallest.cost_ <= confirmation.candidates.fresh_costs[0] + confirmation.errors[0] + 1e-9
 
 
 def test_the_vote_has_the_sizes_of_both_rankings_within_one_standard_error(
     wide: SubsetSelector,
 ) -> None:
-    found, members = wide.confirmation_, wide.result_.best_members()
-    costs = found.candidates.fresh_fold_costs
+    confirmation = wide.confirmation_
+    members = wide.result_.best_members()
+    costs = confirmation.candidates.fresh_fold_costs
     assert costs.shape[1] == 10
     near = costs.mean(axis=1) <= costs[0].mean() + costs[0].std(ddof=1) / np.sqrt(5) + 1e-9
     assert 1 < near.sum() < len(costs)
-    assert np.array_equal(members.masks[0], found.candidates.masks[found.chosen])
+    assert np.array_equal(members.masks[0], confirmation.candidates.masks[confirmation.chosen])
     assert set(members.origin) == {"F ranking", "extra-trees ranking"}
     assert {mask.tobytes() for mask in members.masks} == {
-        mask.tobytes() for mask in found.candidates.masks[near]
+        mask.tobytes() for mask in confirmation.candidates.masks[near]
     }
 
 
 def test_where_all_columns_win_the_answer_keeps_all() -> None:
     X = np.random.default_rng(0).normal(size=(60, 620))
-    found = SubsetSelector(SignOfSum()).fit(pd.DataFrame(X), (X.sum(axis=1) > 0).astype(int))
-    assert len(found.subset_) == 620
-    assert summary_of(found).startswith("Keep all 620 columns")
-    assert "They are the first" not in summary_of(found)
+    selector = SubsetSelector(SignOfSum()).fit(pd.DataFrame(X), (X.sum(axis=1) > 0).astype(int))
+    assert len(selector.subset_) == 620
+    assert summary_of(selector).startswith("Keep all 620 columns")
+    assert "They are the first" not in summary_of(selector)
 
 
 def test_folds_that_cannot_be_drawn_again_measure_the_rankings() -> None:
     X, y = few_rows()
     folds = list(StratifiedKFold(4, shuffle=True, random_state=0).split(X, y))
-    found = SubsetSelector(GaussianNB(), cv=folds).fit(X, y)
-    assert isinstance(found.strategy_, RankingSizes)
-    assert found.confirmation_.candidates.fresh_fold_costs.shape[1] == 4
+    selector = SubsetSelector(GaussianNB(), cv=folds).fit(X, y)
+    assert isinstance(selector.strategy_, RankingSizes)
+    assert selector.confirmation_.candidates.fresh_fold_costs.shape[1] == 4
     with pytest.raises(ConfigError, match="two folds"):
         SubsetSelector(GaussianNB(), strategy="rankings", cv=folds[:1]).fit(X, y)
 
@@ -387,8 +392,8 @@ def test_a_second_fit_trains_nothing_and_workers_change_nothing(tmp_path: Path) 
     X, y = few_rows()
     model = lgb.LGBMClassifier(n_estimators=3, n_jobs=1, verbosity=-1)
     options: dict[str, Any] = {"confirm": {"repeats": 1}, "cv": 3}
-    first = SubsetSelector(model, archive=tmp_path / "a.db", **options).fit(X, y)
-    trained = list[Any]()
+    serial = SubsetSelector(model, archive=tmp_path / "a.db", **options).fit(X, y)
+    trained_masks = list[Any]()
     problem = Problem.build(X, y, model, folds=3)
     search = pose_search(
         problem,
@@ -399,14 +404,14 @@ def test_a_second_fit_trains_nothing_and_workers_change_nothing(tmp_path: Path) 
         confirm={"repeats": 1},
     )
     with closing(Archive(f"sqlite:///{tmp_path / 'a.db'}")) as archive:
-        again = run(search, archive, on_fit=lambda mask, record: trained.append(mask))
-    assert not trained
+        repeated = run(search, archive, on_fit=lambda mask, record: trained_masks.append(mask))
+    assert not trained_masks
     parallel = SubsetSelector(model, n_jobs=2, **options).fit(X, y)
-    for other in (again, parallel.result_):
-        assert np.array_equal(other.candidates.masks, first.result_.candidates.masks)
+    for result in (repeated, parallel.result_):
+        assert np.array_equal(result.candidates.masks, serial.result_.candidates.masks)
         assert np.array_equal(
-            other.confirmation.candidates.fresh_fold_costs,
-            first.confirmation_.candidates.fresh_fold_costs,
+            result.confirmation.candidates.fresh_fold_costs,
+            serial.confirmation_.candidates.fresh_fold_costs,
         )
 
 
@@ -416,18 +421,18 @@ def test_a_second_fit_trains_nothing_and_workers_change_nothing(tmp_path: Path) 
 def test_at_a_given_size_what_the_model_eliminates_competes_and_is_preferred() -> None:
     X, y = few_rows()
     model = LogisticRegression(max_iter=200)
-    found = SubsetSelector(model, size=6, budget=1, confirm=FEW).fit(X, y)
-    table = found.confirmation_.candidates
-    assert set(table.sizes) == {6}
-    assert {"recursive elimination", "F ranking", "extra-trees ranking"} <= set(table.origin)
-    assert found.confirmation_.preferred == ("recursive elimination",)
-    # Half of the columns go at a time, on the training rows of each fresh fold.
-    row = table.origin == "recursive elimination"
-    folds = found.confirmation_.candidates.fresh_fold_costs[row][0]
-    divided = divide(Rows(None, y, task="binary"), "stratified", 5, seed=derived_seed(0, 1))
-    train, test = next(iter(divided))
+    selector = SubsetSelector(model, size=6, budget=1, confirm=FEW).fit(X, y)
+    candidates = selector.confirmation_.candidates
+    assert set(candidates.sizes) == {6}
+    assert {"recursive elimination", "F ranking", "extra-trees ranking"} <= set(candidates.origin)
+    assert selector.confirmation_.preferred == ("recursive elimination",)
+    # Half of the columns are eliminated at a time, on the training rows of each fresh fold.
+    eliminated = candidates.origin == "recursive elimination"
+    fold_costs = candidates.fresh_fold_costs[eliminated][0]
+    fresh_folds = divide(Rows(None, y, task="binary"), "stratified", 5, seed=derived_seed(0, 1))
+    train, test = next(iter(fresh_folds))
 
-    def left(rows: Any) -> Any:
+    def eliminate(rows: Any) -> Any:
         columns = np.arange(X.shape[1])
         while len(columns) > 6:
             model.fit(X.iloc[rows, columns], y[rows])
@@ -435,11 +440,11 @@ def test_at_a_given_size_what_the_model_eliminates_competes_and_is_preferred() -
             columns = np.sort(columns[order[: max(6, len(columns) // 2)]])
         return columns
 
-    columns = left(train)
+    columns = eliminate(train)
     fitted = model.fit(X.iloc[train, columns], y[train])
-    assert folds[0] == pytest.approx(1 - fitted.score(X.iloc[test, columns], y[test]))
-    everything = table.masks[row][0]
-    assert found.result_.space.subset(everything) == [f"x{c}" for c in left(np.arange(50))]
+    assert fold_costs[0] == pytest.approx(1 - fitted.score(X.iloc[test, columns], y[test]))
+    mask = candidates.masks[eliminated][0]
+    assert selector.result_.space.subset(mask) == [f"x{c}" for c in eliminate(np.arange(50))]
 
 
 def test_a_model_without_importances_eliminates_nothing_and_narrow_tables_do() -> None:
@@ -457,17 +462,19 @@ def test_a_model_without_importances_eliminates_nothing_and_narrow_tables_do() -
 def test_on_noise_the_cost_and_the_bias_of_the_choice_are_nearer_to_that_of_unseen_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Fewer, as there is nothing to find.
+    # Ten trees are enough where there is nothing to find.
     monkeypatch.setattr("swarm.search.rankings._N_TREES", 10)
-    raw, corrected = [], []
+    biases = []
+    corrected_biases = []
     for seed in range(12):
         rng = np.random.default_rng(seed)
-        X, y = rng.normal(size=(60, 620)), np.arange(60) % 2
+        X = rng.normal(size=(60, 620))
+        y = np.arange(60) % 2
         repeats = 1 + seed % 2
-        found = SubsetSelector(GaussianNB(), confirm={"repeats": repeats, "goal": "score"})
-        found.fit(pd.DataFrame(X).add_prefix("x"), y)
-        assert found.confirmation_.bias_of_choice >= 0
-        # Of unseen rows it is one half.
-        raw.append(0.5 - found.cost_)
-        corrected.append(0.5 - found.cost_ - found.confirmation_.bias_of_choice)
-    assert abs(np.mean(corrected)) < abs(np.mean(raw))
+        selector = SubsetSelector(GaussianNB(), confirm={"repeats": repeats, "goal": "score"})
+        selector.fit(pd.DataFrame(X).add_prefix("x"), y)
+        assert selector.confirmation_.bias_of_choice >= 0
+        # The cost on unseen rows is one half.
+        biases.append(0.5 - selector.cost_)
+        corrected_biases.append(0.5 - selector.cost_ - selector.confirmation_.bias_of_choice)
+    assert abs(np.mean(corrected_biases)) < abs(np.mean(biases))

@@ -1,7 +1,7 @@
-"""Claims on repeating a search: crashes, shared archives.
+"""Tests of repeating a search after crashes and from shared archives.
 
-That every strategy replays from an archive, with pruning or without, is in its contract;
-pruning where fits fail is in test_crossval.
+The contract of strategies tests that each replays from an archive, with and without pruning.
+Pruning with fits that fail is tested in test_crossval.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from swarm.strategies.catalogue import make
 from swarm.testing.planted import Planted, everything, make_driver
 from tests.fakes import calm, noisy
 
-# Between them: pruned, guided by importances, with sizes as steps, with a memory of many parents.
+# These cover pruning, guidance by importances, steps in size, and a memory of many parents.
 NAMES = ["multiswarm", "memetic", "sffs", "rfe"]
 
 
-def searched(name: str, evaluator: Planted) -> SearchResult:
+def run_search(name: str, evaluator: Planted) -> SearchResult:
     return make_driver(make(name), evaluator, seed=2, epochs=5).run()
 
 
 @lru_cache
 def uninterrupted(name: str) -> tuple[SearchResult, Planted]:
     evaluator = noisy(20)
-    return searched(name, evaluator), evaluator
+    return run_search(name, evaluator), evaluator
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -40,24 +40,24 @@ def uninterrupted(name: str) -> tuple[SearchResult, Planted]:
 def test_a_search_that_is_interrupted_and_run_again_is_the_uninterrupted_one(
     name: str, after: int
 ) -> None:
-    whole, first = uninterrupted(name)
-    broken = dataclasses.replace(noisy(20), interrupt_after=after)
+    expected, evaluator = uninterrupted(name)
+    interrupted = dataclasses.replace(noisy(20), interrupt_after=after)
     try:
-        searched(name, broken)
+        run_search(name, interrupted)
     except KeyboardInterrupt:
-        assert after < first.fits
-    resumed = dataclasses.replace(noisy(20), records=broken.records)
-    again = searched(name, resumed)
-    assert everything(again) == everything(whole)
-    assert broken.fits + resumed.fits == first.fits
+        assert after < evaluator.fits
+    resumed = dataclasses.replace(noisy(20), records=interrupted.records)
+    result = run_search(name, resumed)
+    assert everything(result) == everything(expected)
+    assert interrupted.fits + resumed.fits == evaluator.fits
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_archive_that_knows_every_fold_changes_nothing_that_a_search_is_charged_for(
     name: str,
 ) -> None:
-    whole, _ = uninterrupted(name)
-    full = dataclasses.replace(noisy(20), pruning=False)
-    evaluate_fully(full, unpack_masks(whole.state.requests, 20))
-    rich = dataclasses.replace(noisy(20), records=full.records)
-    assert everything(searched(name, rich)) == everything(whole)
+    expected, _ = uninterrupted(name)
+    unpruned = dataclasses.replace(noisy(20), pruning=False)
+    evaluate_fully(unpruned, unpack_masks(expected.state.requests, 20))
+    with_all_folds = dataclasses.replace(noisy(20), records=unpruned.records)
+    assert everything(run_search(name, with_all_folds)) == everything(expected)

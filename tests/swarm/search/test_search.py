@@ -1,4 +1,4 @@
-"""Claims on the driver: budgets, ends, failures, replay."""
+"""Tests of the driver: its budgets, the ends of a search, and failures."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from swarm.strategies.multiswarm import MultiSwarm
 from swarm.strategies.random import RandomSearch
 from swarm.testing.planted import Planted, constant, everything, make_driver, plain_space, planted
 
-# Between them: swarms, colonies, sizes as steps, a path of one proposal an epoch.
-SOME = ["bpso", "memetic", "mlaco", "multiswarm", "rfe", "sfs"]
-# They end by themselves, at the last size.
+# These cover swarms, colonies, steps in size, and paths of one proposal an epoch.
+STRATEGIES = ["bpso", "memetic", "mlaco", "multiswarm", "rfe", "sfs"]
+# These end by themselves, at the last size.
 ENDING = {"sfs", "sbs", "sffs", "sbfs", "rfe", "ranked"}
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", STRATEGIES)
 @pytest.mark.parametrize(("limit", "value"), [("evaluations", 1), ("distinct", 23)])
 def test_evaluations_and_distinct_evaluations_are_kept_exactly(
     name: str, limit: str, value: int
@@ -57,8 +57,8 @@ class Watched(Planted):
 
 
 def watched(n_units: int) -> Watched:
-    plain = planted(plain_space(n_units))
-    return Watched(plain.space, plain.weights, plain.base)
+    evaluator = planted(plain_space(n_units))
+    return Watched(evaluator.space, evaluator.weights, evaluator.base)
 
 
 def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
@@ -68,9 +68,11 @@ def test_no_more_is_evaluated_than_the_budget_pays_for() -> None:
     unpaid = result.records[-1].particles.iloc[8:]
     assert unpaid["cost"].isna().all()
     assert not unpaid["failed"].any()
-    few = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run(step=Driver.step)
-    assert few.history["folds_pruned"].to_list() == [0.0]
-    members = few.best_members()
+    short_search = make_driver(MultiSwarm(), planted(plain_space(30)), evaluations=5).run(
+        step=Driver.step
+    )
+    assert short_search.history["folds_pruned"].to_list() == [0.0]
+    members = short_search.best_members()
     assert len(members) <= 5
     assert np.isfinite(members.costs).all()
 
@@ -80,9 +82,9 @@ def test_the_folds_that_cost_most_so_far_are_trained_first() -> None:
     evaluator.base[:] = evaluator.base[0] + np.array([0.0, 0.2, 0.1])
     result = make_driver(MultiSwarm(), evaluator, epochs=3).run()
     assert [order for _, order, _ in evaluator.batches] == [[0, 1, 2], [1, 2, 0], [1, 2, 0]]
-    # The sums are over what reached its incumbent, which does not depend on pruning.
-    known = [np.nansum(answers.fold_costs, axis=0) for *_, answers in evaluator.batches]
-    assert result.state.fold_sums == pytest.approx(np.sum(known, axis=0))
+    # The sums are those of masks that reached their incumbents, so they do not depend on pruning.
+    fold_sums = [np.nansum(answers.fold_costs, axis=0) for *_, answers in evaluator.batches]
+    assert result.state.fold_sums == pytest.approx(np.sum(fold_sums, axis=0))
 
 
 def test_tables_of_candidates_cannot_be_changed() -> None:
@@ -91,15 +93,15 @@ def test_tables_of_candidates_cannot_be_changed() -> None:
 
 
 def test_each_limit_ends_a_search_and_a_finished_strategy_does() -> None:
-    def ended(strategy: Any, n_units: int, **limits: Any) -> tuple[str, int]:
+    def end_of(strategy: Any, n_units: int, **limits: Any) -> tuple[str, int]:
         result = make_driver(strategy, planted(plain_space(n_units)), **limits).run()
         return result.reason, len(result.records)
 
-    assert ended(BinaryPso(), 9, epochs=7) == ("epochs", 7)
-    # An epoch at least, however few the seconds.
-    assert ended(RandomSearch(), 9, seconds=1e-9) == ("seconds", 1)
-    assert ended(RandomSearch(), 9, seconds=600, epochs=3) == ("epochs", 3)
-    assert ended(FullSet(), 5, epochs=50) == ("finished", 1)
+    assert end_of(BinaryPso(), 9, epochs=7) == ("epochs", 7)
+    # At least one epoch runs, however few the seconds.
+    assert end_of(RandomSearch(), 9, seconds=1e-9) == ("seconds", 1)
+    assert end_of(RandomSearch(), 9, seconds=600, epochs=3) == ("epochs", 3)
+    assert end_of(FullSet(), 5, epochs=50) == ("finished", 1)
     result = make_driver(BinaryPso(), planted(plain_space(30)), fits=200).run()
     assert result.reason == "fits"
     fits = result.history["fits"].to_list()
@@ -112,11 +114,11 @@ def test_patience_counts_epochs_without_a_lower_cost() -> None:
     assert result.reason == "patience"
     assert costs[-7] == costs[-1]
     assert costs[-8] > costs[-1]
-    same = make_driver(MultiSwarm(), constant(plain_space(12)), patience=4).run()
-    assert (same.reason, len(same.records)) == ("patience", 5)
+    constant_search = make_driver(MultiSwarm(), constant(plain_space(12)), patience=4).run()
+    assert (constant_search.reason, len(constant_search.records)) == ("patience", 5)
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_a_budget_above_what_the_space_holds_still_ends(name: str) -> None:
     result = make_driver(make(name), planted(plain_space(3)), budget=Budget(fits=1000)).run()
     assert result.reason == ("finished" if name in ENDING else "exhausted")
@@ -148,7 +150,7 @@ def test_each_limit_is_reached_at_its_value_and_the_first_is_named() -> None:
     assert Budget(fits=10**9).reached_limit(5, counts, 5.0) is None
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", STRATEGIES)
 def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name: str) -> None:
     evaluator = planted(plain_space(10))
     result = make_driver(make(name), evaluator, epochs=15).run()
@@ -157,7 +159,8 @@ def test_the_answer_is_the_best_mask_seen_and_the_first_of_the_best_members(name
     assert result.features == evaluator.space.subset(result.best_mask)
     assert not result.best_mask.flags.writeable
     members = result.best_members()
-    masks, costs = members.masks, members.costs
+    masks = members.masks
+    costs = members.costs
     assert len(np.unique(masks, axis=0)) == len(masks) == len(costs)
     assert (np.diff(costs) >= 0).all()
     assert costs.tolist() == [evaluator.cost(mask) for mask in masks]
@@ -171,17 +174,19 @@ def test_members_stay_within_the_bound_on_their_columns_and_no_earlier_one_would
 ) -> None:
     space = SearchSpace.build([f"x{i}" for i in range(10)], groups={"g": ["x0", "x1", "x2"]})
     result = make_driver(RandomSearch(), planted(space), epochs=15).run()
-    every, few = result.best_members(), result.best_members(None, bound)
+    members = result.best_members()
+    bounded = result.best_members(None, bound)
     limit = bound if isinstance(bound, int) else 5
     widths = np.array([len(unit) for unit in space.units])
-    union, taken = np.zeros(space.n_units, dtype=bool), list[int]()
-    for row, mask in enumerate(every.masks):
+    union = np.zeros(space.n_units, dtype=bool)
+    fitting = list[int]()
+    for row, mask in enumerate(members.masks):
         if row == 0 or widths[union | mask].sum() <= limit:
             union = union | mask
-            taken.append(row)
-    assert np.array_equal(few.masks, every.masks[taken])
-    assert np.array_equal(few.costs, every.costs[taken])
-    assert np.array_equal(result.best_members(2, bound).masks, every.masks[taken[:2]])
+            fitting.append(row)
+    assert np.array_equal(bounded.masks, members.masks[fitting])
+    assert np.array_equal(bounded.costs, members.costs[fitting])
+    assert np.array_equal(result.best_members(2, bound).masks, members.masks[fitting[:2]])
 
 
 @pytest.mark.parametrize("bound", [0, -1, 1.0, 0.0, True, "3"])
@@ -195,13 +200,14 @@ def test_of_equal_costs_the_smallest_mask_is_the_answer() -> None:
     evaluator = constant(plain_space(6))
     evaluator.exact_shrink = False
     result = make_driver(RandomSearch(), evaluator, epochs=20).run()
-    sizes, best = result.records[0].particles["size"], result.history["best_size"]
-    assert sizes.iloc[0] > sizes.min() == best.iloc[0]
-    assert result.best_mask.sum() == best.iloc[-1] == 1
+    sizes = result.records[0].particles["size"]
+    best_sizes = result.history["best_size"]
+    assert sizes.iloc[0] > sizes.min() == best_sizes.iloc[0]
+    assert result.best_mask.sum() == best_sizes.iloc[-1] == 1
 
 
-# What a sequential search answers is the best set of its size, used or not.
-@pytest.mark.parametrize("name", sorted(set(SOME) - {"sfs"}))
+# A sequential search answers the best set of its size, whose units need not be used.
+@pytest.mark.parametrize("name", sorted(set(STRATEGIES) - {"sfs"}))
 def test_the_answer_has_no_unit_that_no_model_used(name: str) -> None:
     evaluator = planted(plain_space(12, fixed=["x0"]))
     evaluator.weights[:, :6] = 0.0
@@ -215,9 +221,9 @@ def test_the_answer_has_no_unit_that_no_model_used(name: str) -> None:
 def test_packed_masks_and_folds_keep_every_bit(n_units: int, seed: int) -> None:
     masks = np.random.default_rng(seed).random((4, n_units)) < 0.5
     assert np.array_equal(unpack_masks(pack_masks(masks), n_units), masks)
-    both = pack_folds(masks[0]) & pack_folds(masks[1])
-    assert both == pack_folds(masks[0] & masks[1])
-    assert both.bit_count() == (masks[0] & masks[1]).sum()
+    intersection = pack_folds(masks[0]) & pack_folds(masks[1])
+    assert intersection == pack_folds(masks[0] & masks[1])
+    assert intersection.bit_count() == (masks[0] & masks[1]).sum()
 
 
 def test_of_confirmed_subsets_the_cheapest_and_then_the_smallest_is_the_answer() -> None:
@@ -237,34 +243,36 @@ def test_an_answer_of_a_strategy_counts_only_if_it_was_measured() -> None:
     members = Members(np.eye(2, 4, dtype=bool), np.array([0.9, np.inf]), np.zeros(2, dtype=int))
     for answer, cost in ((None, result.cost), (0, 0.9), (1, result.cost)):
         state: Any = SimpleNamespace(members=dataclasses.replace(members, answer=answer))
-        after = dataclasses.replace(result.state, strategy=state)
-        assert dataclasses.replace(result, state=after).cost == cost
+        search_state = dataclasses.replace(result.state, strategy=state)
+        assert dataclasses.replace(result, state=search_state).cost == cost
 
 
 def test_callbacks_see_every_epoch_once_and_in_order_and_may_end_the_search() -> None:
-    seen: list[tuple[int, int]] = []
+    epochs: list[tuple[int, int]] = []
 
     def stop(record: Any, state: Any) -> None:
-        seen.append((record.epoch, state.epoch))
+        epochs.append((record.epoch, state.epoch))
         if record.epoch == 4:
             raise KeyboardInterrupt
 
     result = make_driver(BinaryPso(), planted(plain_space(9)), epochs=9).run(stop)
-    assert seen == [(epoch, epoch) for epoch in range(1, 5)]
+    assert epochs == [(epoch, epoch) for epoch in range(1, 5)]
     assert result.interrupted
     assert result.state.epoch == len(result.records) == 4
 
 
 def test_an_epoch_records_swarms_if_there_are_several_and_no_group_of_masks_of_nobody() -> None:
-    masks, space = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool), plain_space(3)
+    masks = np.array([[1, 0, 1], [0, 1, 1], [1, 1, 1]], dtype=bool)
+    space = plain_space(3)
     proposal = Proposal(masks, np.full(3, np.inf), np.array([1, -1, 0]), ("x",) * 3)
     answers = planted(space).evaluate(masks, proposal.incumbents, np.arange(3))
-    counts, best = Counts(4, 3, 9), (0.2, 1)
+    counts = Counts(4, 3, 9)
+    best = (0.2, 1)
     for groups, swarms in (([0, 1], {0: 0.3, 1: 0.2}), ([0, 0], {})):
         members = Members(masks[:2], np.array([0.3, 0.2]), np.array(groups))
         record = record_epoch(7, proposal, answers, members, best, counts)
-        told = {name: record.metrics[name] for name in record.metrics if "swarm_" in name}
-        assert told == {f"swarm_{group}_best_cost": cost for group, cost in swarms.items()}
+        swarm_costs = {name: record.metrics[name] for name in record.metrics if "swarm_" in name}
+        assert swarm_costs == {f"swarm_{group}_best_cost": cost for group, cost in swarms.items()}
         table = record.particles
         assert table["group"].dtype == np.int64
         assert table["group"].tolist() == [groups[1], -1, 0]
@@ -287,7 +295,7 @@ def test_ctrl_c_within_an_epoch_ends_in_the_result_of_the_epochs_before_if_there
 
 
 class Raw:
-    """An evaluator that says of every mask what it is told to, and checks nothing."""
+    """An evaluator that returns the same cost for every mask, and checks nothing."""
 
     n_folds = 3
 
@@ -325,8 +333,10 @@ def test_five_evaluations_may_fail_and_a_tenth_but_no_more(epoch: int, n_tolerat
     def failing(n_failed: int) -> Any:
         calls = itertools.count(-30 * (epoch - 1))
         evaluator = planted(plain_space(40))
-        fails = dataclasses.replace(evaluator, fails=lambda _: 0 <= next(calls) < n_failed)
-        return make_driver(BinaryPso(), fails, epochs=epoch)
+        failing_evaluator = dataclasses.replace(
+            evaluator, fails=lambda _: 0 <= next(calls) < n_failed
+        )
+        return make_driver(BinaryPso(), failing_evaluator, epochs=epoch)
 
     counts = failing(n_tolerated).run().state.counts
     assert (counts.failed, counts.evaluations) == (n_tolerated, 30 * epoch)
@@ -335,7 +345,7 @@ def test_five_evaluations_may_fail_and_a_tenth_but_no_more(epoch: int, n_tolerat
 
 
 def test_a_search_without_new_masks_for_a_hundred_epochs_is_exhausted() -> None:
-    """Two units have three masks; after the last new one exactly a hundred epochs are waited."""
+    """Two units have three masks: a hundred epochs after the last new one, the search ends."""
     search = make_driver(RandomSearch(), constant(plain_space(2)), distinct=50)
     result = search.run()
     assert result.reason == "exhausted"

@@ -1,4 +1,4 @@
-"""A search starts from saved subsets: of a file, of an earlier run, or given."""
+"""Tests of warm starts: from subsets of a file, of an earlier run, or of the caller."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BASE = {"name": "warm", "data": {"source": "bundled", "name": "wine"}}
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The artifact of a run: the best subset, which is in its ensemble too, and another."""
+    """Write the artifact of a run: the best subset, which is in its ensemble too, and another."""
     path = tmp_path / "features.json"
     subsets = [{"features": subset, "cost": 0.1} for subset in SUBSETS]
     path.write_text(json.dumps({"features": SUBSETS[0], "subsets": subsets}))
@@ -49,10 +49,10 @@ def test_the_strategy_evaluates_the_subsets_first_however_they_are_given(file: P
     names = list(X.columns)
     positions = [[names.index(name) for name in subset] for subset in SUBSETS]
     masks = np.array([[name in subset for name in names] for subset in SUBSETS])
-    found = [fitted(given) for given in (SUBSETS, positions, masks, file)]
-    assert [set(each) for each in found[0].results_["features"][:2]] == list(map(set, SUBSETS))
-    assert all(each.results_.equals(found[0].results_) for each in found)
-    assert not found[0].results_.equals(fitted(None).results_)
+    results = [fitted(warm).results_ for warm in (SUBSETS, positions, masks, file)]
+    assert [set(subset) for subset in results[0]["features"][:2]] == list(map(set, SUBSETS))
+    assert all(table.equals(results[0]) for table in results)
+    assert not results[0].equals(fitted(None).results_)
 
 
 class Store:
@@ -73,12 +73,12 @@ class Store:
 def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> None:
     store: Any = Store(file)
     for warm in (str(file), "abc"):
-        made = with_warm_subsets(config(warm), store)
-        assert made.warm == SUBSETS
-        # What the run stores needs neither the file nor the other run.
-        again = from_yaml(as_yaml(made), "run", (), {})
-        assert isinstance(again, SelectConfig)
-        hints = prepare_as_configured(again, fetch_as_configured(again), needs=()).hints
+        resolved = with_warm_subsets(config(warm), store)
+        assert resolved.warm == SUBSETS
+        # The stored configuration needs neither the file nor the other run.
+        stored = from_yaml(as_yaml(resolved), "run", (), {})
+        assert isinstance(stored, SelectConfig)
+        hints = prepare_as_configured(stored, fetch_as_configured(stored), needs=()).hints
         assert hints.warm is not None
         assert hints.warm.sum(axis=1).tolist() == [3, 2]
     with pytest.raises(DataError, match="features"):
@@ -86,9 +86,9 @@ def test_a_file_and_a_run_become_subsets_of_the_configuration(file: Path) -> Non
 
 
 def test_subsets_of_another_table_are_refused() -> None:
-    other = config([["a", "b"]])
+    other_config = config([["a", "b"]])
     with pytest.raises(ConfigError, match="1 subsets"):
-        prepare_as_configured(other, fetch_as_configured(other), needs=())
+        prepare_as_configured(other_config, fetch_as_configured(other_config), needs=())
 
 
 def test_procedures_that_test_on_other_rows_refuse_saved_subsets() -> None:

@@ -1,4 +1,4 @@
-"""What a fitted selector shows: plots, a report, a summary, its verdict."""
+"""Tests of what a fitted selector shows: plots, a summary, a report and a verdict."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ from tests.swarm.report.test_report import Page
 from tests.swarm.validation.test_drop_column import churn
 
 X, Y = WINE
-TRAIN, TEST = np.arange(len(X)) % 3 > 0, np.arange(len(X)) % 3 == 0
-ROWS, UNSEEN = (X[TRAIN], Y[TRAIN]), (X[TEST], Y[TEST])
+TEST = np.arange(len(X)) % 3 == 0
+TRAIN = ~TEST
+ROWS = (X[TRAIN], Y[TRAIN])
+UNSEEN = (X[TEST], Y[TEST])
 _SPLIT = train_test_split(
     *load_breast_cancer(return_X_y=True, as_frame=True), random_state=0, test_size=143
 )
-CANCER, CANCER_UNSEEN = _SPLIT[::2], _SPLIT[1::2]
+CANCER = _SPLIT[::2]
+CANCER_UNSEEN = _SPLIT[1::2]
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +45,13 @@ def fitted() -> SubsetSelector:
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> list[ReportData]:
-    """Data of the reports of a test, which are not drawn."""
-    reports: list[ReportData] = []
-    monkeypatch.setattr("swarm.selector.report.render", lambda data: reports.append(data) or "page")
-    return reports
+def reports(monkeypatch: pytest.MonkeyPatch) -> list[ReportData]:
+    """Collect the data of the reports of a test instead of drawing them."""
+    collected: list[ReportData] = []
+    monkeypatch.setattr(
+        "swarm.selector.report.render", lambda data: collected.append(data) or "page"
+    )
+    return collected
 
 
 # ---------------------------------------------------------------- plots
@@ -55,10 +60,10 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[ReportData]:
 def test_each_plot_is_drawn_on_the_axes_that_are_given(fitted: SubsetSelector) -> None:
     from matplotlib.figure import Figure
 
-    for kind in ("convergence", "size", "importances"):
+    for plot in ("convergence", "size", "importances"):
         ax = Figure().subplots()
-        assert fitted.plot(kind, ax=ax) is ax
-        assert ax.get_ylabel() or ax.patches, kind
+        assert fitted.plot(plot, ax=ax) is ax
+        assert ax.get_ylabel() or ax.patches, plot
 
 
 def test_a_plot_that_cannot_be_drawn_is_refused_in_a_sentence(
@@ -78,16 +83,16 @@ def test_a_plot_that_cannot_be_drawn_is_refused_in_a_sentence(
 
 
 def test_the_summary_has_the_columns_and_the_score_in_the_metric_of_the_search() -> None:
-    def summarised(scoring: str) -> tuple[SubsetSelector, str]:
+    def fit_and_summarise(scoring: str) -> tuple[SubsetSelector, str]:
         selector = SubsetSelector(GaussianNB(), scoring=scoring, size=(None, 8), **BRIEF)
         selector.fit(*ROWS)
         return selector, summary_of(selector)
 
-    selector, text = summarised("accuracy")
+    selector, text = fit_and_summarise("accuracy")
     assert f"accuracy {1 - selector.cost_:.3f}" in text
-    shown = text.splitlines()[1].split(" and ")[0].strip().split(", ")
-    assert set(shown) <= set(selector.subset_)
-    selector, text = summarised("neg_log_loss")
+    shown_columns = text.splitlines()[1].split(" and ")[0].strip().split(", ")
+    assert set(shown_columns) <= set(selector.subset_)
+    selector, text = fit_and_summarise("neg_log_loss")
     assert f"log loss {selector.cost_:.3f}" in text
     for word in ("cost", "epoch", "fresh", "hint"):
         assert word not in text
@@ -114,13 +119,13 @@ def test_the_summary_fits_a_screen_whatever_the_names_and_findings() -> None:
 
 
 def test_the_report_of_a_selector_has_as_much_as_there_is_data(
-    fitted: SubsetSelector, tmp_path: Path, told: list[ReportData]
+    fitted: SubsetSelector, tmp_path: Path, reports: list[ReportData]
 ) -> None:
     assert fitted.report(tmp_path / "a.html").read_text(encoding="utf-8") == "page"
     fitted.report(tmp_path / "b.html", X[TRAIN], Y[TRAIN])
-    alone, with_rows = told
-    assert alone.subsets == [(fitted.subset_, fitted.cost_)]
-    assert (alone.distance, alone.dropped, alone.judgement) == (None, None, None)
+    basic, with_rows = reports
+    assert basic.subsets == [(fitted.subset_, fitted.cost_)]
+    assert (basic.distance, basic.dropped, basic.judgement) == (None, None, None)
     assert with_rows.distance is not None
     assert with_rows.dropped is not None
     assert with_rows.dropped.rows == "a fresh fold"
@@ -131,8 +136,8 @@ def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
     fitted: SubsetSelector, tmp_path: Path
 ) -> None:
     html = fitted.report(tmp_path / "a.html", *ROWS, test=UNSEEN).read_text(encoding="utf-8")
-    found = re.findall(r"<h2>([^<]*)</h2>", html)
-    assert {"The chosen features", "Test rows"} <= set(found)
+    headings = re.findall(r"<h2>([^<]*)</h2>", html)
+    assert {"The chosen features", "Test rows"} <= set(headings)
     assert '<figure id="dropped">' in html
     text = " ".join(" ".join(Page(html).texts).split())
     assert f"Accuracy on {TEST.sum()} unseen rows: " in text
@@ -142,40 +147,42 @@ def test_the_report_on_test_rows_compares_one_model_each_as_that_of_a_run(
 
 
 def test_a_gain_on_fresh_folds_of_noise_is_no_verdict_and_unseen_rows_refute_it(
-    tmp_path: Path, told: list[ReportData]
+    tmp_path: Path, reports: list[ReportData]
 ) -> None:
     rng = np.random.default_rng(0)
-    features, target = rng.normal(size=(2100, 100)), rng.integers(0, 2, 2100)
-    rows, new = slice(0, 100), slice(100, 2100)
+    features = rng.normal(size=(2100, 100))
+    target = rng.integers(0, 2, 2100)
+    rows = slice(0, 100)
+    new = slice(100, 2100)
     selector = SubsetSelector(GaussianNB(), budget=15, confirm=True)
     selector.fit(features[rows], target[rows])
     assert selector.confirmation_.verdict == "better"
     assert "of 100 columns selected, not tested on unseen rows" in summary_of(selector)
     assert "SWM205" in summary_of(selector)
-    head = selector.judge(features[rows], target[rows], test=(features[new], target[new]))
+    test = (features[new], target[new])
+    head = selector.judge(features[rows], target[rows], test=test)
     guess, unseen, fresh = head.evidence
     assert (unseen.outcome, fresh.outcome) == ("no clear difference", "better")
     assert guess.rival == "guessing"
     assert unseen.rows == "2,000 unseen rows"
     assert fresh.chosen - unseen.chosen > 0.1
     assert head.title.startswith("No columns beat ignoring them")
-    test = (features[new], target[new])
     selector.report(tmp_path / "a.html", features[rows], target[rows], test=test)
-    assert told[0].headline.title == head.title
-    assert {"SWM205", "SWM209"} <= {each["code"] for each in told[0].findings}
+    assert reports[0].headline.title == head.title
+    assert {"SWM205", "SWM209"} <= {finding["code"] for finding in reports[0].findings}
 
 
 def test_the_report_says_if_the_result_depends_on_one_column_unless_it_is_muted(
-    tmp_path: Path, told: list[ReportData]
+    tmp_path: Path, reports: list[ReportData]
 ) -> None:
     features, target = churn()
     selector = SubsetSelector(LogisticRegression(), scoring="roc_auc", **BRIEF)
     selector.fit(features, target)
     selector.report(tmp_path / "a.html", features, target)
     selector.set_params(mute=["SWM211"]).report(tmp_path / "a.html", features, target)
-    found = [[each["code"] for each in data.findings] for data in told]
-    assert ("SWM211" in found[0], "SWM211" in found[1]) == (True, False)
-    (finding,) = (each for each in told[0].findings if each["code"] == "SWM211")
+    codes = [[entry["code"] for entry in data.findings] for data in reports]
+    assert ("SWM211" in codes[0], "SWM211" in codes[1]) == (True, False)
+    (finding,) = (entry for entry in reports[0].findings if entry["code"] == "SWM211")
     assert finding["columns"] == ["calls"]
 
 
@@ -235,7 +242,7 @@ def test_rows_that_can_show_nothing_are_refused(
 
 
 class Own(BaseEstimator):
-    """A classifier that does not say so."""
+    """A classifier without the tag of one."""
 
     def fit(self, X: Any, y: Any) -> Any:
         self.model_ = GaussianNB().fit(X, y)
@@ -281,7 +288,8 @@ class ByPosition(ClassifierMixin, BaseEstimator):
 
 
 def test_a_model_that_was_searched_on_arrays_is_judged_on_arrays(tmp_path: Path) -> None:
-    train, new = ROWS[0].to_numpy(), UNSEEN[0].to_numpy()
+    train = ROWS[0].to_numpy()
+    new = UNSEEN[0].to_numpy()
     fitted = SubsetSelector(ByPosition(), **BRIEF).fit(train, ROWS[1])
     evidence = fitted.judge(train, ROWS[1], test=(new, UNSEEN[1])).evidence[0]
     columns = fitted.get_support()
@@ -304,20 +312,22 @@ def test_other_models_than_those_of_the_fit_are_not_judged() -> None:
 
 
 def test_test_rows_of_a_fit_with_groups_are_resampled_by_group(tmp_path: Path) -> None:
-    # Ten copies of each of thirty patients, named by a column of numbers and text.
+    # There are ten copies of each of thirty patients, whose names are numbers and text.
     names = np.array([n if n % 2 else f"p{n}" for n in range(30)], dtype=object)
-    rng, patients = np.random.default_rng(0), np.repeat(names, 10)[:, None]
+    patients = np.repeat(names, 10)[:, None]
+    rng = np.random.default_rng(0)
     rows = np.repeat(rng.normal(size=(60, 4)), 10, axis=0) + 0.05 * rng.normal(size=(600, 4))
     target = np.repeat(rng.integers(0, 2, 60), 10)
-    fit, test = (rows[:300], target[:300]), (rows[300:], target[300:])
-    fitted = SubsetSelector(KNeighborsClassifier(), budget=1, cv=3).fit(*fit, groups=patients)
-    judged = partial(fitted.judge, *fit, groups=patients)
-    assert judged(test=(*test, patients)).evidence[0].rows == "300 unseen rows of 30 groups"
-    fitted.report(tmp_path / "page.html", *fit, groups=patients)
+    train = (rows[:300], target[:300])
+    test = (rows[300:], target[300:])
+    fitted = SubsetSelector(KNeighborsClassifier(), budget=1, cv=3).fit(*train, groups=patients)
+    judge = partial(fitted.judge, *train, groups=patients)
+    assert judge(test=(*test, patients)).evidence[0].rows == "300 unseen rows of 30 groups"
+    fitted.report(tmp_path / "page.html", *train, groups=patients)
     with pytest.raises(InputError, match=r"pass \(X_test, y_test, groups\)"):
-        judged(test=test)
+        judge(test=test)
     with pytest.raises(DataError, match="300 test rows but 5 groups"):
-        judged(test=(*test, patients[:5]))
+        judge(test=(*test, patients[:5]))
 
 
 def test_a_report_is_refused_for_rows_that_are_not_those_of_the_fit(
@@ -336,7 +346,7 @@ def test_the_summary_advises_a_confirmation_only_where_folds_can_be_drawn_again(
     cv: Any, advised: bool
 ) -> None:
     X, y = load_wine(return_X_y=True, as_frame=True)
-    mixed = np.random.default_rng(0).permutation(len(y))
+    order = np.random.default_rng(0).permutation(len(y))
     selector = SubsetSelector(GaussianNB(), budget=1, cv=cv, confirm=False)
-    selector.fit(X.iloc[mixed], y.iloc[mixed])
+    selector.fit(X.iloc[order], y.iloc[order])
     assert ("confirm=True" in summary_of(selector)) == advised

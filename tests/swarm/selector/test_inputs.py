@@ -1,4 +1,4 @@
-"""Claims on what a selector takes: any table, any target, any model, inside any other estimator."""
+"""Tests of inputs of a selector: tables, targets and models, also inside other estimators."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ def mixed(values: Any, dtype: Any = None) -> pd.DataFrame:
     return TABLE.assign(k=pd.Series(values, index=TABLE.index, dtype=dtype))
 
 
-def polars_table(**more: Any) -> Any:
+def polars_table(**columns: Any) -> Any:
     pl = pytest.importorskip("polars")
     return pl.DataFrame(TABLE.reset_index(drop=True)).with_columns(
-        **{name: pl.Series(values) for name, values in more.items()}
+        **{name: pl.Series(values) for name, values in columns.items()}
     )
 
 
@@ -76,7 +76,7 @@ def polars_categories() -> Any:
     return pytest.importorskip("polars").from_pandas(mixed(list("xyz") * 30, "category"))
 
 
-# What is passed to `fit`, and the model.
+# The table that is passed to `fit`, or a function that builds it, and the model.
 REFUSED: dict[str, tuple[Any, Any]] = {
     "numbers of Arrow": (mixed([7, None, 2] * 30, "uint8[pyarrow]"), BOOSTED),
     "objects": (mixed(PRICES, object), BOOSTED),
@@ -91,7 +91,8 @@ REFUSED: dict[str, tuple[Any, Any]] = {
 
 @pytest.mark.parametrize("kind", REFUSED)
 def test_columns_are_not_converted_for_a_model_that_does_not_support_them(kind: str) -> None:
-    X, model = (one() if callable(one) else one for one in REFUSED[kind])
+    table, model = REFUSED[kind]
+    X = table() if callable(table) else table
     with pytest.raises(InputError, match=f"'k'|{type(model).__name__}"):
         SubsetSelector(model, **BRIEF).fit(X, SIGN)
 
@@ -111,7 +112,8 @@ class TestContainers:
         assert (back.drop(columns=fitted.subset_) == 0).all(axis=None)
 
     def test_polars_stays_polars_and_arrow_is_refused(self, fitted: SubsetSelector) -> None:
-        pa, table = pytest.importorskip("pyarrow"), mixed(list("xyz") * 30, "category")
+        pa = pytest.importorskip("pyarrow")
+        table = mixed(list("xyz") * 30, "category")
         frame = pytest.importorskip("polars").from_pandas(table)
         assert fitted.transform(frame).equals(frame.select(fitted.subset_))
         with pytest.raises(DataError, match=r"X\.to_pandas\(\)"):
@@ -130,7 +132,7 @@ class TestContainers:
 
 
 def test_an_array_reaches_the_steps_of_a_pipeline_as_an_array() -> None:
-    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
+    X, y = (data.to_numpy() for data in WINE)
     model = make_pipeline(FunctionTransformer(_twice), GaussianNB())
     for table in (X.astype("float32"), X.tolist()):
         SubsetSelector(model, **BRIEF).fit(table, y)
@@ -142,19 +144,20 @@ def _twice(X: Any) -> Any:
 
 
 def test_sparse_gives_the_answer_of_dense(monkeypatch: pytest.MonkeyPatch) -> None:
-    X, y = WINE[0].to_numpy(), WINE[1].to_numpy()
+    X, y = (data.to_numpy() for data in WINE)
     tree = DecisionTreeClassifier(max_depth=3, random_state=0)
-    dense, thin = SubsetSelector(tree, **BRIEF).fit(X, y), sparse.coo_array(X)
-    selector = SubsetSelector(tree, **BRIEF).fit(thin, y)
+    dense = SubsetSelector(tree, **BRIEF).fit(X, y)
+    sparse_rows = sparse.coo_array(X)
+    selector = SubsetSelector(tree, **BRIEF).fit(sparse_rows, y)
     assert selector.subset_ == dense.subset_
-    chosen = selector.transform(thin)
+    chosen = selector.transform(sparse_rows)
     assert sparse.issparse(chosen)
     assert np.array_equal(chosen.toarray(), dense.transform(X))
     back = selector.inverse_transform(chosen)
     assert np.array_equal(back.toarray(), dense.inverse_transform(dense.transform(X)))
     monkeypatch.setattr(swarm.problem.table.os, "sysconf", lambda _: 1)
     with pytest.raises(DataError, match="dense"):
-        selector.fit(thin, y)
+        selector.fit(sparse_rows, y)
 
 
 @pytest.mark.parametrize("dtype", ["Int64", "boolean", "Float64", {"a": "int64", "b": "bool"}])
@@ -200,45 +203,48 @@ def test_bytes_are_no_labels() -> None:
 def test_weights_are_taken_by_models_that_pass_them_on(model: Any, takes: bool) -> None:
     assert takes_weights(model) == takes
     if takes:
-        table, target = WINE[0][::3], (WINE[1][::3] == 1).astype(int)
+        table = WINE[0][::3]
+        target = (WINE[1][::3] == 1).astype(int)
         model.fit(table, target, sample_weight=np.ones(len(target)))
 
 
 def test_a_table_of_one_column_is_a_target() -> None:
     X, y = WINE
-    pl, pa = pytest.importorskip("polars"), pytest.importorskip("pyarrow")
-    same = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
+    pl = pytest.importorskip("polars")
+    pa = pytest.importorskip("pyarrow")
+    expected = SubsetSelector(GaussianNB(), **BRIEF).fit(X, y)
     for table in (pd.DataFrame, pl.DataFrame, pa.table):
         target = table({"cultivar": y.to_numpy()})
-        assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, target).subset_ == same.subset_
+        assert SubsetSelector(GaussianNB(), **BRIEF).fit(X, target).subset_ == expected.subset_
 
 
 def test_only_columns_of_an_array_are_called_x0_and_so_on() -> None:
     X, y = WINE
     array = X.to_numpy()
-    for plain, label in ((X.set_axis(range(13), axis=1), int), (array, "x{}".format)):
-        fixed, forbidden = [label(0)], [label(3)]
+    for table, label in ((X.set_axis(range(13), axis=1), int), (array, "x{}".format)):
+        fixed = [label(0)]
+        forbidden = [label(3)]
         selector = SubsetSelector(GaussianNB(), fixed=fixed, forbidden=forbidden, **BRIEF)
-        selector.fit(plain, y)
-        names = [f"x{place}" for place in selector.get_support(indices=True)]
+        selector.fit(table, y)
+        names = [f"x{position}" for position in selector.get_support(indices=True)]
         assert selector.get_feature_names_out().tolist() == names
         assert selector.subset_ == [label(name[1:]) for name in names]
         assert selector.subset_[0] == fixed[0]
         assert forbidden[0] not in selector.subset_
         assert list(selector.subset_) in map(list, selector.results_["features"])
-        assert np.array_equal(selector.transform(plain), array[:, selector.get_support()])
+        assert np.array_equal(selector.transform(table), array[:, selector.get_support()])
         assert not hasattr(selector, "feature_names_in_")
-    # Numbers that are names and no positions constrain nothing.
-    turned = X.iloc[:, :4].set_axis([3, 2, 1, 0], axis=1)
-    assert set(SubsetSelector(GaussianNB(), **BRIEF).fit(turned, y).subset_) <= {0, 1, 2, 3}
+    # Names that are numbers are no positions.
+    renamed = X.iloc[:, :4].set_axis([3, 2, 1, 0], axis=1)
+    assert set(SubsetSelector(GaussianNB(), **BRIEF).fit(renamed, y).subset_) <= {0, 1, 2, 3}
     with pytest.raises(DataError, match="fixed"):
-        SubsetSelector(GaussianNB(), fixed=[0], **BRIEF).fit(turned, y)
+        SubsetSelector(GaussianNB(), fixed=[0], **BRIEF).fit(renamed, y)
 
 
 class TestRouting:
-    """Weights and groups, asked for through a pipeline and a grid search."""
+    """Weights and groups that a model requests are routed through a pipeline."""
 
-    def plain(self, weight: Any, groups: Any) -> SubsetSelector:
+    def fit_without_routing(self, weight: Any, groups: Any) -> SubsetSelector:
         with sklearn.config_context(enable_metadata_routing=False):
             selector = SubsetSelector(GaussianNB(), **{**BRIEF, "cv": GroupKFold(3)})
             return selector.fit(*WINE, sample_weight=weight, groups=groups)
@@ -249,11 +255,11 @@ class TestRouting:
         weight = np.random.default_rng(0).uniform(0.1, 3, len(groups))
         model = GaussianNB().set_fit_request(sample_weight=True)
         selector = SubsetSelector(model, **{**BRIEF, "cv": GroupKFold(3)})
-        last = KNeighborsClassifier().set_score_request(sample_weight=False)
-        pipe = make_pipeline(selector, last).fit(*WINE, sample_weight=weight, groups=groups)
-        expected = self.plain(weight, groups)
+        classifier = KNeighborsClassifier().set_score_request(sample_weight=False)
+        pipe = make_pipeline(selector, classifier).fit(*WINE, sample_weight=weight, groups=groups)
+        expected = self.fit_without_routing(weight, groups)
         assert pipe[0].subset_ == expected.subset_
-        assert pipe[0].cost_ == expected.cost_ != self.plain(None, groups).cost_
+        assert pipe[0].cost_ == expected.cost_ != self.fit_without_routing(None, groups).cost_
 
     @pytest.mark.usefixtures("routing")
     def test_what_was_not_requested_is_refused(self) -> None:
@@ -270,7 +276,7 @@ class Catless(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Catless:
         named = [X.columns[f] if isinstance(f, int) else f for f in self.cat_features or ()]
-        categorical = [n for n in X if isinstance(X[n].dtype, pd.CategoricalDtype)]
+        categorical = [name for name in X if isinstance(X[name].dtype, pd.CategoricalDtype)]
         if sorted(named) != sorted(categorical):
             raise ValueError(f"{named} are named but {categorical} are categorical")
         self.classes_ = np.unique(y)
@@ -304,9 +310,9 @@ class TestCategories:
     @pytest.fixture
     def mixed(self) -> Any:
         X, y = WINE
-        kind = pd.Categorical(np.where(X["ash"] > 2.3, "high", "low"))
-        sort = pd.Categorical(np.where(X["hue"] > 1, "red", "white"))
-        return X.iloc[:, :3].assign(kind=kind, sort=sort), y
+        strength = pd.Categorical(np.where(X["ash"] > 2.3, "high", "low"))
+        colour = pd.Categorical(np.where(X["hue"] > 1, "red", "white"))
+        return X.iloc[:, :3].assign(kind=strength, sort=colour), y
 
     @pytest.mark.parametrize(
         "model",
@@ -372,8 +378,8 @@ def test_several_outputs_of_classes_are_right_if_all_of_a_row_are() -> None:
     costs = []
     for train, test in KFold(3).split(X):
         chosen = X[:, selector.get_support()]
-        found = model.fit(chosen[train], Y[train]).predict(chosen[test])
-        costs.append(1 - (found == Y[test]).all(axis=1).mean())
+        predicted = model.fit(chosen[train], Y[train]).predict(chosen[test])
+        costs.append(1 - (predicted == Y[test]).all(axis=1).mean())
     assert selector.cost_ == pytest.approx(np.mean(costs))
     text = np.array(["a", "b", "c"])[Y]
     assert SubsetSelector(model, cv=KFold(3), **SFS).fit(X, text).cost_ == selector.cost_
@@ -386,8 +392,8 @@ def test_an_estimator_without_get_params_is_copied() -> None:
     assert selector.cost_ < -0.8
     assert not hasattr(model, "means_")
     table = pd.DataFrame(X).add_prefix("x")
-    first, second = (Problem.build(table, y, Plain(offset)) for offset in (0, 1))
-    assert first.fingerprint() != second.fingerprint()
+    problem, other_problem = (Problem.build(table, y, Plain(offset)) for offset in (0, 1))
+    assert problem.fingerprint() != other_problem.fingerprint()
 
 
 def _accuracy(model: Any, X: Any, y: Any) -> float:
@@ -415,9 +421,9 @@ def test_a_number_of_folds_divides_no_group() -> None:
     groups = np.repeat(np.arange(60), 3)
     rows = rng.normal(size=(60, 4))[groups] + 0.01 * rng.normal(size=(180, 4))
     noise = rng.integers(0, 2, 60)[groups]
-    few = {**BRIEF, "cv": 5}
-    nearest = SubsetSelector(KNeighborsClassifier(1), confirm={"repeats": 1}, **few)
+    options = {**BRIEF, "cv": 5}
+    nearest = SubsetSelector(KNeighborsClassifier(1), confirm={"repeats": 1}, **options)
     nearest.fit(rows, noise, groups=groups)
-    # Without groups, a near copy of each row is in the training rows: a cost of 0.
+    # Unless groups are kept together, near copies of the test rows are trained on: the cost is 0.
     assert nearest.cost_ > 0.2
     assert nearest.confirmation_.cost > 0.2

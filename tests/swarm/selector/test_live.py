@@ -1,4 +1,4 @@
-"""Claims on a selector while it is being fitted: interrupted, watched, stopped, resumed."""
+"""Tests of a selector during its fit: interrupted, watched, stopped and resumed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BRIEF: dict[str, Any] = {**SHORT, "budget": 6}
 
 @pytest.fixture(autouse=True)
 def heeded() -> Iterator[None]:
-    """A shell that starts the tests in the background has them ignore Ctrl-C."""
+    """Heed Ctrl-C, which tests ignore if a shell starts them in the background."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -82,13 +82,14 @@ def test_a_search_that_did_not_reach_the_requested_size_says_so() -> None:
     assert table.index.tolist() == [3, 4]
     assert selector.cost_ == table["cost"].min() == selector.pareto_["cost"].min()
     assert selector.repick("parsimonious").cost_ in table["cost"].tolist()
-    with pytest.warns(UserWarning, match="interrupted") as said:
+    with pytest.warns(UserWarning, match="interrupted") as warnings:
         SubsetSelector(model, strategy="sfs", size=(2, 4), callbacks=[press_at(2)]).fit(*IRIS)
-    assert "requested" not in str(said[0].message)
+    assert "requested" not in str(warnings[0].message)
 
 
 def test_an_archive_may_be_a_path(tmp_path: Any) -> None:
     file = tmp_path / "b.db"
-    first = SubsetSelector(GaussianNB(), archive=file, **SHORT).fit(*WINE)
-    again = SubsetSelector(GaussianNB(), archive=f"sqlite:///{file}", **SHORT).fit(*WINE)
-    assert (first.result_.work["fits"].sum() > 0, again.result_.work["fits"].sum()) == (True, 0)
+    fitted = SubsetSelector(GaussianNB(), archive=file, **SHORT).fit(*WINE)
+    resumed = SubsetSelector(GaussianNB(), archive=f"sqlite:///{file}", **SHORT).fit(*WINE)
+    assert fitted.result_.work["fits"].sum() > 0
+    assert resumed.result_.work["fits"].sum() == 0

@@ -1,4 +1,4 @@
-"""Options that mean nothing or do not go together are refused in one sentence before training."""
+"""Tests of options that are invalid or incompatible: they are refused before training."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stepped(**step: Any) -> dict[str, Any]:
 
 
 def timed(**sections: Any) -> dict[str, Any]:
-    """Keys of a run whose rows have a time, and that is split by it."""
+    """Return the keys of a run whose rows have a time by which they are split."""
     data = {"time": "when", "drop": ["number", "kind", "who", "side", "fold"]}
     data |= sections.pop("data", {})
     return {"data": data, "split": {"kind": "time"}, **sections}
@@ -57,23 +57,23 @@ def test_the_keys_of_a_configuration_are_checked(
     sections: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
     try:
-        (told,) = problems_of(Bench(tmp_path, "sqlite:///never.db").config(**sections))
+        (message,) = problems_of(Bench(tmp_path, "sqlite:///never.db").config(**sections))
     except ConfigError as error:
-        told = str(error)
-    assert words in told
+        message = str(error)
+    assert words in message
 
 
 FORWARD = {"strategy": "sfs"}
-# The name in the message.
+# Each case has the options and the name that the message has to contain.
 REFUSED: dict[type[Exception], list[tuple[dict[str, Any], str]]] = {
     ConfigError: [
-        # What does not go together.
+        # These options are incompatible.
         ({"warm": [["ash"]], "strategy": "sfs"}, "strategy"),
         ({"budget": {"epoch": 3}}, "epochs"),
         ({"size": "parsimonious"}, "size"),
         ({**FORWARD, "size": 3, "strategy_params": {"size": 4}}, "size"),
         ({**FORWARD, "strategy_params": {"tol": 0.1}}, "tol"),
-        # What one of them cannot be.
+        # These values are invalid by themselves.
         ({"estimator": GaussianNB}, "estimator"),
         ({"strategy": "multiswam"}, "strategy"),
         ({"strategy": BinaryPso}, "strategy"),
@@ -157,11 +157,11 @@ def test_arguments_of_fit_that_have_no_value_for_each_row_are_refused(
 
 def test_options_may_be_numbers_of_numpy_or_none_at_all() -> None:
     params = {"n_particles": np.int64(8), "local_search_prob": np.float32(0.5)}
-    plain = {"n_particles": 8, "local_search_prob": 0.5}
-    found = [
-        SubsetSelector(GaussianNB(), budget=2, strategy_params=each).fit(*WINE)
-        for each in (params, plain)
+    python_params = {"n_particles": 8, "local_search_prob": 0.5}
+    selectors = [
+        SubsetSelector(GaussianNB(), budget=2, strategy_params=strategy_params).fit(*WINE)
+        for strategy_params in (params, python_params)
     ]
-    assert found[0].results_.equals(found[1].results_)
-    sure = SubsetSelector(GaussianNB(), budget=2, confirm={}).fit(*WINE)
-    assert sure.confirmation_.n_folds == 25
+    assert selectors[0].results_.equals(selectors[1].results_)
+    default = SubsetSelector(GaussianNB(), budget=2, confirm={}).fit(*WINE)
+    assert default.confirmation_.n_folds == 25

@@ -1,6 +1,6 @@
-"""Claims on what a fitted selector tells, and on sequential searches.
+"""Tests of the results of a fitted selector, and of sequential searches.
 
-Examples of these that mlxtend documents are run by test_from_mlxtend.
+The examples of sequential searches that mlxtend documents are in test_from_mlxtend.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def test_each_subset_has_one_row_which_is_its_cross_validation(fitted: SubsetSel
         assert row["size"] == len(row["features"])
         features = [name for name in fitted.result_.space.columns if name in row["features"]]
         costs = 1 - cross_val_score(TREES, X[features], y, cv=FOLDS)
-        told = row[[f"fold_{fold}" for fold in range(4)]].to_numpy(dtype=float)
-        assert told == pytest.approx(costs)
+        fold_costs = row[[f"fold_{fold}" for fold in range(4)]].to_numpy(dtype=float)
+        assert fold_costs == pytest.approx(costs)
         assert row["cost"] == pytest.approx(costs.mean())
         assert row["sd"] == pytest.approx(costs.std(ddof=1))
         assert row["se"] == pytest.approx(costs.std(ddof=1) / 2)
@@ -58,15 +58,16 @@ def test_each_subset_has_one_row_which_is_its_cross_validation(fitted: SubsetSel
 
 def test_repick_changes_the_answer_and_trains_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     selector = SubsetSelector(GaussianNB(), strategy="sfs", cv=FOLDS).fit(*WINE)
-    asked = clone(selector).set_params(pick="parsimonious").fit(*WINE)
-    sized = clone(selector).set_params(size="parsimonious").fit(*WINE)
+    with_pick = clone(selector).set_params(pick="parsimonious").fit(*WINE)
+    with_size = clone(selector).set_params(size="parsimonious").fit(*WINE)
     params = {name: repr(value) for name, value in selector.get_params().items()}
     monkeypatch.setattr(CrossValidation, "evaluate", lambda *_: pytest.fail("evaluated"))
-    best, limit = selector.subset_, selector.cost_ + selector.pareto_["se"].iloc[-1]
+    best = selector.subset_
+    limit = selector.cost_ + selector.pareto_["se"].iloc[-1]
     selector.repick("parsimonious")
-    assert selector.subset_ == asked.subset_ == sized.subset_
-    assert selector.cost_ == asked.cost_ == sized.cost_
-    assert selector.picked_ == asked.picked_ == "parsimonious"
+    assert selector.subset_ == with_pick.subset_ == with_size.subset_
+    assert selector.cost_ == with_pick.cost_ == with_size.cost_
+    assert selector.picked_ == with_pick.picked_ == "parsimonious"
     within = selector.results_[selector.results_["cost"] <= limit]
     assert len(selector.subset_) == within["size"].min() < len(best)
     assert selector.get_feature_names_out().tolist() == selector.subset_
@@ -90,7 +91,8 @@ def test_picks_stay_within_the_sizes_that_were_asked_for() -> None:
 
 def test_a_path_is_walked_to_its_end_and_other_limits_replace_the_default() -> None:
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 33)), rng.integers(0, 2, 60)
+    X = rng.normal(size=(60, 33))
+    y = rng.integers(0, 2, 60)
     path = SubsetSelector(GaussianNB(), strategy="sfs", cv=2).fit(X, y)
     assert len(path.history_) == 33
     counted = SubsetSelector(
@@ -111,14 +113,14 @@ class TestOneFold:
         self,
     ) -> None:
         table = search(size=3, cv=0).fit(*IRIS).results_
-        assert [c for c in table if c.startswith("fold_")] == ["fold_0"]
+        assert [name for name in table if name.startswith("fold_")] == ["fold_0"]
         assert table[["sd", "se", "ci_low", "ci_high"]].isna().all(axis=None)
         with pytest.warns(UserWarning, match=r"cv=None trains and scores on all rows.*cv=5"):
             selector = search(size=3, cv=None).fit(*IRIS)
         pd.testing.assert_frame_equal(selector.results_, table, check_exact=True)
         for cv in (False, np.int64(0)):
-            same = search(size=3, cv=cv).fit(*IRIS).results_
-            pd.testing.assert_frame_equal(same, table, check_exact=True)
+            results = search(size=3, cv=cv).fit(*IRIS).results_
+            pd.testing.assert_frame_equal(results, table, check_exact=True)
 
     def test_parsimonious_says_that_it_is_the_best(self) -> None:
         best = search(cv=0).fit(*IRIS)
@@ -155,14 +157,15 @@ class TestMetricTable:
     def test_it_has_the_best_of_each_size_with_any_interval(self) -> None:
         confidence = 0.5
         selector = SubsetSelector(KNN, strategy="sbs", size=2, cv=StratifiedKFold(4)).fit(*IRIS)
-        table, results = selector.metric_table(confidence), selector.results_
+        table = selector.metric_table(confidence)
+        results = selector.results_
         assert table.index.tolist() == [2, 3, 4]
         for size, row in table.iterrows():
             best = results[results["size"] == size].sort_values("cost").iloc[0]
             assert (row["cost"], row["se"]) == (best["cost"], best["se"])
-            reach = row["se"] * t.ppf(0.5 + confidence / 2, 3)
-            assert row["ci_high"] - row["cost"] == pytest.approx(reach)
-            assert row["cost"] - row["ci_low"] == pytest.approx(reach)
+            half_width = row["se"] * t.ppf(0.5 + confidence / 2, 3)
+            assert row["ci_high"] - row["cost"] == pytest.approx(half_width)
+            assert row["cost"] - row["ci_low"] == pytest.approx(half_width)
 
     def test_a_level_out_of_range_is_refused(self) -> None:
         selector = SubsetSelector(KNN, strategy="full").fit(*IRIS)
@@ -171,11 +174,11 @@ class TestMetricTable:
                 selector.metric_table(confidence)  # type: ignore[arg-type]
 
 
-def made(seed: int = 0, n_features: int = 12) -> tuple[Any, Any]:
+def make_data(seed: int = 0, n_features: int = 12) -> tuple[Any, Any]:
     return make_regression(120, n_features, n_informative=4, noise=40.0, random_state=seed)
 
 
-TWELVE = made()
+TWELVE = make_data()
 
 
 def linear(
@@ -198,14 +201,14 @@ class TestStopping:
     )
     def test_it_stops_where_scikit_learn_does(self, strategy: str, tol: float) -> None:
         direction = "forward" if strategy == "sfs" else "backward"
-        data = made(n_features=8)
+        data = make_data(n_features=8)
         expected = SequentialFeatureSelector(
             LinearRegression(), tol=tol, cv=KFold(3), direction=direction
         ).fit(*data)
         assert np.array_equal(linear(strategy, data, tol=tol).get_support(), expected.get_support())
 
     def test_backward_the_first_removal_has_to_pay_as_well(self) -> None:
-        # Here scikit-learn removes a feature.
+        # scikit-learn would remove a feature here.
         assert linear("sbs", tol=0.5).get_support().all()
 
     @pytest.mark.parametrize("strategy", ["sfs", "sbfs"])

@@ -1,4 +1,4 @@
-"""Claims on the scikit-learn face: it is a selector like any other, and keeps what it paid for."""
+"""Tests of the interface of scikit-learn: `SubsetSelector` is a selector like any other."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ X, y = WINE
 
 
 def test_fitting_changes_no_parameter_and_repeats() -> None:
-    inner = GaussianNB()
-    selector = SubsetSelector(inner, fixed=["ash"], groups={"two": ["hue", "proline"]}, **BRIEF)
+    estimator = GaussianNB()
+    selector = SubsetSelector(estimator, fixed=["ash"], groups={"two": ["hue", "proline"]}, **BRIEF)
     before = {name: repr(value) for name, value in selector.get_params().items()}
-    first = selector.fit(*WINE).history_
+    history = selector.fit(*WINE).history_
     assert {name: repr(value) for name, value in selector.get_params().items()} == before
-    assert selector.estimator is inner
-    assert not hasattr(inner, "classes_")
-    pd.testing.assert_frame_equal(first, selector.fit(*WINE).history_, check_exact=True)
+    assert selector.estimator is estimator
+    assert not hasattr(estimator, "classes_")
+    pd.testing.assert_frame_equal(history, selector.fit(*WINE).history_, check_exact=True)
     copied = clone(selector)
     assert not hasattr(copied, "subset_")
-    pd.testing.assert_frame_equal(first, copied.fit(*WINE).history_, check_exact=True)
-    other = clone(selector).set_params(random_state=1).fit(*WINE)
-    assert not other.history_.equals(first)
+    pd.testing.assert_frame_equal(history, copied.fit(*WINE).history_, check_exact=True)
+    reseeded = clone(selector).set_params(random_state=1).fit(*WINE)
+    assert not reseeded.history_.equals(history)
 
 
 def test_the_example_of_the_docstring_runs() -> None:
@@ -43,6 +43,8 @@ def test_the_example_of_the_docstring_runs() -> None:
 def test_it_passes_every_check_of_scikit_learn() -> None:
     selector = SubsetSelector(GaussianNB(), strategy="random", budget=1, cv=2)
     results = check_estimator(selector, on_fail=None)
-    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    failed = {
+        check["check_name"]: check["exception"] for check in results if check["status"] == "failed"
+    }
     assert not failed
-    assert sum(r["status"] == "passed" for r in results) > 40
+    assert sum(check["status"] == "passed" for check in results) > 40

@@ -1,4 +1,4 @@
-"""Claims on mutual information: equal to scikit-learn's, exact, and of bounded memory."""
+"""Tests of mutual information: equal to scikit-learn's, exact, and of bounded memory."""
 
 from __future__ import annotations
 

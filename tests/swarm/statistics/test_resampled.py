@@ -1,4 +1,4 @@
-"""Claims on the corrected resampled t-test."""
+"""Tests of the corrected resampled t-test."""
 
 from __future__ import annotations
 

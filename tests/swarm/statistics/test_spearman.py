@@ -1,4 +1,4 @@
-"""Claims on the distances, clusters and relevance that hint a search."""
+"""Tests of the distances, clusters and relevance that hint a search."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Claims on the three searches that are guided by information, figure by figure."""
+"""Tests of the three searches that are guided by information, figure by figure."""
 
 from __future__ import annotations
 

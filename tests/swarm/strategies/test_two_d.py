@@ -153,7 +153,7 @@ def test_upso_at_its_ends_is_gpso_and_lpso(u: float, twin: Any) -> None:
     [
         # Never triggered.
         (CatfishPso(refresh_gap=0), CatfishPso(refresh_gap=3), BinaryPso()),
-        # Where the logistic map stands still.
+        # The logistic map stands still at this value.
         (ChaoticPso(inertia=0.75), ChaoticPso(), BinaryPso(inertia=0.75)),
     ],
 )

@@ -1,4 +1,4 @@
-"""The statistics of a comparison: known answers, brute force, and what they must not claim."""
+"""Tests of the statistics of a comparison: known answers, brute force, and false claims."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from swarm.validation.comparison import compare, critical_difference, holm
 from swarm.validation.location import rank_sum, signed_rank
 from swarm.validation.stability import interpret_index, nogueira
 
-# Hollander and Wolfe's examples, with the answers that R documents for wilcox.test.
+# These are the examples of Hollander and Wolfe whose answers R documents for wilcox.test.
 DEPRESSION = (
     np.array([1.83, 0.50, 1.62, 2.48, 1.68, 1.88, 1.55, 3.06, 1.30]),
     np.array([0.878, 0.647, 0.598, 2.05, 1.06, 1.29, 1.06, 3.14, 1.29]),
@@ -30,12 +30,12 @@ PERMEABILITY = (
     [0.80, 0.83, 1.89, 1.04, 1.45, 1.38, 1.91, 1.64, 0.73, 1.46],
     [1.15, 0.88, 0.90, 0.74, 1.21],
 )
-few = st.integers(-3, 3).map(float)
+small_values = st.integers(-3, 3).map(float)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def uncollected() -> Iterator[None]:
-    """Leave out the garbage collection that statsmodels asks for with every correction."""
+    """Skip the garbage collection that statsmodels runs with every correction."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("gc.collect", lambda *_: 0)
         yield
@@ -65,7 +65,7 @@ def test_the_tests_give_the_documented_answers():
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(few, min_size=1, max_size=8))
+@given(st.lists(small_values, min_size=1, max_size=8))
 def test_signed_ranks_with_ties_are_exact_by_every_choice_of_signs(values):
     nonzero = np.array([v for v in values if v])
     ranks = ranked(np.abs(nonzero))
@@ -76,7 +76,9 @@ def test_signed_ranks_with_ties_are_exact_by_every_choice_of_signs(values):
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(few, min_size=1, max_size=5), st.lists(few, min_size=1, max_size=5))
+@given(
+    st.lists(small_values, min_size=1, max_size=5), st.lists(small_values, min_size=1, max_size=5)
+)
 def test_rank_sums_with_ties_are_exact_by_every_choice_of_ranks(x, y):
     ranks = ranked(np.array(x + y))
     sums = [float(sum(chosen)) for chosen in itertools.combinations(ranks, len(x))]
@@ -105,9 +107,9 @@ def test_few_values_have_a_smallest_p_and_no_bound_of_the_shift():
     shift = rank_sum([1.0, 1.0, 1.0], [2.0, 2.0, 2.0])
     assert shift.p == pytest.approx(0.1)
     assert (shift.low, shift.high) == (-math.inf, math.inf)
-    # A value among sixty: the smallest p is 2 / 61, so that nothing bounds a shift at 99 percent.
-    alone = rank_sum([0.5], np.arange(60.0), 0.99)
-    assert (alone.low, alone.high) == (-math.inf, math.inf)
+    # For a value among sixty the smallest p is 2 / 61: nothing bounds a shift at 99 percent.
+    shift = rank_sum([0.5], np.arange(60.0), 0.99)
+    assert (shift.low, shift.high) == (-math.inf, math.inf)
 
 
 def test_no_difference_is_no_evidence():
@@ -126,8 +128,8 @@ def test_the_interval_of_paired_differences_is_that_of_its_test(n, level):
     shift = signed_rank(differences, level)
     walsh = np.sort([(a + b) / 2 for i, a in enumerate(differences) for b in differences[i:]])
     assert shift.estimate == pytest.approx(np.median(walsh))
-    place = np.searchsorted(walsh, shift.low)
-    assert (walsh[place], walsh[-place - 1]) == (shift.low, shift.high)
+    position = np.searchsorted(walsh, shift.low)
+    assert (walsh[position], walsh[-position - 1]) == (shift.low, shift.high)
     for edge, outwards in ((shift.low, -1e-9), (shift.high, 1e-9)):
         assert signed_rank(differences - (edge - outwards)).p > 1 - level
         assert signed_rank(differences - (edge + outwards)).p <= 1 - level
@@ -141,9 +143,9 @@ def test_the_interval_of_paired_differences_is_that_of_its_test(n, level):
 def cells_of(costs: dict[str, dict[str, list[float]]]) -> pd.DataFrame:
     rows = [
         (dataset, strategy, seed, cost, 2 + seed)
-        for dataset, own in costs.items()
-        for strategy, listed in own.items()
-        for seed, cost in enumerate(listed)
+        for dataset, costs_of_strategies in costs.items()
+        for strategy, costs_of_seeds in costs_of_strategies.items()
+        for seed, cost in enumerate(costs_of_seeds)
     ]
     table = pd.DataFrame(rows, columns=["dataset", "strategy", "seed", "cost", "size"])
     return table.assign(evaluations=20, distinct=10)
@@ -170,24 +172,24 @@ def test_subsets_of_a_comparison_by_test_rows_have_their_stability() -> None:
     # A name may have spaces.
     cells["features"] = ['["x", "the y"]', '["the y", "z"]', '["x"]', '["x"]']
     options = {"judged_by": "test_cost"}
-    found = compare(cells, {"wine": (0.5, 10)}, **options).summary.set_index("strategy")
+    summary = compare(cells, {"wine": (0.5, 10)}, **options).summary.set_index("strategy")
     masks = np.zeros((2, 10), dtype=bool)
     masks[0, [0, 1]] = masks[1, [1, 2]] = True
-    assert found["stability"].to_dict() == pytest.approx({"a": nogueira(masks).index, "b": 1.0})
+    assert summary["stability"].to_dict() == pytest.approx({"a": nogueira(masks).index, "b": 1.0})
     # A column that every subset has by definition is no sign of stability.
-    forced = compare(cells, {"wine": (0.5, 10)}, **options, fixed={"wine": ["the y"]}).summary
-    assert forced["stability"][0] == pytest.approx(nogueira(masks[:, [0, *range(2, 10)]]).index)
-    alone = compare(cells[cells["seed"] == 0], {"wine": (0.5, 10)}, **options).summary
-    assert alone["stability"].isna().all()
+    with_fixed = compare(cells, {"wine": (0.5, 10)}, **options, fixed={"wine": ["the y"]}).summary
+    assert with_fixed["stability"][0] == pytest.approx(nogueira(masks[:, [0, *range(2, 10)]]).index)
+    single_seed = compare(cells[cells["seed"] == 0], {"wine": (0.5, 10)}, **options).summary
+    assert single_seed["stability"].isna().all()
     assert "stability" not in compare(cells, {"wine": (0.5, 10)}).summary
 
 
 def test_costs_that_are_equal_but_for_the_last_digits_or_their_order_tie():
     noisy = np.nextafter(WINE["a"], 1).tolist()
     cells = cells_of({name: {"a": WINE["a"], "b": noisy} for name in ("wine", "zoo", "iris")})
-    found = compare(cells, dict.fromkeys(("wine", "zoo", "iris"), (0.5, 10)))
-    assert (found.ranks == 1.5).all(axis=None)
-    assert found.within["p"].tolist() == [1.0] * 3
+    tied = compare(cells, dict.fromkeys(("wine", "zoo", "iris"), (0.5, 10)))
+    assert (tied.ranks == 1.5).all(axis=None)
+    assert tied.within["p"].tolist() == [1.0] * 3
     assert rank_sum(WINE["a"], noisy).p == 1.0
     differences = [0.3 - 0.1, 0.5 - 0.3, 0.7 - 0.5, -(0.4 - 0.2)]
     assert signed_rank(differences).p == signed_rank([0.2, 0.2, 0.2, -0.2]).p
@@ -196,7 +198,7 @@ def test_costs_that_are_equal_but_for_the_last_digits_or_their_order_tie():
 
 
 def test_friedman_and_nemenyi_give_the_answers_of_demsar():
-    # Demsar 2006, table 6: average ranks of four classifiers over 14 data sets; tables 5.
+    # Demsar (2006): table 6 has four classifiers on 14 data sets, and table 5 the values of q.
     assert critical_difference(4, 14) == pytest.approx(1.25, abs=0.01)
     for k, q in ((2, 1.960), (3, 2.343), (5, 2.728), (10, 3.164)):
         assert critical_difference(k, 10) == pytest.approx(
@@ -205,68 +207,73 @@ def test_friedman_and_nemenyi_give_the_answers_of_demsar():
     rng = np.random.default_rng(0)
     costs = {f"d{i}": {s: [float(rng.random())] for s in "abcd"} for i in range(14)}
     comparison = compare(cells_of(costs), {f"d{i}": (1.0, 9) for i in range(14)})
-    found, average = comparison.friedman, comparison.ranks["average"]
-    assert found is not None
+    friedman = comparison.friedman
+    average = comparison.ranks["average"]
+    assert friedman is not None
     chi2 = 12 * 14 / (4 * 5) * float((average**2).sum() - 4 * 25 / 4)
-    assert found.chi2 == pytest.approx(chi2)
-    assert found.f == pytest.approx(13 * chi2 / (14 * 3 - chi2))
-    assert found.p == pytest.approx(stats.chi2.sf(found.chi2, 3))
-    assert found.f_p == pytest.approx(stats.f.sf(found.f, 3, 39))
+    assert friedman.chi2 == pytest.approx(chi2)
+    assert friedman.f == pytest.approx(13 * chi2 / (14 * 3 - chi2))
+    assert friedman.p == pytest.approx(stats.chi2.sf(friedman.chi2, 3))
+    assert friedman.f_p == pytest.approx(stats.f.sf(friedman.f, 3, 39))
 
 
 def test_strategies_that_are_always_or_never_apart_are_told_so():
-    apart = {name: {"a": [0.1], "b": [0.2], "c": [0.3]} for name in "xy"}
-    sure = compare(cells_of(apart), dict.fromkeys(apart, (1.0, 9)), alpha=0.1)
-    assert sure.friedman is not None
-    assert (sure.friedman.f, sure.friedman.f_p) == (math.inf, 0.0)
-    assert " inf" not in " ".join(sentences(sure))
-    assert sure.critical_difference == critical_difference(3, 2, 0.1)
-    same = {name: {"a": [0.1], "b": [0.1], "c": [0.1]} for name in "xy"}
-    tied = compare(cells_of(same), dict.fromkeys(same, (1.0, 9)))
+    distinct_costs = {name: {"a": [0.1], "b": [0.2], "c": [0.3]} for name in "xy"}
+    significant = compare(
+        cells_of(distinct_costs), dict.fromkeys(distinct_costs, (1.0, 9)), alpha=0.1
+    )
+    assert significant.friedman is not None
+    assert (significant.friedman.f, significant.friedman.f_p) == (math.inf, 0.0)
+    assert " inf" not in " ".join(sentences(significant))
+    assert significant.critical_difference == critical_difference(3, 2, 0.1)
+    equal_costs = {name: {"a": [0.1], "b": [0.1], "c": [0.1]} for name in "xy"}
+    tied = compare(cells_of(equal_costs), dict.fromkeys(equal_costs, (1.0, 9)))
     assert (tied.friedman, tied.critical_difference) == (None, None)
     assert "same mean cost on every data set" in tied.test_notes["friedman"]
 
 
 def test_strategies_are_tested_across_data_sets_by_their_mean_costs():
     costs = {f"d{i}": {"a": [0.1 * i, 0.2], "b": [0.4, 0.3 + 0.1 * i]} for i in range(8)}
-    found = compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=0.1)
+    comparison = compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=0.1)
     differences = [(0.1 * i + 0.2 - 0.4 - 0.3 - 0.1 * i) / 2 for i in range(8)]
     shift = signed_rank(differences, 0.9)
-    (row,) = found.across.to_dict("records")
+    (row,) = comparison.across.to_dict("records")
     assert (row["first"], row["second"]) == ("a", "b")
     assert row["shift"] == pytest.approx(shift.estimate)
     assert (row["low"], row["high"]) == pytest.approx((shift.low, shift.high))
     assert row["p"] == row["p_holm"] == pytest.approx(2 / 2**8)
     assert row["significant"]
-    assert (found.datasets, found.strategies) == ([f"d{i}" for i in range(8)], ["a", "b"])
-    assert "across" not in found.test_notes
+    assert (comparison.datasets, comparison.strategies) == ([f"d{i}" for i in range(8)], ["a", "b"])
+    assert "across" not in comparison.test_notes
 
 
 def test_what_cannot_become_significant_is_said_with_its_reason():
-    def silent(n_datasets, names, n_seeds=1, alpha=0.05):
-        own = {name: [0.1 * i + 0.01 * s for s in range(n_seeds)] for i, name in enumerate(names)}
-        costs = {f"d{i}": own for i in range(n_datasets)}
+    def notes(n_datasets, names, n_seeds=1, alpha=0.05):
+        costs_of_strategies = {
+            name: [0.1 * i + 0.01 * s for s in range(n_seeds)] for i, name in enumerate(names)
+        }
+        costs = {f"d{i}": costs_of_strategies for i in range(n_datasets)}
         return compare(cells_of(costs), dict.fromkeys(costs, (1.0, 9)), alpha=alpha).test_notes
 
-    assert "0.25:" in silent(3, "ab")["across"]
+    assert "0.25:" in notes(3, "ab")["across"]
     # 2 / C(8, 4) is 1/35 for one pair, and too much for three.
-    assert "within" not in silent(1, "ab", 4)
-    assert "0.029, 0.086 after" in silent(1, "abc", 4)["within"]
-    assert "within" not in silent(1, "abc", 4, alpha=3 / 35)
-    assert "needs at least" in silent(1, "ab")["across"]
-    assert silent(2, "a", 2)["within"] == silent(2, "a")["across"]
-    # A probability, after any correction.
-    assert "0.5, 1 after" in silent(2, "abc")["across"]
-    assert "got 2 and 2" in silent(2, "ab")["friedman"]
+    assert "within" not in notes(1, "ab", 4)
+    assert "0.029, 0.086 after" in notes(1, "abc", 4)["within"]
+    assert "within" not in notes(1, "abc", 4, alpha=3 / 35)
+    assert "needs at least" in notes(1, "ab")["across"]
+    assert notes(2, "a", 2)["within"] == notes(2, "a")["across"]
+    # A corrected p is at most 1.
+    assert "0.5, 1 after" in notes(2, "abc")["across"]
+    assert "got 2 and 2" in notes(2, "ab")["friedman"]
 
 
 def test_resamples_of_the_rows_are_tested_with_their_correction():
-    own = {"a": [0.1, 0.2, 0.15], "b": [0.3, 0.25, 0.35]}
-    found = compare(cells_of({"x": own}), {"x": (1.0, 9)}, resampled={"x": (80.0, 20.0)})
-    wanted = corrected_t(np.subtract(own["a"], own["b"]), 80.0, 20.0)
-    (row,) = found.within.to_dict("records")
-    assert (row["p"], row["shift"]) == pytest.approx((wanted.p, wanted.mean))
-    assert found.is_resampled
+    costs = {"a": [0.1, 0.2, 0.15], "b": [0.3, 0.25, 0.35]}
+    comparison = compare(cells_of({"x": costs}), {"x": (1.0, 9)}, resampled={"x": (80.0, 20.0)})
+    expected = corrected_t(np.subtract(costs["a"], costs["b"]), 80.0, 20.0)
+    (row,) = comparison.within.to_dict("records")
+    assert (row["p"], row["shift"]) == pytest.approx((expected.p, expected.mean))
+    assert comparison.is_resampled
 
 
 def test_holm_keeps_the_names_of_a_family():
@@ -276,19 +283,19 @@ def test_holm_keeps_the_names_of_a_family():
 
 
 def test_holm_corrects_each_data_set_by_itself():
-    apart = {"a": [0.1, 0.11, 0.12, 0.13, 0.14], "b": [0.5, 0.51, 0.52, 0.53, 0.54]}
-    apart["c"] = [0.9, 0.91, 0.92, 0.93, 0.94]
-    comparison = compare(cells_of({"x": apart, "y": apart}), {"x": (1.0, 9), "y": (1.0, 9)})
+    costs = {"a": [0.1, 0.11, 0.12, 0.13, 0.14], "b": [0.5, 0.51, 0.52, 0.53, 0.54]}
+    costs["c"] = [0.9, 0.91, 0.92, 0.93, 0.94]
+    comparison = compare(cells_of({"x": costs, "y": costs}), {"x": (1.0, 9), "y": (1.0, 9)})
     assert comparison.within["p"].to_numpy() == pytest.approx(2 / 252)
     assert comparison.within["p_holm"].to_numpy() == pytest.approx(6 / 252)
     assert comparison.within["significant"].all()
-    one = compare(cells_of({"x": apart}), {"x": (1.0, 9)}, reference="b")
-    only = one.within
-    assert only[["first", "second"]].to_numpy().tolist() == [["b", "a"], ["b", "c"]]
-    assert only["shift"].tolist() == pytest.approx([0.4, -0.4])
-    # Without a row, the table has the columns that are read from it.
-    assert one.across.empty
-    assert {"first", "second", "shift", "low", "high", "p", "p_holm"} <= set(one.across)
+    to_reference = compare(cells_of({"x": costs}), {"x": (1.0, 9)}, reference="b")
+    within = to_reference.within
+    assert within[["first", "second"]].to_numpy().tolist() == [["b", "a"], ["b", "c"]]
+    assert within["shift"].tolist() == pytest.approx([0.4, -0.4])
+    # The empty table has the columns that are read from it.
+    assert to_reference.across.empty
+    assert {"first", "second", "shift", "low", "high", "p", "p_holm"} <= set(to_reference.across)
 
 
 def test_a_missing_or_repeated_search_is_refused():
@@ -305,8 +312,10 @@ def test_a_missing_or_repeated_search_is_refused():
 
 def test_the_interval_of_the_stability_index_is_clipped_to_its_range():
     masks = np.random.default_rng(0).random((12, 9)) < np.linspace(0.05, 0.95, 9)
-    found = nogueira(masks)
-    assert found.high - found.index == pytest.approx(1.959964 * math.sqrt(found.variance))
+    stability = nogueira(masks)
+    assert stability.high - stability.index == pytest.approx(
+        1.959964 * math.sqrt(stability.variance)
+    )
     alike = nogueira(np.array([[1, 1, 0, 0]] * 5 + [[1, 0, 1, 0]], dtype=bool))
     assert (alike.high, alike.level, alike.n_subsets) == (1.0, 0.95, 6)
     assert alike.index + 1.959964 * math.sqrt(alike.variance) > 1

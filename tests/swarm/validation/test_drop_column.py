@@ -1,4 +1,4 @@
-"""The loss of a feature is that of the model trained without it, on rows that it did not see."""
+"""Tests of the loss of a feature: that of a model trained without it, on unseen rows."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def losses(
     train = np.arange(len(X)) % 2 == 0
     problem = Problem.build(X[train], y[train], estimator, folds=3, **options)
     rows = X[~train][list(problem.features.columns)]
-    mask, unseen = problem.space.mask(chosen), Rows(rows, y[~train])
-    return feature_losses(problem, mask, unseen, "unseen rows", ranked=ranked)
+    unseen = Rows(rows, y[~train])
+    return feature_losses(problem, problem.space.mask(chosen), unseen, "unseen rows", ranked=ranked)
 
 
 def test_the_loss_of_a_feature_is_that_of_the_model_trained_without_it() -> None:
-    found = losses(TREES, CHOSEN, scoring="roc_auc")
+    measured = losses(TREES, CHOSEN, scoring="roc_auc")
     scores = {}
     for columns in (CHOSEN, [CHOSEN[0], *CHOSEN[2:]]):
         model = clone(TREES).fit(X[TRAIN][columns], Y[TRAIN])
         proba = model.predict_proba(X[~TRAIN][columns])[:, 1]
         scores[len(columns)] = roc_auc_score(Y[~TRAIN], proba)
-    row = found.losses.loc[CHOSEN[1]]
+    row = measured.losses.loc[CHOSEN[1]]
     assert row["loss"] == pytest.approx(scores[4] - scores[3])
     assert row["low"] < row["loss"] < row["high"]
-    assert found.losses["loss"].is_monotonic_decreasing
-    assert (len(found.losses), found.reason) == (4, "")
+    assert measured.losses["loss"].is_monotonic_decreasing
+    assert (len(measured.losses), measured.reason) == (4, "")
 
 
 def test_losses_and_their_intervals_depend_on_the_positive_class_and_not_on_its_order() -> None:
@@ -60,18 +60,19 @@ def test_intervals_leave_out_whole_groups_of_test_rows() -> None:
     train = np.arange(len(X)) % 2 == 0
     problem = Problem.build(X[train], Y[train], TREES, folds=3)
     mask = problem.space.mask(CHOSEN)
-    rows, target = X[~train], Y[~train].to_numpy()
+    rows = X[~train]
+    target = Y[~train].to_numpy()
 
     def widths(repeat: int, groups: Any) -> Any:
-        """Widths where the test rows are there several times."""
+        """Return the widths of intervals on repeated test rows."""
         order = np.tile(np.arange(len(rows)), repeat)
-        known = None if groups is None else groups[order]
-        unseen = Rows(rows.iloc[order], target[order], known)
-        found = feature_losses(problem, mask, unseen, "unseen rows").losses
-        return (found["high"] - found["low"]).to_numpy()
+        repeated_groups = None if groups is None else groups[order]
+        unseen = Rows(rows.iloc[order], target[order], repeated_groups)
+        table = feature_losses(problem, mask, unseen, "unseen rows").losses
+        return (table["high"] - table["low"]).to_numpy()
 
     ids = np.arange(len(rows))
-    # Copies of a row add nothing that is new, and are left out together.
+    # Copies of a row add no information, and are left out together.
     assert widths(4, None).sum() < 0.7 * widths(4, ids).sum()
     assert widths(4, ids).sum() == pytest.approx(widths(1, ids).sum(), rel=0.25)
     assert np.isnan(widths(1, np.zeros(len(rows)))).all()
@@ -80,49 +81,52 @@ def test_intervals_leave_out_whole_groups_of_test_rows() -> None:
 def test_models_of_a_long_table_are_trained_on_some_rows_and_say_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole = losses(RidgeClassifier(), CHOSEN)
+    on_all_rows = losses(RidgeClassifier(), CHOSEN)
     monkeypatch.setattr(drop_column, "MAX_TRAINING_ROWS", 100)
-    shorter, again = (losses(RidgeClassifier(), CHOSEN) for _ in range(2))
-    assert shorter.rows == "unseen rows (models are trained on 100 of 285 rows)"
-    assert shorter.losses.equals(again.losses)
-    assert not shorter.losses.equals(whole.losses)
+    on_few_rows, repeated = (losses(RidgeClassifier(), CHOSEN) for _ in range(2))
+    assert on_few_rows.rows == "unseen rows (models are trained on 100 of 285 rows)"
+    assert on_few_rows.losses.equals(repeated.losses)
+    assert not on_few_rows.losses.equals(on_all_rows.losses)
 
 
 def test_a_model_is_trained_on_the_given_rows_of_the_problem() -> None:
     problem = Problem.build(X, Y, RidgeClassifier(), folds=3)
-    half, mask = np.flatnonzero(TRAIN), problem.space.mask(CHOSEN)
+    half = np.flatnonzero(TRAIN)
+    mask = problem.space.mask(CHOSEN)
     unseen = Rows(X[~TRAIN], Y[~TRAIN])
-    found = feature_losses(problem, mask, unseen, "unseen rows", train=half)
-    assert found.losses.equals(losses(RidgeClassifier(), CHOSEN).losses)
+    measured = feature_losses(problem, mask, unseen, "unseen rows", train=half)
+    assert measured.losses.equals(losses(RidgeClassifier(), CHOSEN).losses)
 
 
 def test_a_scorer_of_decision_values_has_those_of_the_model() -> None:
-    def above(truth: Any, decision: Any) -> float:
+    def share_above(truth: Any, decision: Any) -> float:
         return float(np.mean((decision > 0) == truth))
 
-    scoring = make_scorer(above, response_method="decision_function")
+    scoring = make_scorer(share_above, response_method="decision_function")
     steps = make_pipeline(StandardScaler(), LogisticRegression())
-    found, expected = (losses(steps, CHOSEN, scoring=each).losses for each in (scoring, "accuracy"))
-    pd.testing.assert_frame_equal(found, expected, atol=0.01)
+    measured, expected = (
+        losses(steps, CHOSEN, scoring=scorer).losses for scorer in (scoring, "accuracy")
+    )
+    pd.testing.assert_frame_equal(measured, expected, atol=0.01)
 
 
 def test_of_many_features_the_most_important_ones_are_dropped() -> None:
     many = list(X.columns[:20])
     space = SearchSpace.build(list(X.columns), groups={"pair": many[:2]})
-    found = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[:0:-1], space=space)
+    measured = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[:0:-1], space=space)
     # The second column of the pair is the least important of those that are ranked.
-    assert set(found.losses.index) == {*many[: -MAX_DROPPED - 1 : -1]}
-    assert len(found.losses) == MAX_DROPPED
-    first = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[1:2], space=space)
-    assert "pair" in first.losses.index
+    assert set(measured.losses.index) == {*many[: -MAX_DROPPED - 1 : -1]}
+    assert len(measured.losses) == MAX_DROPPED
+    with_pair = losses(RidgeClassifier(), [*many[2:], "pair"], ranked=many[1:2], space=space)
+    assert "pair" in with_pair.losses.index
 
 
 def test_a_regression_has_losses_in_its_own_units() -> None:
     table, target = load_diabetes(return_X_y=True, as_frame=True)
     name = "neg_root_mean_squared_error"
-    found = losses(Ridge(), ["bmi", "s5"], table, target, scoring=name)
-    assert found.metric == "root_mean_squared_error"
-    assert (found.losses["loss"] > 1.0).all()
+    measured = losses(Ridge(), ["bmi", "s5"], table, target, scoring=name)
+    assert measured.metric == "root_mean_squared_error"
+    assert (measured.losses["loss"] > 1.0).all()
 
 
 class Broken(RidgeClassifier):
@@ -133,20 +137,21 @@ class Broken(RidgeClassifier):
 
 
 def test_a_model_that_fails_and_a_single_feature_are_reasons_and_end_nothing() -> None:
-    failed, single = losses(Broken(), CHOSEN), losses(TREES, CHOSEN[:1])
+    failed = losses(Broken(), CHOSEN)
+    single = losses(TREES, CHOSEN[:1])
     assert failed.reason == "RuntimeError: no memory on the card"
     assert "single feature" in single.reason
     assert failed.rows == single.rows == "unseen rows"
     assert failed.losses.empty
     assert single.losses.empty
-    # As in a fold of leave-one-out.
+    # Leave-one-out has test sets of one row.
     problem = Problem.build(X, Y, TREES, folds=3)
-    alone = feature_losses(problem, problem.space.mask(CHOSEN), Rows(X[:1], Y[:1]), "a row")
-    assert "single test row" in alone.reason
+    single_row = feature_losses(problem, problem.space.mask(CHOSEN), Rows(X[:1], Y[:1]), "a row")
+    assert "single test row" in single_row.reason
 
 
 def churn() -> tuple[pd.DataFrame, pd.Series]:
-    """Calls to most customers who leave, alone with an ROC AUC of about 0.9, and weak columns."""
+    """Return customers whose calls predict by themselves with an ROC AUC of about 0.9."""
     rng = np.random.default_rng(0)
     leaves = pd.Series((rng.random(900) < 0.25).astype(int))
     table = pd.DataFrame(rng.normal(size=(900, 6)), columns=list("abcdef"))
@@ -162,17 +167,17 @@ def test_a_feature_that_all_others_do_not_replace_is_indispensable(
 ) -> None:
     X, y = churn()
     model = LogisticRegression()
-    only = losses(model, chosen, X, y, scoring=scoring).indispensable
-    assert only is not None
-    assert only.name == "calls"
-    assert 0.5 < only.lost <= 1.0
+    indispensable = losses(model, chosen, X, y, scoring=scoring).indispensable
+    assert indispensable is not None
+    assert indispensable.name == "calls"
+    assert 0.5 < indispensable.lost <= 1.0
     # A column with the same information replaces it, whether it is chosen or not.
-    again = X.assign(visits=X["calls"] + np.arange(len(X)) // 2 % 2)
-    assert losses(model, chosen, again, y, scoring=scoring).indispensable is None
-    space = SearchSpace.build(list(again.columns), forbidden=["visits"])
-    forbidden = losses(model, chosen, again, y, scoring=scoring, space=space)
+    replaceable = X.assign(visits=X["calls"] + np.arange(len(X)) // 2 % 2)
+    assert losses(model, chosen, replaceable, y, scoring=scoring).indispensable is None
+    space = SearchSpace.build(list(replaceable.columns), forbidden=["visits"])
+    forbidden = losses(model, chosen, replaceable, y, scoring=scoring, space=space)
     assert forbidden.indispensable is not None
-    # A column that tells little.
+    # A column with little information is dispensable.
     assert losses(model, ["a"], X[list("acdef")], y, scoring=scoring).indispensable is None
 
 

@@ -1,4 +1,4 @@
-"""Metrics of the test rows, with and without each unit of them; scikit-learn scorers as metrics."""
+"""Tests of metrics on test rows: with and without each unit, and of scikit-learn scorers."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def rows(task: str) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def halves(task: str, n: int) -> tuple[Any, Any]:
-    """Training and test rows of a task."""
+    """Return the training and test rows of a task."""
     X, y = rows(task)
     return (X[:n], pd.Series(y[:n])), (X[n:], pd.Series(y[n:]))
 
@@ -69,8 +69,8 @@ MODELS: dict[str, Any] = {
 }
 
 
-def weights(of_rows: np.ndarray | None) -> dict[str, np.ndarray]:
-    return {} if of_rows is None else {"sample_weight": of_rows}
+def weights(weight: np.ndarray | None) -> dict[str, np.ndarray]:
+    return {} if weight is None else {"sample_weight": weight}
 
 
 @pytest.mark.parametrize(
@@ -103,18 +103,18 @@ def test_a_single_model_scores_as_with_scikit_learn_on_all_rows_and_without_each
     truth = EvaluationTarget.of(model, y, y, None, weight)
     names = [name.removeprefix("neg_") for name in scorers]
     jackknife = Jackknife(len(y), np.arange(len(y)) % 6)
-    found = measure_metrics([answers_of(ensemble, X)], truth, names, jackknife)
-    left = np.concatenate(list(jackknife.blocks())) > 0
+    values = measure_metrics([answers_of(ensemble, X)], truth, names, jackknife)
+    rows_left = np.concatenate(list(jackknife.blocks())) > 0
     fitted = ensemble.models_[0]
     for name, scorer in zip(names, scorers, strict=True):
         sign = -1.0 if scorer.startswith("neg_") else 1.0
-        (measured,) = found[name]
+        (measured,) = values[name]
         score = partial(get_scorer(scorer), fitted)
         assert measured.value == pytest.approx(sign * score(X[list("abc")], y, **weights(weight)))
-        for kept, own in zip(left, measured.without, strict=True):
-            left_weights = weights(weight if weight is None else weight[kept])
-            expected = score(X.loc[kept, list("abc")], y[kept], **left_weights)
-            assert own == pytest.approx(sign * expected), name
+        for is_left, value_without in zip(rows_left, measured.without, strict=True):
+            weights_left = weights(weight if weight is None else weight[is_left])
+            expected = score(X.loc[is_left, list("abc")], y[is_left], **weights_left)
+            assert value_without == pytest.approx(sign * expected), name
 
 
 @pytest.mark.parametrize(
@@ -133,9 +133,9 @@ def test_the_scorer_of_the_search_is_the_first_metric(
     target = rows(task)[1]
     scoring = resolve_scoring(scorer, None, target, task)
     assert judged_metrics(None, task, scoring)[0] == first
-    asked = judged_metrics(["accuracy" if task != "regression" else "r2"], task, scoring)
-    assert asked[0] == first
-    assert len(asked) == len(set(asked))
+    metrics = judged_metrics(["accuracy" if task != "regression" else "r2"], task, scoring)
+    assert metrics[0] == first
+    assert len(metrics) == len(set(metrics))
 
 
 def test_a_scorer_of_ones_own_is_called_without_each_unit_whatever_its_name() -> None:
@@ -147,27 +147,28 @@ def test_a_scorer_of_ones_own_is_called_without_each_unit_whatever_its_name() ->
     assert scoring.metric == "roc_auc"
     ensemble = SubsetEnsemble(LogisticRegression(), [list("abcd")]).fit(*train)
     truth = EvaluationTarget.of(LogisticRegression(), train[1], test[1], None)
-    answers, groups = [answers_of(ensemble, test[0])], np.arange(len(test[1])) // 4
+    answers = [answers_of(ensemble, test[0])]
+    groups = np.arange(len(test[1])) // 4
     jackknife = Jackknife(len(groups), groups)
-    (own,) = measure_metrics(answers, truth, ["roc_auc"], jackknife, scoring)["roc_auc"]
+    (user_score,) = measure_metrics(answers, truth, ["roc_auc"], jackknife, scoring)["roc_auc"]
     (accuracy,) = measure_metrics(answers, truth, ["accuracy"], jackknife)["accuracy"]
-    assert own.value == pytest.approx(accuracy.value)
-    assert own.without == pytest.approx(accuracy.without)
-    assert jackknife.interval(own) == pytest.approx(jackknife.interval(accuracy), abs=0.01)
+    assert user_score.value == pytest.approx(accuracy.value)
+    assert user_score.without == pytest.approx(accuracy.without)
+    assert jackknife.interval(user_score) == pytest.approx(jackknife.interval(accuracy), abs=0.01)
 
 
 def test_an_error_is_judged_in_its_own_sign_and_unit() -> None:
     train, (X, y) = halves("regression", 60)
     scoring = resolve_scoring("neg_root_mean_squared_error", None, y, "regression")
     options: Any = {"scoring": scoring, "n_random": 1}
-    judged = judge(SubsetEnsemble(Ridge(), [["a"], ["b"]]), Rows(*train), Rows(X, y), **options)
-    table = judged.table.set_index(["contender", "metric"])["value"]
-    assert judged.metrics[0] == "root_mean_squared_error"
+    judgement = judge(SubsetEnsemble(Ridge(), [["a"], ["b"]]), Rows(*train), Rows(X, y), **options)
+    table = judgement.table.set_index(["contender", "metric"])["value"]
+    assert judgement.metrics[0] == "root_mean_squared_error"
     fitted = Ridge().fit(train[0][["a"]], train[1])
     rmse = float(np.sqrt(np.mean((fitted.predict(X[["a"]]) - y) ** 2)))
     assert table["best_subset", "root_mean_squared_error"] == pytest.approx(rmse)
-    assert judged.costs["best_subset"] == pytest.approx(rmse)
-    assert "scores RMSE 0." in judged.sentence()
+    assert judgement.costs["best_subset"] == pytest.approx(rmse)
+    assert "scores RMSE 0." in judgement.sentence()
 
 
 def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote() -> None:
@@ -175,12 +176,12 @@ def test_ranking_metrics_of_an_ensemble_use_mean_probabilities_whatever_its_vote
     scoring = resolve_scoring("roc_auc", None, rows("binary")[1], "binary")
     options: Any = {"scoring": scoring, "n_random": 1}
     ensemble = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "hard")
-    judged = judge(ensemble, Rows(*train), Rows(*test), **options)
-    proba = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
-    expected = get_scorer("roc_auc")(proba, test[0], test[1])
-    row = judged.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]
+    judgement = judge(ensemble, Rows(*train), Rows(*test), **options)
+    soft_ensemble = SubsetEnsemble(KNeighborsClassifier(5), SUBSETS, "soft").fit(*train)
+    expected = get_scorer("roc_auc")(soft_ensemble, test[0], test[1])
+    row = judgement.table.query("contender == 'ensemble' and metric == 'roc_auc'").iloc[0]
     assert row["value"] == pytest.approx(expected)
-    assert judged.costs["ensemble"] == pytest.approx(1 - expected)
+    assert judgement.costs["ensemble"] == pytest.approx(1 - expected)
 
 
 @pytest.mark.parametrize(
@@ -203,7 +204,7 @@ def test_r2_of_a_constant_target_is_1_if_predicted_exactly_and_0_otherwise() -> 
     for p, expected in ((y, 1.0), (y + 1.0, 0.0)):
         sums = row_statistics("regression", y, p, np.empty(0)).sum(axis=0)
         assert METRICS["regression"]["r2"](sums, 0) == expected == sk.r2_score(y, p)
-    # A spread that is small, beside the distance from the mean of all rows, is a spread.
+    # A small spread counts, however far it is from the mean of all rows.
     y = np.array([1.0, 1.001, -2.001])
     sums = row_statistics("regression", y, y + 1e-4, np.empty(0))[:2].sum(axis=0)
     expected = sk.r2_score(y[:2], y[:2] + 1e-4)
@@ -217,34 +218,34 @@ def measured(without: Any, swing: float = 0.0) -> MetricValue:
 
 def test_the_interval_of_a_mean_is_that_of_the_t_test() -> None:
     values = np.random.default_rng(0).normal(size=12)
-    found = Jackknife(12).interval(measured((values.sum() - values) / 11))
+    interval = Jackknife(12).interval(measured((values.sum() - values) / 11))
     expected = ttest_1samp(values, 0.0).confidence_interval(0.95)
-    assert found == pytest.approx(tuple(expected))
-    # One-sided, the chance is that of the test.
+    assert interval == pytest.approx(tuple(expected))
+    # The chance is that of the one-sided test.
     chance = Jackknife(12).chance(measured((values.sum() - values) / 11), 0.2)
     assert chance == pytest.approx(1 - ttest_1samp(values, 0.2, alternative="greater").pvalue)
 
 
 def test_groups_and_spans_of_time_are_left_out_whole() -> None:
     groups = np.array(list("aabbbcddddee"))
-    (left,) = Jackknife(12, groups).blocks()
-    assert [set(groups[row == 0]) for row in left] == [{"a"}, {"b"}, {"c"}, {"d"}, {"e"}]
+    (rows_left,) = Jackknife(12, groups).blocks()
+    assert [set(groups[row == 0]) for row in rows_left] == [{"a"}, {"b"}, {"c"}, {"d"}, {"e"}]
     time = np.random.default_rng(0).permutation(20)
     units = Jackknife(20, np.zeros(20), time).units
     assert (np.diff(units[np.argsort(time)]) >= 0).all()
     assert sorted(np.bincount(units).tolist()) == [2, 2, 2, 2, 3, 3, 3, 3]
-    # Of many rows several are left out together, so that a row more costs a row more.
+    # Many rows are left out several at a time, so that the cost is linear in the number of rows.
     assert Jackknife(2500).n_units == 1000
     assert Jackknife(7).n_groups is None
     assert Jackknife(7, list("aabbccc")).n_groups == 3
 
 
 def test_there_is_no_interval_of_few_groups_or_of_a_single_row() -> None:
-    for alone in (Jackknife(1), Jackknife(7, list("aabbccd"))):
-        assert not alone.is_measured
-        assert np.isnan(alone.interval(measured(np.arange(alone.n_units), 1.0))).all()
+    for jackknife in (Jackknife(1), Jackknife(7, list("aabbccd"))):
+        assert not jackknife.is_measured
+        assert np.isnan(jackknife.interval(measured(np.arange(jackknife.n_units), 1.0))).all()
     assert Jackknife(7, list("aabbcde")).is_measured
-    # A metric that a row decides, such as the area of a single positive row, has none either.
+    # A metric that needs a certain row, such as the AUC of one positive row, has none either.
     assert np.isnan(Jackknife(3).interval(measured([0.5, np.nan, 0.5], 0.1))).all()
     assert np.isnan(Jackknife(3, level=None).interval(measured([0.5, 0.1, 0.5]))).all()
 
@@ -263,12 +264,13 @@ def test_equal_answers_have_an_interval_that_shrinks_with_the_rows(task: str, me
     models = [SubsetEnsemble(MODELS[task], [list("abc")]).fit(X, y) for _ in range(2)]
     widths = []
     for repeat in (1, 4):
-        many, again = pd.concat([X] * repeat, ignore_index=True), np.concatenate([y] * repeat)
-        truth = EvaluationTarget.of(MODELS[task], again, again, None)
-        jackknife = Jackknife(len(again))
-        answers = [answers_of(model, many) for model in models]
-        one, other = measure_metrics(answers, truth, [metric], jackknife)[metric]
-        low, high = jackknife.interval(one.minus(other))
+        features = pd.concat([X] * repeat, ignore_index=True)
+        target = np.concatenate([y] * repeat)
+        truth = EvaluationTarget.of(MODELS[task], target, target, None)
+        jackknife = Jackknife(len(target))
+        answers = [answers_of(model, features) for model in models]
+        first, second = measure_metrics(answers, truth, [metric], jackknife)[metric]
+        low, high = jackknife.interval(first.minus(second))
         assert low == -high < 0
         widths.append(high - low)
     assert widths[0] < 0.3
@@ -279,9 +281,9 @@ def test_a_perfect_score_has_an_interval_within_the_range_of_the_metric() -> Non
     y = np.arange(40) % 2
     truth = EvaluationTarget.of(LogisticRegression(), y, y, None)
     for metric in ("accuracy", "f1", "matthews_corrcoef"):
-        (found,) = measure_metrics([Answers(y)], truth, [metric], Jackknife(40))[metric]
-        low, high = Jackknife(40).interval(found)
-        assert (found.value, high) == (1.0, 1.0)
+        (value,) = measure_metrics([Answers(y)], truth, [metric], Jackknife(40))[metric]
+        low, high = Jackknife(40).interval(value)
+        assert (value.value, high) == (1.0, 1.0)
         assert 0.7 < low < 0.98
 
 
@@ -296,8 +298,8 @@ def by_scikit_learn(name: str, y: Any, p: Any, positive: Any) -> float:
         return float(getattr(sk, name + suffix)(y, p))
     if name.endswith("error"):
         return float(getattr(sk, name)(y, p))
-    kind, average = name.rsplit("_", 1)
-    return float(getattr(sk, f"{kind}_score")(y, p, average=average, zero_division=0))
+    score, average = name.rsplit("_", 1)
+    return float(getattr(sk, f"{score}_score")(y, p, average=average, zero_division=0))
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
@@ -318,10 +320,11 @@ def test_every_metric_equals_scikit_learn_without_each_group(task: str) -> None:
     classes = np.unique(y)
     statistics = row_statistics(task, y, p, classes)
     jackknife = Jackknife(n_rows, rng.integers(8, size=n_rows))
-    sums, left = jackknife.sums(statistics), next(jackknife.blocks()) > 0
+    sums = jackknife.sums(statistics)
+    rows_left = next(jackknife.blocks()) > 0
     for name, positive in itertools.product(METRICS[task], (0, 1) if task == "binary" else (0,)):
         values = METRICS[task][name](sums, positive)
-        for value, rows in zip(values, left, strict=True):
+        for value, rows in zip(values, rows_left, strict=True):
             expected = by_scikit_learn(name, y[rows], p[rows], classes[positive])
             assert value == pytest.approx(expected, abs=1e-9)
 
@@ -331,23 +334,28 @@ def test_metrics_are_the_same_whether_units_are_left_out_in_pieces_or_at_once(
 ) -> None:
     (X, y), (unseen, truth) = halves("binary", 60)
     model = LogisticRegression()
-    first, second = (SubsetEnsemble(model, [names]).fit(X, y) for names in SUBSETS[:2])
+    first_ensemble, second_ensemble = (
+        SubsetEnsemble(model, [names]).fit(X, y) for names in SUBSETS[:2]
+    )
     target = EvaluationTarget.of(model, y, truth, None)
-    answers = [answers_of(ensemble, unseen) for ensemble in (first, second, first)]
+    answers = [
+        answers_of(ensemble, unseen)
+        for ensemble in (first_ensemble, second_ensemble, first_ensemble)
+    ]
 
-    def measured() -> Any:
+    def measure() -> Any:
         names = ["accuracy", "roc_auc", "average_precision", "log_loss"]
         return measure_metrics(answers, target, names, Jackknife(60))
 
-    whole = measured()
+    at_once = measure()
     monkeypatch.setattr("swarm.validation.jackknife.CELLS_PER_BLOCK", 7 * 60)
-    for name, found in measured().items():
-        for one, expected in zip(found, whole[name], strict=True):
-            assert one.value == expected.value
-            np.testing.assert_array_equal(one.without, expected.without)
-        # The third answers are the first ones again.
-        np.testing.assert_array_equal(found[0].without, found[2].without)
-        assert not np.array_equal(found[0].without, found[1].without)
+    for name, values in measure().items():
+        for value, expected in zip(values, at_once[name], strict=True):
+            assert value.value == expected.value
+            np.testing.assert_array_equal(value.without, expected.without)
+        # The third ensemble is the first one.
+        np.testing.assert_array_equal(values[0].without, values[2].without)
+        assert not np.array_equal(values[0].without, values[1].without)
 
 
 def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
@@ -359,8 +367,8 @@ def test_answers_with_nan_have_the_value_that_a_scorer_gives_them() -> None:
         return float(np.isfinite(estimator.predict(X)).mean())
 
     scoring = resolve_scoring(finite, None, truth, "regression")
-    found = measure_metrics(answers, target, ["finite"], Jackknife(6), scoring)["finite"]
-    assert [one.value for one in found] == pytest.approx([5 / 6, 1.0])
+    values = measure_metrics(answers, target, ["finite"], Jackknife(6), scoring)["finite"]
+    assert [value.value for value in values] == pytest.approx([5 / 6, 1.0])
 
 
 @pytest.mark.parametrize("name", ["f1_macro", "balanced_accuracy", "recall_macro"])
@@ -371,8 +379,8 @@ def test_a_class_without_weight_counts_neither_in_the_search_nor_in_the_metric(n
     scoring = resolve_scoring(name, model, np.asarray(y), "multiclass")
     truth = EvaluationTarget.of(model, y, y_test, None, weight)
     answers = [answers_of(SubsetEnsemble(model, [list(X)]).fit(X, y), X_test)]
-    measured = measure_metrics(answers, truth, [name], Jackknife(60, level=None))[name][0]
-    searched = scoring.natural(scoring.cost(model, X_test, y_test, weight))
-    weighty = weight > 0.0
-    expected = get_scorer(name)(model, X_test[weighty], y_test[weighty])
-    assert (measured.value, searched) == (pytest.approx(expected), pytest.approx(expected))
+    metric_value = measure_metrics(answers, truth, [name], Jackknife(60, level=None))[name][0]
+    search_value = scoring.natural(scoring.cost(model, X_test, y_test, weight))
+    is_weighted = weight > 0.0
+    expected = get_scorer(name)(model, X_test[is_weighted], y_test[is_weighted])
+    assert (metric_value.value, search_value) == (pytest.approx(expected), pytest.approx(expected))

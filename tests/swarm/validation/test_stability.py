@@ -1,4 +1,4 @@
-"""Stability indices, frequencies and the assessment of repeated searches."""
+"""Tests of stability indices, frequencies and the assessment of repeated searches."""
 
 from __future__ import annotations
 
@@ -35,17 +35,18 @@ def test_the_index_is_fleiss_kappa_as_the_paper_proves():
 
 @pytest.mark.parametrize("stable", [False, True])
 def test_the_variance_is_that_of_the_delta_method_by_brute_force(stable):
-    # Perturbing the weight of one subset moves the index as the paper's phi_i says.
+    # A change in the weight of one subset moves the index by phi_i of the paper.
     rng = np.random.default_rng(4)
     masks = rng.random((300, 9)) < (np.array([0.95] * 2 + [0.05] * 7) if stable else 0.35)
-    # Sizes differ.
+    # The sizes of the subsets differ.
     masks |= stable & (rng.random((300, 1)) < 0.2) & (np.arange(9) < 6)
 
     def weighted(weights):
         p = weights @ masks
         return 1 - (p * (1 - p)).mean() / (p.mean() * (1 - p.mean()))
 
-    n, step = len(masks), 1e-6
+    n = len(masks)
+    step = 1e-6
     even = np.full(n, 1 / n)
     moved = [weighted((1 - step) * even + step * row) - weighted(even) for row in np.eye(n)]
     expected = np.sum(np.square(np.array(moved) / step)) / n**2
@@ -54,10 +55,10 @@ def test_the_variance_is_that_of_the_delta_method_by_brute_force(stable):
 
 
 def test_the_index_is_bounded_and_reaches_its_lowest_where_two_subsets_are_complements():
-    opposite = nogueira(np.array([[True, False] * 4, [False, True] * 4]))
-    assert opposite.index == pytest.approx(-1.0)
-    same = nogueira(np.tile([True, False, True, False, False], (6, 1)))
-    assert (same.index, same.low, same.high) == pytest.approx((1.0, 1.0, 1.0))
+    complements = nogueira(np.array([[True, False] * 4, [False, True] * 4]))
+    assert complements.index == pytest.approx(-1.0)
+    equal = nogueira(np.tile([True, False, True, False, False], (6, 1)))
+    assert (equal.index, equal.low, equal.high) == pytest.approx((1.0, 1.0, 1.0))
     assert np.isnan(nogueira(np.ones((4, 3), dtype=bool)).index), "everything is in every subset"
     rng = np.random.default_rng(2)
     for n in (2, 3, 9):
@@ -75,11 +76,11 @@ def test_what_is_no_sample_of_subsets_is_refused(masks):
 
 
 def test_wilsons_interval_as_published():
-    # Newcombe 1998, table I, 15 of 148 and 0 of 20, without continuity correction.
+    # Newcombe (1998) gives 15 of 148 and 0 of 20 in table I, without continuity correction.
     masks = np.zeros((148, 1), dtype=bool)
     masks[:15] = True
-    found = frequencies(masks)
-    assert (found.low[0], found.high[0]) == pytest.approx((0.0624, 0.1605), abs=5e-5)
+    intervals = frequencies(masks)
+    assert (intervals.low[0], intervals.high[0]) == pytest.approx((0.0624, 0.1605), abs=5e-5)
     never = frequencies(np.zeros((20, 1), dtype=bool))
     assert (never.low[0], never.high[0]) == pytest.approx((0.0, 0.1611), abs=5e-5)
 
@@ -96,24 +97,28 @@ def test_features_are_core_optional_or_noise_by_their_share():
 def test_an_assessment_is_of_the_free_units_over_other_rows_if_there_are_any():
     space = SearchSpace.build([*"abcde"], groups={"pair": ["b", "c"]}, fixed=["a"], forbidden=["e"])
     seeds = [["a", "b", "c"]] * 2
-    found = assess(space, {"seeds": seeds, "resamples": []})
-    assert found.table[["feature", "class", "share"]].to_numpy().tolist() == [
+    assessment = assess(space, {"seeds": seeds, "resamples": []})
+    assert assessment.table[["feature", "class", "share"]].to_numpy().tolist() == [
         ["pair", "core", 1.0],
         ["d", "noise", 0.0],
     ]
-    assert (found.consensus, found.by_rows, found.by_seed.index) == (["a", "b", "c"], None, 1.0)
+    assert (assessment.consensus, assessment.by_rows, assessment.by_seed.index) == (
+        ["a", "b", "c"],
+        None,
+        1.0,
+    )
     rows = [["a", "d"], ["a", "b", "c", "d"], ["a", "d"], ["a"]]
-    found = assess(space, {"seeds": seeds, "resamples": rows}, (0.75, 0.25))
-    assert found.table["feature"].tolist() == ["d", "pair"]
-    assert found.table["share_seeds"].tolist() == [0.0, 1.0]
-    assert [found.count(name) for name in ("core", "optional", "noise")] == [1, 0, 1]
-    assert (found.consensus, found.by_rows.n_subsets) == (["a", "d"], 4)
+    assessment = assess(space, {"seeds": seeds, "resamples": rows}, (0.75, 0.25))
+    assert assessment.table["feature"].tolist() == ["d", "pair"]
+    assert assessment.table["share_seeds"].tolist() == [0.0, 1.0]
+    assert [assessment.count(name) for name in ("core", "optional", "noise")] == [1, 0, 1]
+    assert (assessment.consensus, assessment.by_rows.n_subsets) == (["a", "d"], 4)
 
 
 def test_an_index_that_is_undefined_is_no_record():
-    same = nogueira(np.ones((4, 3), dtype=bool))
-    assert (index_record(same), index_record(None)) == (None, None)
-    assert "all features or none" in describe_index(same, "seeds")
-    found = nogueira(np.eye(3, dtype=bool))
-    assert index_record(found)["index"] == found.index
-    assert "Over 3 seeds" in describe_index(found, "seeds")
+    undefined = nogueira(np.ones((4, 3), dtype=bool))
+    assert (index_record(undefined), index_record(None)) == (None, None)
+    assert "all features or none" in describe_index(undefined, "seeds")
+    stability = nogueira(np.eye(3, dtype=bool))
+    assert index_record(stability)["index"] == stability.index
+    assert "Over 3 seeds" in describe_index(stability, "seeds")

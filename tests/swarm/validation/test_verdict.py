@@ -1,4 +1,4 @@
-"""Claims on the headline: it says what the evidence says, in the metric of the search."""
+"""Tests of the headline: it follows the evidence, in the metric of the search."""
 
 from __future__ import annotations
 
@@ -31,20 +31,22 @@ AUC = resolve_scoring("roc_auc", None, np.array([0, 1] * 5), "binary")
 RMSE = resolve_scoring("neg_root_mean_squared_error", None, np.arange(9.0), "regression")
 
 
-def unseen(low: float, high: float, metric: str = "roc_auc", **changed: Any) -> Verdict:
+def unseen(low: float, high: float, metric: str = "roc_auc", **changes: Any) -> Verdict:
     middle = 0.8 if math.isnan(low) else 0.8 + (low + high) / 2
-    known = {"tolerance": 0.05, "n_units": 90, **changed}
-    return Verdict("90 unseen rows", metric, middle, 0.8, low, high, **known)
+    options = {"tolerance": 0.05, "n_units": 90, **changes}
+    return Verdict("90 unseen rows", metric, middle, 0.8, low, high, **options)
 
 
 def guessed(low: float, high: float) -> Guessing:
-    """All features and the best subset against guessing."""
-    one = replace(unseen(low, high), rival="guessing")
-    return Guessing({"all_features": replace(one, subset="all features"), "best_subset": one})
+    """Return verdicts of all features and of the best subset against guessing."""
+    verdict = replace(unseen(low, high), rival="guessing")
+    return Guessing(
+        {"all_features": replace(verdict, subset="all features"), "best_subset": verdict}
+    )
 
 
-def found(space: SearchSpace, size: int, confirmation: Any = None) -> Any:
-    """Result of a search whose best subset has the first columns."""
+def result_of(space: SearchSpace, size: int, confirmation: Any = None) -> Any:
+    """Return the result of a search whose best subset has the first columns."""
     columns = list(space.columns[:size])
     return SimpleNamespace(
         features=columns,
@@ -55,7 +57,7 @@ def found(space: SearchSpace, size: int, confirmation: Any = None) -> Any:
     )
 
 
-def told(
+def headline_of(
     scoring: Any,
     evidence: Verdict | None,
     gain: float | None,
@@ -65,7 +67,7 @@ def told(
     goal: Any = "score",
     origin: str = "search",
 ) -> Headline:
-    """Headline of a subset that costs `gain` less than all features on fresh folds."""
+    """Return the headline of a subset that costs `gain` less than all features on fresh folds."""
     confirmation = None
     if gain is not None:
         wave = 0.01 * np.array([1, -1] * 5)
@@ -85,7 +87,7 @@ def told(
             0.25,
             n_fits=0,
         )
-    result = found(SPACE, sizes[0], confirmation)
+    result = result_of(SPACE, sizes[0], confirmation)
     judgement: Any = None
     if evidence is not None:
         judgement = SimpleNamespace(verdict=evidence, guessing=guessing)
@@ -161,7 +163,7 @@ def test_errors_in_small_units_are_not_shown_as_0(value: float, shown: str, chan
 def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
     evidence: Verdict | None, gain: float | None, title: str, first: str | None
 ) -> None:
-    head = told(AUC, evidence, gain)
+    head = headline_of(AUC, evidence, gain)
     assert head.title == title
     assert head.names_features == (not title.startswith(("Keep all", "Too few")))
     assert first is None or head.evidence[0].rows == first
@@ -173,7 +175,7 @@ def test_the_title_follows_the_evidence_and_the_first_figure_supports_it(
 def test_all_features_are_not_compared_with_themselves() -> None:
     for evidence in (None, unseen(0.0, 0.0)):
         for gain in (None, 0.0):
-            head = told(AUC, evidence, gain, sizes=(6, 2))
+            head = headline_of(AUC, evidence, gain, sizes=(6, 2))
             assert head.title == "Keep all 6 columns"
             assert "ROC AUC of all features: 0.850 in the search" in head.searched
             assert all("0.800 with all." in text for text in head.sentences())
@@ -183,17 +185,17 @@ def test_all_features_are_not_compared_with_themselves() -> None:
 
 def test_forbidden_columns_do_not_count_among_all_features() -> None:
     space = SearchSpace.build(SPACE.columns, forbidden=["x5"])
-    assert headline(found(space, 5), AUC).title == "Keep all 5 columns"
-    assert headline(found(SearchSpace.build(["x0"]), 1), AUC).title == "Keep the only column"
+    assert headline(result_of(space, 5), AUC).title == "Keep all 5 columns"
+    assert headline(result_of(SearchSpace.build(["x0"]), 1), AUC).title == "Keep the only column"
 
 
 def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> None:
-    (fresh,) = told(AUC, None, 0.1).evidence
+    (fresh,) = headline_of(AUC, None, 0.1).evidence
     assert (fresh.chosen, fresh.everything) == pytest.approx((0.8, 0.7))
     assert fresh.low < 0.1 < fresh.high
-    said = "ROC AUC on 10 new folds of the same rows: 0.800 with 4, 0.700 with all; +0.100 (+"
-    assert sentence(fresh, 4).startswith(said)
-    (error,) = told(RMSE, None, 0.1).evidence
+    beginning = "ROC AUC on 10 new folds of the same rows: 0.800 with 4, 0.700 with all; +0.100 (+"
+    assert sentence(fresh, 4).startswith(beginning)
+    (error,) = headline_of(RMSE, None, 0.1).evidence
     assert (error.chosen, error.everything) == pytest.approx((0.2, 0.3))
     assert error.low < -0.1 < error.high < 0
     assert error.outcome == "better"
@@ -201,31 +203,34 @@ def test_evidence_is_told_in_the_metric_of_the_search_with_its_own_sign() -> Non
         "RMSE on 10 new folds of the same rows: 0.200 with 4, 0.300 with all; -0.100 (-"
         in sentence(error, 4)
     )
-    assert "RMSE of this subset: 0.150 in the search, 0.200" in told(RMSE, None, 0.1).searched
-    assert "AUC of this subset: 0.850 in the search, 0.800" in told(AUC, None, 0.1).searched
-    assert "(winner's curse +0.050)" in told(AUC, None, 0.1).searched
+    assert (
+        "RMSE of this subset: 0.150 in the search, 0.200" in headline_of(RMSE, None, 0.1).searched
+    )
+    assert "AUC of this subset: 0.850 in the search, 0.800" in headline_of(AUC, None, 0.1).searched
+    assert "(winner's curse +0.050)" in headline_of(AUC, None, 0.1).searched
 
 
 def test_with_more_columns_than_rows_fresh_folds_are_not_trusted_to_show_the_optimism() -> None:
-    doubt, evidence = "Fresh folds have the rows of the search", unseen(0.01, 0.05)
-    assert doubt in told(AUC, evidence, 0.1, n_rows=5).searched
-    assert doubt not in told(AUC, evidence, 0.1, n_rows=6).searched
-    assert doubt in told(AUC, None, 0.1).searched
+    doubt = "Fresh folds have the rows of the search"
+    evidence = unseen(0.01, 0.05)
+    assert doubt in headline_of(AUC, evidence, 0.1, n_rows=5).searched
+    assert doubt not in headline_of(AUC, evidence, 0.1, n_rows=6).searched
+    assert doubt in headline_of(AUC, None, 0.1).searched
 
 
 def test_columns_that_a_ranking_proposed_are_told_to_be_its_first() -> None:
-    told_of = told(AUC, unseen(0.01, 0.05), 0.1, origin="extra-trees ranking")
-    said = "They are the first of the extra-trees ranking: no searched subset is better."
-    assert told_of.answer()[1] == said
-    assert str(told_of).endswith(said)
-    # Its rows have not chosen it.
-    assert "0.800 on fresh folds, each with the ranking of its own" in told_of.searched
-    assert "winner's curse" not in told_of.searched
-    searched = told(AUC, unseen(0.01, 0.05), 0.1)
-    assert (searched.origin, len(searched.notes), len(told_of.notes)) == ("", 1, 2)
-    nothing = guessed(-0.02, 0.01)
-    guess = told(AUC, unseen(0.01, 0.05), 0.1, guessing=nothing, origin="a ranking")
-    assert guess.notes == []
+    head = headline_of(AUC, unseen(0.01, 0.05), 0.1, origin="extra-trees ranking")
+    note = "They are the first of the extra-trees ranking: no searched subset is better."
+    assert head.answer()[1] == note
+    assert str(head).endswith(note)
+    # The ranking of a fold has not seen its test rows, so there is no winner's curse.
+    assert "0.800 on fresh folds, each with the ranking of its own" in head.searched
+    assert "winner's curse" not in head.searched
+    searched = headline_of(AUC, unseen(0.01, 0.05), 0.1)
+    assert (searched.origin, len(searched.notes), len(head.notes)) == ("", 1, 2)
+    no_gain = guessed(-0.02, 0.01)
+    guessing_head = headline_of(AUC, unseen(0.01, 0.05), 0.1, guessing=no_gain, origin="a ranking")
+    assert guessing_head.notes == []
 
 
 @pytest.mark.parametrize(
@@ -245,8 +250,8 @@ def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
     bounds: tuple[float, float], outcome: str, title: str
 ) -> None:
     for evidence in (unseen(0.01, 0.05), unseen(-0.01, 0.05)):
-        beaten = told(AUC, evidence, 0.1, guessing=guessed(0.01, 0.3))
-        head = told(AUC, evidence, 0.1, guessing=guessed(*bounds))
+        beaten = headline_of(AUC, evidence, 0.1, guessing=guessed(0.01, 0.3))
+        head = headline_of(AUC, evidence, 0.1, guessing=guessed(*bounds))
         assert (head.guessing, head.loses) == (outcome, True)
         assert head.title.endswith(title)
         assert "by guessing" in head.sentences()[0]
@@ -256,23 +261,23 @@ def test_nothing_is_kept_for_a_gain_over_all_features_without_one_over_guessing(
 
 
 def test_a_contender_beats_guessing_though_all_features_do_worse_than_it() -> None:
-    found = guessed(-0.3, -0.01)
-    assert found.outcome == "worse"
-    better = replace(found.verdicts["best_subset"], low=0.01, high=0.1)
-    verdicts = {**found.verdicts, "best_subset": better}
+    guessing = guessed(-0.3, -0.01)
+    assert guessing.outcome == "worse"
+    better = replace(guessing.verdicts["best_subset"], low=0.01, high=0.1)
+    verdicts = {**guessing.verdicts, "best_subset": better}
     assert Guessing(verdicts).outcome == "beaten"
 
 
 @pytest.mark.parametrize(
     ("low", "high", "rival", "needed"),
     [
-        # Half the width shows a loss of 2 points to be within 5, and takes four times the rows.
+        # Four times the rows halve the width, which shows a loss of 2 points to be within 5.
         (-0.08, 0.04, "all features", 360),
         # Half the width excludes 0 for a loss of 4 points.
         (-0.12, 0.04, "all features", 360),
         (-0.04, 0.04, "all features", None),
         (-0.12, -0.04, "all features", None),
-        # Half the width excludes 0 for a gain of 4 points, and a gain of 5 where there is none.
+        # Half the width excludes 0 for a gain of 4 points, and a gain of 5 if there is none.
         (-0.04, 0.12, "guessing", 360),
         (-0.1, 0.1, "guessing", 360),
         (0.01, 0.1, "guessing", None),
@@ -283,10 +288,10 @@ def test_a_contender_beats_guessing_though_all_features_do_worse_than_it() -> No
 def test_rows_that_would_tell_are_named_unless_these_do(
     low: float, high: float, rival: str, needed: int | None
 ) -> None:
-    found = replace(unseen(low, high), rival=rival)
-    assert found.n_needed == needed
-    assert ("About 360 unseen rows would tell." in sentence(found, 4)) == (needed is not None)
-    groups = replace(found, unit="group", n_units=9)
+    verdict = replace(unseen(low, high), rival=rival)
+    assert verdict.n_needed == needed
+    assert ("About 360 unseen rows would tell." in sentence(verdict, 4)) == (needed is not None)
+    groups = replace(verdict, unit="group", n_units=9)
     assert ("About 36 unseen groups" in sentence(groups, 4)) == (needed is not None)
 
 
@@ -313,12 +318,12 @@ def test_bounds_have_two_digits_in_points_of_a_share_and_are_no_tighter_than_the
 @pytest.mark.parametrize(
     ("gain", "sizes", "kept"),
     [
-        # The result has the lowest cost: the smallest subset that is not worse than all features.
+        # The alternative is the smallest subset that is not worse than all features.
         (0.0, (4, 2), 2),
         (0.0, (2, 4), None),
-        # Hardly smaller.
+        # A subset that is hardly smaller is no alternative.
         (0.0, (5, 4), None),
-        # Nor are all features, which are not worse than themselves.
+        # Nor are all features, though they are not worse than themselves.
         (0.0, (4, 6), None),
         (-0.3, (4, 2), None),
         (None, (4, 2), None),
@@ -327,35 +332,36 @@ def test_bounds_have_two_digits_in_points_of_a_share_and_are_no_tighter_than_the
 def test_the_subset_of_another_goal_is_named_unless_it_is_the_answer(
     gain: float | None, sizes: tuple[int, ...], kept: int | None
 ) -> None:
-    told_of = told(AUC, unseen(0.01, 0.05), gain, sizes).alternative
+    alternative = headline_of(AUC, unseen(0.01, 0.05), gain, sizes).alternative
     if kept is None:
-        assert told_of == ""
+        assert alternative == ""
     else:
-        assert f"keeps {kept} columns, ROC AUC 0.799 on new folds" in told_of
-        assert f"(these {sizes[0]}: 0.800): x0, x1." in told_of
+        assert f"keeps {kept} columns, ROC AUC 0.799 on new folds" in alternative
+        assert f"(these {sizes[0]}: 0.800): x0, x1." in alternative
 
 
 def test_the_smallest_set_is_told_with_the_one_of_the_lowest_cost() -> None:
-    alternative = told(AUC, unseen(0.01, 0.05), 0.1, goal="size").alternative
+    alternative = headline_of(AUC, unseen(0.01, 0.05), 0.1, goal="size").alternative
     assert alternative.startswith("Goal 'score' keeps 4 columns, ROC AUC 0.800")
-    # Of the default goal the two differ by less than what can be seen.
-    assert "'score'" not in told(AUC, unseen(0.01, 0.05), 0.1, goal="balanced").alternative
+    # The two differ by less than can be seen under the default goal.
+    assert "'score'" not in headline_of(AUC, unseen(0.01, 0.05), 0.1, goal="balanced").alternative
 
 
 def test_all_features_that_cannot_be_fitted_are_no_alternative() -> None:
-    head = told(AUC, None, math.inf)
-    # One fit that fails leaves nothing to compare with, and shows no gain.
+    head = headline_of(AUC, None, math.inf)
+    # If all features cannot be fitted, there is nothing to compare with and no gain.
     assert head.title == "4 of 6 columns selected, not compared with all"
     assert head.evidence == ()
 
 
 def test_the_columns_are_listed_below_the_title_unless_they_are_all() -> None:
-    few, names = told(AUC, unseen(0.01, 0.05), None), [f"column {i}" for i in range(4)]
-    assert chosen_columns(few, names, 80) == "  column 0, column 1, column 2, column 3"
-    assert chosen_columns(few, names, 30) == "  column 0 and 3 more"
-    worse = told(AUC, unseen(-0.23, -0.07), None)
+    better = headline_of(AUC, unseen(0.01, 0.05), None)
+    names = [f"column {i}" for i in range(4)]
+    assert chosen_columns(better, names, 80) == "  column 0, column 1, column 2, column 3"
+    assert chosen_columns(better, names, 30) == "  column 0 and 3 more"
+    worse = headline_of(AUC, unseen(-0.23, -0.07), None)
     assert chosen_columns(worse, names, 50) == "  The best 4: column 0, column 1 and 2 more"
-    everything = told(AUC, None, None, sizes=(6, 2))
+    everything = headline_of(AUC, None, None, sizes=(6, 2))
     assert chosen_columns(everything, names, 80) == ""
 
 
@@ -370,9 +376,9 @@ def test_the_columns_are_listed_below_the_title_unless_they_are_all() -> None:
 def test_doubts_are_not_what_a_headline_without_a_gain_says(
     evidence: Verdict | None, shown: set[str]
 ) -> None:
-    found = [make_finding("SWM112", "a"), make_finding("SWM205", "b")]
-    found.append(replace(make_finding("SWM204", "c"), severity="note"))
-    assert {each.code for each in doubts(told(AUC, evidence, None), found)} == shown
+    findings = [make_finding("SWM112", "a"), make_finding("SWM205", "b")]
+    findings.append(replace(make_finding("SWM204", "c"), severity="note"))
+    assert {finding.code for finding in doubts(headline_of(AUC, evidence, None), findings)} == shown
 
 
 @pytest.mark.parametrize("loses", [False, True])
@@ -386,6 +392,6 @@ def test_a_model_has_a_sentence_with_its_columns_which_says_if_all_are_better(lo
         verdict=SimpleNamespace(outcome="worse" if loses else "no clear difference"),
     )
     for name in names:
-        said = model_score(judgement, name)
-        assert "ROC AUC 0.800 on the unseen rows, needs 5 columns" in said
-        assert ("worse than all columns" in said) == (loses and name != "all_features")
+        sentence_of_model = model_score(judgement, name)
+        assert "ROC AUC 0.800 on the unseen rows, needs 5 columns" in sentence_of_model
+        assert ("worse than all columns" in sentence_of_model) == (loses and name != "all_features")

@@ -1,4 +1,4 @@
-"""Intervals keep their level, by a short form of `benchmarks/bench_verdict.py`."""
+"""Tests that intervals keep their level, by a short form of `benchmarks/bench_verdict.py`."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ N_RUNS = 200
     ],
 )
 def test_a_case_is_within_two_standard_errors_of_its_aim(case: str) -> None:
-    rates, aim = rates_of_duels(case, N_RUNS), DUELS[case].aim
+    rates = rates_of_duels(case, N_RUNS)
+    aim = DUELS[case].aim
     assert aim is not None
-    rate, wanted = aim
-    error = np.sqrt(wanted * (1 - wanted) / N_RUNS)
+    rate, level = aim
+    error = np.sqrt(level * (1 - level) / N_RUNS)
     if rate == "claimed":
-        assert rates[rate] <= wanted + 2 * error
+        assert rates[rate] <= level + 2 * error
     else:
-        assert rates[rate] >= wanted - 2 * error
+        assert rates[rate] >= level - 2 * error
     assert rates["no_interval"] == 0
     assert rates["no_width"] == 0
 
@@ -47,7 +48,7 @@ def test_few_groups_have_no_interval_and_equal_predictions_one_with_a_width() ->
 def test_a_search_is_judged_on_unseen_rows_and_its_truth_is_of_many_others() -> None:
     (row,) = search("12 informative, 6 kept", "naive Bayes", "accuracy", 0)
     assert (row["n_rows"], row["n_features"]) == (100, 6)
-    # Half of the columns that matter equally: a loss, and less than the gain of all over guessing.
+    # Half of the columns that matter equally lose, and gain less over guessing than all of them.
     assert row["true"] < -0.02
     assert row["true_gain"] > 0.1
     assert row["low"] < row["high"]

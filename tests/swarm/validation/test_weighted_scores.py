@@ -1,4 +1,4 @@
-"""Sample weights count in the score where the user says so, on every way to a cost."""
+"""Tests of sample weights in scores: they count wherever a cost is measured, if asked."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MASKS = np.array([[True, True, False, False], [False, True, True, True]])
 
 
 def weighted(model: Any, scoring: Any, **options: Any) -> Problem:
-    given = {"folds": 3, "weight": WEIGHT, "weights_in_score": True, **options}
-    return Problem.build(X, CLASSES, model, scoring=scoring, **given)
+    parameters = {"folds": 3, "weight": WEIGHT, "weights_in_score": True, **options}
+    return Problem.build(X, CLASSES, model, scoring=scoring, **parameters)
 
 
 def costs(problem: Problem) -> Any:
@@ -54,32 +54,34 @@ def test_weights_reach_the_fit_and_the_metric_if_asked(
     model: Any, scoring: str, scored: bool
 ) -> None:
     problem = weighted(model, scoring, weights_in_score=scored)
-    found = costs(problem)
-    fits = "logisticregression__sample_weight" if model is STEPS else "sample_weight"
+    weighted_costs = costs(problem)
+    fit_param = "logisticregression__sample_weight" if model is STEPS else "sample_weight"
     for row, mask in enumerate(MASKS):
         for fold, (train, test) in enumerate(problem.folds):
-            some = X.loc[:, mask]
-            fitted = clone(model).fit(some.iloc[train], CLASSES[train], **{fits: WEIGHT[train]})
+            columns = X.loc[:, mask]
+            fitted = clone(model).fit(
+                columns.iloc[train], CLASSES[train], **{fit_param: WEIGHT[train]}
+            )
             weight = WEIGHT[test] if scored else None
             score = get_scorer(scoring)(
-                fitted, some.iloc[test], CLASSES[test], sample_weight=weight
+                fitted, columns.iloc[test], CLASSES[test], sample_weight=weight
             )
-            assert found[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
+            assert weighted_costs[row, fold] == pytest.approx((problem.scoring.upper or 0) - score)
     unweighted = Problem.build(X, CLASSES, model, scoring=scoring, folds=problem.folds)
-    assert not np.allclose(found, costs(unweighted))
+    assert not np.allclose(weighted_costs, costs(unweighted))
 
 
 def test_confirmation_on_other_folds_weights_scores_too() -> None:
     problem = weighted(GaussianNB(), "accuracy")
-    other = [(np.arange(45, 90), np.arange(45))]
-    again = weighted(GaussianNB(), "accuracy", folds=other, importance="none")
-    assert np.array_equal(costs(problem.with_folds(other)), costs(again))
+    folds = [(np.arange(45, 90), np.arange(45))]
+    on_folds = weighted(GaussianNB(), "accuracy", folds=folds, importance="none")
+    assert np.array_equal(costs(problem.with_folds(folds)), costs(on_folds))
 
 
 def test_the_fingerprint_has_the_option_only_where_it_is_set() -> None:
-    plain = Problem.build(X, CLASSES, GaussianNB(), folds=3, weight=WEIGHT)
+    default = Problem.build(X, CLASSES, GaussianNB(), folds=3, weight=WEIGHT)
     off = weighted(GaussianNB(), None, weights_in_score=False)
-    assert off.fingerprint() == plain.fingerprint() != weighted(GaussianNB(), None).fingerprint()
+    assert off.fingerprint() == default.fingerprint() != weighted(GaussianNB(), None).fingerprint()
 
 
 def test_a_fold_whose_test_rows_weigh_nothing_is_refused() -> None:
@@ -95,40 +97,43 @@ def test_a_fold_whose_test_rows_weigh_nothing_is_refused() -> None:
 def test_costs_on_test_rows_are_weighted_as_those_of_the_folds(scored: bool) -> None:
     problem = weighted(GaussianNB(), "accuracy", weights_in_score=scored)
     test = Table("t", "made", X, pd.Series(CLASSES[::-1]), weight=pd.Series(WEIGHT))
-    found = cost_on_test_rows(problem, ["a", "b"], test)
+    cost = cost_on_test_rows(problem, ["a", "b"], test)
     model = GaussianNB().fit(X[["a", "b"]], CLASSES, sample_weight=WEIGHT)
     weight = WEIGHT if scored else None
     expected = 1.0 - get_scorer("accuracy")(
         model, X[["a", "b"]], CLASSES[::-1], sample_weight=weight
     )
-    assert found == expected
+    assert cost == expected
 
 
 def test_costs_of_a_judgement_are_weighted() -> None:
     model = GaussianNB().fit(X, CLASSES)
     scoring = weighted(GaussianNB(), "accuracy").scoring
     test = Rows(X, CLASSES[::-1], weight=WEIGHT)
-    found = judge(
+    judgement = judge(
         SubsetEnsemble(GaussianNB(), [["a", "b"]]), Rows(X, CLASSES), test, scoring=scoring
     )
     expected = 1.0 - get_scorer("accuracy")(model, X, CLASSES[::-1], sample_weight=WEIGHT)
-    assert found.costs["all_features"] == pytest.approx(expected)
+    assert judgement.costs["all_features"] == pytest.approx(expected)
 
 
 def test_a_selector_is_judged_by_the_weighted_score_of_the_test_rows() -> None:
     selector = SubsetSelector(
         GaussianNB(), strategy="random", budget=2, scoring="f1", weights_in_score=True, n_jobs=1
     )
-    fitted, unseen = np.arange(60), np.arange(60, 90)
-    given = {"sample_weight": WEIGHT[fitted]}
-    selector.fit(X.iloc[fitted], CLASSES[fitted], **given)
+    fitted = np.arange(60)
+    unseen = np.arange(60, 90)
+    fit_params = {"sample_weight": WEIGHT[fitted]}
+    selector.fit(X.iloc[fitted], CLASSES[fitted], **fit_params)
     test = (X.iloc[unseen], CLASSES[unseen])
-    head = selector.judge(X.iloc[fitted], CLASSES[fitted], test=(*test, WEIGHT[unseen]), **given)
+    head = selector.judge(
+        X.iloc[fitted], CLASSES[fitted], test=(*test, WEIGHT[unseen]), **fit_params
+    )
     chosen = selector.subset_
-    model = GaussianNB().fit(X[chosen].iloc[fitted], CLASSES[fitted], **given)
+    model = GaussianNB().fit(X[chosen].iloc[fitted], CLASSES[fitted], **fit_params)
     expected = get_scorer("f1")(
         model, X[chosen].iloc[unseen], CLASSES[unseen], sample_weight=WEIGHT[unseen]
     )
     assert head.evidence[0].chosen == pytest.approx(expected)
     with pytest.raises(InputError, match=r"pass \(X_test, y_test, sample_weight\)"):
-        selector.judge(X.iloc[fitted], CLASSES[fitted], test=test, **given)
+        selector.judge(X.iloc[fitted], CLASSES[fitted], test=test, **fit_params)
