@@ -1,4 +1,4 @@
-"""A browser for tests: Debian's Chromium, driven by its chromedriver, without a screen."""
+"""A browser for tests: Debian's Chromium without a screen, driven by chromedriver."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-# Nothing of its own accord may reach the network, or a page would be blamed for it.
+# The browser itself may not use the network, or a page would be blamed for it.
 _FLAGS = (
     "--headless=new",
     "--no-sandbox",
@@ -26,12 +26,12 @@ _LOAD_SECONDS = 60
 
 
 class NoBrowser(Exception):
-    """There is no browser here, and why."""
+    """There is no browser here; the message says why."""
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Any]:
-    """Start a browser with a profile of its own in `folder`, and end it."""
+    """Yield a browser with a new profile in `folder`, and end it."""
     try:
         from selenium import webdriver
     except ModuleNotFoundError:
@@ -54,30 +54,34 @@ def opened(folder: Path) -> Iterator[Any]:
 
 
 def resized(browser: Any, width: int, height: int = 1000, scheme: str = "light") -> None:
-    """Give the page a size in CSS pixels, and say that its reader likes light or dark."""
+    """Set the size of the page in CSS pixels, and the colour scheme that its reader prefers."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    liked = [{"name": "prefers-color-scheme", "value": scheme}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": liked})
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
 
 def settled(browser: Any, condition: str, seconds: float = _LOAD_SECONDS) -> Any:
-    """Wait until a JavaScript expression is true; return what it is."""
+    """Wait until a JavaScript expression is true, and return its value."""
     from selenium.webdriver.support.ui import WebDriverWait
 
     wait = WebDriverWait(browser, seconds, poll_frequency=0.2)
-    told = f"after {seconds:.0f} s still not: {condition}"
-    return wait.until(lambda seen: seen.execute_script(f"return {condition}"), told)
+    message = f"after {seconds:.0f} s still not: {condition}"
+    return wait.until(lambda seen: seen.execute_script(f"return {condition}"), message)
 
 
 def requests(browser: Any) -> list[str]:
-    """Addresses asked for since the last call, but those that hold their own data."""
-    messages = (json.loads(e["message"])["message"] for e in browser.get_log("performance"))
-    sent = (m["params"] for m in messages if m["method"] == "Network.requestWillBeSent")
-    asked = [params["request"]["url"] for params in sent]
-    return [url for url in asked if not url.startswith(("data:", "blob:"))]
+    """Return the addresses requested since the last call, without data URLs."""
+    entries = browser.get_log("performance")
+    messages = [json.loads(entry["message"])["message"] for entry in entries]
+    urls = [
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    ]
+    return [url for url in urls if not url.startswith(("data:", "blob:"))]
 
 
 def problems(browser: Any) -> list[str]:
-    """What the console complained of since the last call."""
+    """Return the messages of the console since the last call, but for information."""
     return [entry["message"] for entry in browser.get_log("browser") if entry["level"] != "INFO"]

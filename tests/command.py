@@ -1,4 +1,4 @@
-"""What the `swarm` command said, run in the process of the tests."""
+"""The `swarm` command in the process of the tests, and its output."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flows.cli import main
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# First words of the lines that announce a stage.
+# The lines that announce a stage begin with these words.
 STAGES = ("starting", "connecting", "locking", "reading", "preparing", "evaluating")
 
 
 @dataclass(frozen=True)
 class Said:
-    """Output of a command, and its exit status."""
+    """The output of a command, and its exit status."""
 
     status: int
     out: str
@@ -28,11 +28,11 @@ class Said:
 
     @property
     def sentence(self) -> str:
-        """The one sentence that bad input ends in, after the stages that came before it."""
+        """The sentence that bad input ends in, after the lines of the stages before it."""
         assert self.status == 2, self
         assert self.out == ""
         *stages, line = self.err.splitlines()
-        assert all(each.startswith(STAGES) for each in stages), stages
+        assert all(stage.startswith(STAGES) for stage in stages), stages
         assert line.startswith("swarm: "), line
         assert "Traceback" not in line
         return line.removeprefix("swarm: ")
@@ -52,7 +52,7 @@ def command_of(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
             main()
         except SystemExit as ended:
             status = ended.code or 0
-        told = capsys.readouterr()
-        return Said(status, told.out, told.err)
+        output = capsys.readouterr()
+        return Said(status, output.out, output.err)
 
     return run

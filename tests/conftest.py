@@ -27,10 +27,10 @@ _HOME = pytest.StashKey[str]()
 
 def pytest_configure(config: pytest.Config) -> None:
     """Prefect reads its settings when it is imported: give it a home of its own before that."""
-    # Prefect's and MLflow's own tables, with a newer SQLAlchemy than they were written for.
+    # The tables of Prefect and MLflow were written for an older SQLAlchemy.
     for message in ("Type object .* OperatorClass", "The ``noload`` loader strategy"):
         config.addinivalue_line("filterwarnings", f"ignore:{message}:DeprecationWarning")
-    # Hypothesis does not see what refers to a generator that is frozen below.
+    # Hypothesis does not see references to a generator from objects that are frozen below.
     config.addinivalue_line("filterwarnings", "ignore:It looks like `register_random`")
     config.stash[_HOME] = tempfile.mkdtemp(prefix="prefect-home-")
     for name in ("PREFECT_API_URL", "PREFECT_API_KEY", "PREFECT_PROFILE"):
@@ -49,13 +49,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Spare collections what is imported: statsmodels asks for one with every correction."""
+    """Freeze imported objects: statsmodels collects garbage with every correction."""
     gc.collect()
     gc.freeze()
 
 
 class _OneServer(LoadFileScheduling):
-    """Tests of a file in one process, and in one those of all files that need Prefect's server."""
+    """Keep the tests of a file in one process, and all files that need Prefect in another."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
@@ -70,9 +70,9 @@ def _needs_prefect(file: Path) -> bool:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Spare a second server, which takes 15 seconds of processor time, with ``--dist loadgroup``.
+    """Start one server only with ``--dist loadgroup``, as each takes 15 seconds of processor time.
 
-    Slow tests mostly wait for servers, and are sooner with two.
+    Slow tests mostly wait for servers, and end sooner with two.
     """
     return _OneServer(config, log) if config.getoption("dist") == "loadgroup" else None
 
@@ -95,7 +95,7 @@ def prefect_server() -> Iterator[str]:
 
 @pytest.fixture
 def api(prefect_server: str) -> Iterator[Any]:
-    """A client of that server."""
+    """Yield a client of the Prefect server."""
     from prefect.client.orchestration import get_client
 
     with get_client(sync_client=True) as client:
@@ -104,7 +104,7 @@ def api(prefect_server: str) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def tracking_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """One MLflow store for the session, as making its tables takes seconds."""
+    """Return the MLflow store of the session: creating its tables takes seconds."""
     from tasks.tracking import open_tracking
 
     uri = f"sqlite:///{tmp_path_factory.mktemp('store')}/new/mlflow.db"
@@ -114,13 +114,13 @@ def tracking_uri(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def bench(tmp_path: Path, tracking_uri: str) -> Bench:
-    """A folder and an experiment for the runs of one test."""
+    """Return a folder and an experiment for the runs of a test."""
     return Bench(tmp_path, tracking_uri)
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Callable[[str], Path]:
-    """Give the path of a benchmark data set, or skip the test where the sets are not at hand."""
+    """Return a function for the path of a benchmark data set, which skips where it is missing."""
     folder = Path(__file__).resolve().parents[2] / "shared" / "data"
 
     def path(name: str) -> Path:
@@ -135,7 +135,7 @@ def shared_data() -> Callable[[str], Path]:
 @pytest.fixture
 def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Swarm:
     """Run the `swarm` command in this process."""
-    # Not before: Prefect reads its settings when it is imported.
+    # Prefect reads its settings when it is imported, so it is imported here.
     from tests.command import command_of
 
     return command_of(monkeypatch, capsys)
@@ -145,7 +145,7 @@ def swarm(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 def narrow(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[[], list[str]]:
-    """A terminal of 80 columns; returns the rows shown since the last call, without colours."""
+    """Return a function for the rows that a terminal of 80 columns showed since its last call."""
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("FORCE_COLOR", "1")
 
@@ -166,7 +166,7 @@ def plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server for the session; what needs it is skipped where there is none."""
+    """Yield the PostgreSQL server of the session, or skip the test where there is none."""
     try:
         with running() as server:
             yield server

@@ -1,4 +1,4 @@
-"""Random cases of the contract: fold scores are those of ``cross_validate`` on X[S]."""
+"""Random cases that check fold scores against ``cross_validate`` on X[S]."""
 
 from __future__ import annotations
 
@@ -60,8 +60,10 @@ def encoded(model: Any) -> Any:
     return make_pipeline(columns, model)
 
 
-LOGISTIC, RIDGE, BAYES = linear.LogisticRegression(), linear.Ridge(), GaussianNB()
-# By the kind of table. Some depend on the order of the columns, the index or the sparse format.
+LOGISTIC = linear.LogisticRegression()
+RIDGE = linear.Ridge()
+BAYES = GaussianNB()
+# Models by the layout of their table; some depend on the order of the columns, or on the index.
 MODELS: dict[str, list[Any]] = {
     "numbers": [
         *(BAYES, LOGISTIC, KNeighborsClassifier(3), RIDGE, KNeighborsRegressor(3)),
@@ -75,7 +77,10 @@ MODELS: dict[str, list[Any]] = {
         make_pipeline(SimpleImputer(add_indicator=True), BAYES),
     ],
     "levels": [LGBMClassifier(**TREES), encoded(BAYES), encoded(RIDGE)],
-    "rows": [make_pipeline(FunctionTransformer(with_effect_of_row), m) for m in (LOGISTIC, RIDGE)],
+    "rows": [
+        make_pipeline(FunctionTransformer(with_effect_of_row), LOGISTIC),
+        make_pipeline(FunctionTransformer(with_effect_of_row), RIDGE),
+    ],
     "sparse": [
         *(linear.SGDClassifier(loss="log_loss"), linear.SGDRegressor(), LOGISTIC),
         *(MultinomialNB(), KNeighborsRegressor(3)),
@@ -85,20 +90,23 @@ MODELS: dict[str, list[Any]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """A fit of the selector, and the scores that it has to agree with."""
+    """A fit of the selector, and the scores that it has to agree with.
+
+    `labels` name the columns as `subset_` lists them.
+    """
 
     X: Any
     y: Any
     model: Any
-    labels: Sequence[Any]  # of the columns, as `subset_` lists them
+    labels: Sequence[Any]
     scoring: Any = None
     cv: Any = 3
     params: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def fit(self, **options: Any) -> SubsetSelector:
-        given = {"scoring": self.scoring, "cv": self.cv, **BRIEF, **self.options, **options}
-        return SubsetSelector(clone(self.model), **given).fit(self.X, self.y, **self.params)
+        arguments = {"scoring": self.scoring, "cv": self.cv, **BRIEF, **self.options, **options}
+        return SubsetSelector(clone(self.model), **arguments).fit(self.X, self.y, **self.params)
 
     def table(self, subset: Sequence[Any]) -> Any:
         """Return X[S]."""
@@ -109,25 +117,29 @@ class Case:
 
     def scores(self, subset: Sequence[Any]) -> np.ndarray:
         """Return the scores (n_folds,) of scikit-learn."""
-        kind = folds.StratifiedKFold if is_classifier(self.model) else folds.KFold
-        cv = kind(self.cv, shuffle=True, random_state=0) if isinstance(self.cv, int) else self.cv
-        given: dict[str, Any] = {"scoring": self.scoring, "cv": cv, "params": dict(self.params)}
+        cv = self.cv
+        if isinstance(cv, int):
+            splitter = folds.StratifiedKFold if is_classifier(self.model) else folds.KFold
+            cv = splitter(cv, shuffle=True, random_state=0)
+        arguments: dict[str, Any] = {"scoring": self.scoring, "cv": cv, "params": dict(self.params)}
         if not get_config()["enable_metadata_routing"]:
-            given["groups"] = given["params"].pop("groups", None)
-        model, table = clone(self.model), self.table(subset)
-        scores = folds.cross_validate(model, table, self.y, **given, error_score="raise")
+            arguments["groups"] = arguments["params"].pop("groups", None)
+        model = clone(self.model)
+        table = self.table(subset)
+        scores = folds.cross_validate(model, table, self.y, **arguments, error_score="raise")
         return scores["test_score"]
 
     def check(self, **options: Any) -> SubsetSelector:
         """Fit, and compare the fold costs of the selected subset and others with scikit-learn's."""
         selector = self.fit(**options)
         rows = selector.results_[np.isfinite(selector.results_["cost"])]
-        others = [list(features) != selector.subset_ for features in rows["features"]]
-        assert not all(others)
-        for at in np.argsort(others, kind="stable")[:4]:
+        is_other = [list(features) != selector.subset_ for features in rows["features"]]
+        assert not all(is_other)
+        for at in np.argsort(is_other, kind="stable")[:4]:
             features = rows["features"].iloc[at]
-            costs, scores = rows.filter(regex="^fold_").iloc[at].to_numpy(), self.scores(features)
-            # A bounded score costs what it lacks to 1.
+            costs = rows.filter(regex="^fold_").iloc[at].to_numpy()
+            scores = self.scores(features)
+            # The cost of a score that is at most 1 is its distance to 1.
             best = min((0.0, 1.0), key=lambda best: abs(best - scores[0] - costs[0]))
             np.testing.assert_allclose(costs, best - scores, 1e-7, 1e-9, err_msg=str(features))
         return selector
@@ -135,7 +147,8 @@ class Case:
 
 def same_table(left: Any, right: Any) -> bool:
     if sparse.issparse(left):
-        left, right = left.toarray(), right.toarray()
+        left = left.toarray()
+        right = right.toarray()
     if isinstance(left, np.ndarray):
         return left.dtype == right.dtype and np.array_equal(left, right, equal_nan=True)
     return type(left) is type(right) and bool(left.equals(right))
@@ -143,11 +156,12 @@ def same_table(left: Any, right: Any) -> bool:
 
 def draw(seed: int) -> Case:
     rng = np.random.default_rng([seed, *b"contract"])
-    n, d = int(rng.integers(45, 75)), int(rng.integers(3, 6))
-    kind = pick(rng, ["numbers"] * 5 + ["gaps", "levels"] * 2 + ["rows", "sparse"])
+    n = int(rng.integers(45, 75))
+    d = int(rng.integers(3, 6))
+    layout = pick(rng, ["numbers"] * 5 + ["gaps", "levels"] * 2 + ["rows", "sparse"])
     signal = rng.normal(size=n)
-    table = random_columns(rng, kind, d, signal)
-    model = clone(pick(rng, MODELS[kind]))
+    table = random_columns(rng, layout, d, signal)
+    model = clone(pick(rng, MODELS[layout]))
     model.set_params(**{name: 0 for name in model.get_params() if name.endswith("random_state")})
     y: Any = np.exp(signal + 0.5 * rng.normal(size=n))
     scorers = [None, "r2", "neg_mean_absolute_error"]
@@ -157,7 +171,7 @@ def draw(seed: int) -> Case:
         series = pd.Series(names, table.index)
         y = pick(rng, [codes, codes.tolist(), names, series, series.astype("category")])
         scorers = [None, "balanced_accuracy", "neg_log_loss", accuracy_for_its_size]
-    X, labels = contained(rng, kind, table)
+    X, labels = contained(rng, layout, table)
     weighted = has_fit_parameter(model, "sample_weight") and rng.random() < 0.3
     params = {"sample_weight": rng.uniform(0.1, 3.0, n)} if weighted else {}
     cv = pick(rng, [3, folds.KFold(2), folds.GroupKFold(3), folds.TimeSeriesSplit(2, gap=1)])
@@ -165,7 +179,8 @@ def draw(seed: int) -> Case:
         params["groups"] = rng.integers(0, 9, n)
     elif is_classifier(model) and cv != 3:
         cv = pick(rng, [cv, folds.StratifiedKFold(3), list(folds.KFold(3).split(np.zeros(n)))])
-    scoring, options = pick(rng, scorers), pick(rng, [BRIEF, SWARM, PATH])
+    scoring = pick(rng, scorers)
+    options = pick(rng, [BRIEF, SWARM, PATH])
     return Case(X, y, model, labels, scoring, cv, params, options)
 
 
@@ -173,7 +188,7 @@ def pick(rng: Rng, values: Sequence[Any]) -> Any:
     return values[int(rng.integers(len(values)))]
 
 
-def random_columns(rng: Rng, kind: str, d: int, signal: np.ndarray) -> pd.DataFrame:
+def random_columns(rng: Rng, layout: str, d: int, signal: np.ndarray) -> pd.DataFrame:
     drawn: dict[str, Callable[[np.ndarray], Any]] = {
         "float": lambda v: v,
         "count": lambda v: np.rint(3 * v).astype(np.int16),
@@ -182,16 +197,19 @@ def random_columns(rng: Rng, kind: str, d: int, signal: np.ndarray) -> pd.DataFr
         "level": lambda v: pd.Categorical(np.where(v > 0, "s", "m"), ["xl", "s", "m"]),
     }
     kinds = ["float", "float", "count"]
-    kinds += {"gaps": ["gaps", "nullable"], "levels": ["gaps", "level", "level"]}.get(kind, [])
-    table = pd.DataFrame(index=rng.permutation(len(signal)) * 7 if kind == "rows" else None)
+    kinds += {"gaps": ["gaps", "nullable"], "levels": ["gaps", "level", "level"]}.get(layout, [])
+    table = pd.DataFrame(index=rng.permutation(len(signal)) * 7 if layout == "rows" else None)
     for name in rng.permutation(LABELS["names"])[:d].tolist():
         values = rng.normal(size=len(signal)) + signal * rng.integers(0, 2)
         table[name] = drawn[pick(rng, kinds)](values)
-    return table.copy()  # in blocks of columns, which a model may write to
+    # The copy has blocks of columns, which a model may write to.
+    return table.copy()
 
 
-def contained(rng: Rng, kind: str, table: pd.DataFrame) -> tuple[Any, list[Any]]:
-    container = pick(rng, ["labels", "labels", "array", "polars"]) if kind == "numbers" else kind
+def contained(rng: Rng, layout: str, table: pd.DataFrame) -> tuple[Any, list[Any]]:
+    container = (
+        pick(rng, ["labels", "labels", "array", "polars"]) if layout == "numbers" else layout
+    )
     labels = LABELS[pick(rng, list(LABELS))][: table.shape[1]]
     if container == "labels":
         return table.set_axis(pd.Index(labels), axis=1), labels

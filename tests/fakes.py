@@ -1,4 +1,4 @@
-"""What only the tests of this project need, beside the planted problems of swarm.testing."""
+"""Stand-ins for tests, beside the planted problems of swarm.testing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from swarm.evaluation.types import Evaluations
 from swarm.problem.problem import Problem
 from swarm.testing.planted import Planted, plain_space, planted
 
-# For hypothesis: how long an example takes says nothing on a busy machine.
+# Hypothesis sets no deadline, as an example may take long on a busy machine.
 calm = settings(deadline=None)
 
 
@@ -31,7 +31,7 @@ class OwnBayes(GaussianNB):
 
 
 def noisy(n_units: int = 20, seed: int = 3, n_folds: int = 12) -> Planted:
-    """Return a problem whose folds differ from each other for every mask, as those of real data."""
+    """Return a problem whose folds differ for every mask, as the folds of real data do."""
     evaluator = planted(plain_space(n_units), seed, n_folds=n_folds)
     noise = np.random.default_rng(seed).normal(0, 0.002, evaluator.weights.shape)
     evaluator.weights += noise
@@ -55,7 +55,7 @@ def evaluated(
     order: Any = None,
     **options: Any,
 ) -> Evaluations:
-    """Return the evaluations of masks; the folds are trained in their order or the given one."""
+    """Return the evaluations of masks; `order` is the order in which folds are trained."""
     limits = np.broadcast_to(np.asarray(incumbents, dtype=float), len(masks)).copy()
     folds = np.arange(problem.n_folds) if order is None else np.asarray(order)
     with CrossValidation(problem, archive, **options) as evaluator:

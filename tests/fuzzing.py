@@ -1,4 +1,4 @@
-"""Random tables, and how many of them the fuzz tests try: 128, or others by SWARM_FUZZ_CASES."""
+"""Random tables for the fuzz tests, which try 128, or as many as SWARM_FUZZ_CASES says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def failures(seeds: Sequence[int], differences: Callable[[int], list[str]]) -> l
 
 
 def random_table(rng: Rng, n: int, d: int, target: NDArray[Any]) -> pd.DataFrame:
-    """Columns that tie, repeat rows or one another, or lose digits; of several dtypes."""
+    """Return a table with ties, equal rows and columns, and large numbers, in several dtypes."""
     first = target if target.ndim == 1 else target[:, 0]
     codes = np.unique(first, return_inverse=True)[1] % 7
     drawn: dict[str, Callable[[], NDArray[np.float64]]] = {
@@ -47,7 +47,7 @@ def random_table(rng: Rng, n: int, d: int, target: NDArray[Any]) -> pd.DataFrame
     kinds = rng.choice(profiles[int(rng.integers(len(profiles)))], d)
     values = np.stack([drawn[str(kind)]() for kind in kinds], axis=1)
     if d > 2 and rng.random() < 0.3:
-        # Twice the same column, or nearly: singular systems.
+        # Two columns are equal, or nearly equal, which makes systems singular.
         noise = rng.choice([0.0, 1e-12, 1e-8, 1e-4]) * rng.normal(size=n)
         values[:, 1] = values[:, 0] * rng.choice([1.0, 2.0, -1.0]) + noise
     if rng.random() < 0.4:

@@ -37,5 +37,5 @@ def register() -> None:
 
 
 def address(file: object, variable: str) -> str:
-    """URL of a database file, its password in an environment variable."""
+    """Return the URL of a database file whose password is in an environment variable."""
     return f"sqlite+leaky://ann:${{{variable}}}@h/{file}"

@@ -1,4 +1,4 @@
-"""Models that hang, fail or find no memory; apart, as workers import the module of their model."""
+"""Models that hang, fail or lack memory, in a module that workers import."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from sklearn.naive_bayes import GaussianNB
 
 
 class Moody(GaussianNB):
-    """Hangs or fails for one subset, or lacks memory or a connection; notes who fits."""
+    """A model that hangs or fails for a subset, or lacks memory or a connection.
+
+    Each fit adds the id of its process to the file `notes`.
+    """
 
     def __init__(self, column: str = "", mood: str = "", folder: str = "") -> None:
         super().__init__()
-        self.column, self.mood, self.folder = column, mood, folder
+        self.column = column
+        self.mood = mood
+        self.folder = folder
 
     def fit(self, X: Any, y: Any, **options: Any) -> Moody:
         if self.folder:
@@ -36,9 +41,9 @@ class Moody(GaussianNB):
 
 
 def limited(megabytes: int) -> None:
-    """Let this process have no more than so much above what it has."""
+    """Limit the memory of this process to some megabytes more than it has."""
     import resource
 
     pages = int(Path("/proc/self/statm").read_text().split()[0])
-    most = pages * resource.getpagesize() + megabytes * 2**20
-    resource.setrlimit(resource.RLIMIT_AS, (most, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    limit = pages * resource.getpagesize() + megabytes * 2**20
+    resource.setrlimit(resource.RLIMIT_AS, (limit, resource.getrlimit(resource.RLIMIT_AS)[1]))

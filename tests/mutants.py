@@ -48,17 +48,18 @@ PACKAGES = {
     "ensemble": "swarm/ensemble.py",
     "refresh": "tasks/refresh",
 }
-SEED, PER_PACKAGE = 36, 60
-# Fixtures of servers, which take longer to start than all tests of a mutant.
+SEED = 36
+PER_PACKAGE = 60
+# These fixtures start servers, which takes longer than all tests of a mutant.
 SERVERS = {"prefect_server", "postgres"}
-# Processor time of the tests that a mutant has to survive, as it was measured for the map.
+# A mutant has to survive tests of this much processor time, as the map measured it.
 BUDGET_SECONDS = 10.0
 
 Row = dict[str, Any]
 
 
 def mutants_of(file: Path) -> Iterator[Row]:
-    """Yield the mutants of the functions of a file; functions make what only drawn ones need."""
+    """Yield the mutants of a file; what only drawn mutants need is computed by functions."""
     import libcst as cst
     from libcst.metadata import MetadataWrapper, ParentNodeProvider, PositionProvider
     from mutmut.mutation.mutators import mutation_operators
@@ -72,23 +73,25 @@ def mutants_of(file: Path) -> Iterator[Row]:
         return " ".join(module.code_for_node(node).split())
 
     def walk(node: cst.CSTNode, names: tuple[str, ...], inside: bool) -> Iterator[Row]:
-        # Types, what runs at import, messages of errors, and docstrings.
+        # Types, decorators, defaults, errors and docstrings are not mutated.
         if isinstance(node, cst.Annotation | cst.Decorator | cst.Parameters | cst.Raise) or (
             isinstance(node, cst.Expr) and isinstance(node.value, cst.SimpleString)
         ):
             return
         if isinstance(node, cst.FunctionDef | cst.ClassDef):
-            # What numba compiles.
-            if any("jit" in text(each) for each in node.decorators):
+            # numba compiles these functions, so their code cannot be replaced.
+            if any("jit" in text(decorator) for decorator in node.decorators):
                 return
-            names, inside = (*names, node.name.value), isinstance(node, cst.FunctionDef)
-        kinds = [operator for kind, operator in mutation_operators if isinstance(node, kind)]
-        changes = [change for operator in kinds for change in operator(node)] if inside else []
+            names = (*names, node.name.value)
+            inside = isinstance(node, cst.FunctionDef)
+        operators = [operator for cls, operator in mutation_operators if isinstance(node, cls)]
+        changes = [change for operator in operators for change in operator(node)] if inside else []
         if isinstance(node, cst.SimpleString):
             # Names are mutated once, and sentences are not.
             changes = [] if " " in node.value else changes[:1]
         if changes:
-            statement, original = node, text(node)
+            statement = node
+            original = text(node)
             # An elif is an If within an If.
             while not isinstance(statement, cst.If) and not isinstance(
                 parents[statement], cst.BaseSuite
@@ -117,16 +120,18 @@ def draw(root: Path, packages: Sequence[str]) -> list[Row]:
     for package in packages:
         place = PACKAGES[package]
         files = sorted((root / place).rglob("*.py")) or [root / place]
-        every = [
-            {"package": package, "file": str(file.relative_to(root)), **each}
+        mutants = [
+            {"package": package, "file": str(file.relative_to(root)), **mutant}
             for file in files
-            for each in mutants_of(file)
+            for mutant in mutants_of(file)
         ]
-        drawn += sorted(every, key=lambda each: each["id"])[:PER_PACKAGE]
-    return [{**each, "change": each["change"](), "source": each["source"]()} for each in drawn]
+        drawn += sorted(mutants, key=lambda mutant: mutant["id"])[:PER_PACKAGE]
+    return [
+        {**mutant, "change": mutant["change"](), "source": mutant["source"]()} for mutant in drawn
+    ]
 
 
-# What follows is the plugin, in the copy.
+# The plugin runs in the copy.
 
 
 def pytest_configure() -> None:
@@ -152,18 +157,20 @@ class _Runner:
     """The tests of a session, and the mutants."""
 
     def __init__(self, session: pytest.Session, work: Path) -> None:
-        self.session, self.work, self.root = session, work, session.config.rootpath
+        self.session = session
+        self.work = work
+        self.root = session.config.rootpath
         self.items = {item.nodeid: item for item in session.items}
         self.mutants: list[Row] = json.loads((work / "drawn.json").read_text())
         self.seconds: dict[str, float] = {}
         self.reaching = defaultdict[tuple[str, int], set[str]](set)
         self.sound: set[str] = set()
-        # Frozen objects are not listed.
+        # The collector does not list frozen objects.
         gc.unfreeze()
         self.functions = defaultdict[str, list[FunctionType]](list)
-        for each in gc.get_objects():
-            if type(each) is FunctionType:
-                self.functions[each.__code__.co_filename].append(each)
+        for value in gc.get_objects():
+            if type(value) is FunctionType:
+                self.functions[value.__code__.co_filename].append(value)
         gc.freeze()
 
     def map(self) -> None:
@@ -212,7 +219,8 @@ class _Runner:
         items = [self.items[test] for test in tests]
         for item, following in zip(items, [*items[1:], None], strict=True):
             before(item.nodeid)
-            began, n_failed = sum(os.times()[:4]), self.session.testsfailed
+            began = sum(os.times()[:4])
+            n_failed = self.session.testsfailed
             self.session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             took = sum(os.times()[:4]) - began
             yield item.nodeid, self.session.testsfailed == n_failed, took
@@ -236,7 +244,7 @@ class _Runner:
             finally:
                 os._exit(status)
         _, status = os.waitpid(pid, 0)
-        # Processes that the tests left behind.
+        # The tests may have left processes behind.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         shutil.rmtree(folder, ignore_errors=True)
@@ -270,7 +278,7 @@ class _Runner:
     def tests_of(self, mutant: Row) -> list[str]:
         """Return the tests that reach a mutant: the fastest, and of each file in turn the fastest.
 
-        The direct claims are fast, but few of them are the fastest of their file.
+        The direct tests are fast, but few of them are the fastest of their file.
         """
         first, last = mutant["lines"]
         reaching = {
@@ -302,11 +310,12 @@ class _Runner:
 
     def killer(self, mutant: Row) -> str:
         """Return the test that fails on a mutant, or does not end; empty if there is none."""
-        file, tests = self.root / mutant["file"], self.tests_of(mutant)
-        original, times = file.read_text(), file.stat()
-        before, after = (
-            _codes(compile(source, file, "exec")) for source in (original, mutant["source"])
-        )
+        file = self.root / mutant["file"]
+        tests = self.tests_of(mutant)
+        original = file.read_text()
+        times = file.stat()
+        before = _codes(compile(original, file, "exec"))
+        after = _codes(compile(mutant["source"], file, "exec"))
         changed = {
             (name, old.co_firstlineno): new
             for name, codes in before.items()
@@ -322,29 +331,29 @@ class _Runner:
             return self.passes(tests)
 
         (self.work / "current").write_text("")
-        # For processes that the tests start, and for what they import later.
+        # Processes that the tests start, and later imports, read the file.
         file.write_text(mutant["source"])
         try:
             cpu = 30 + 5 * sum(self.seconds[test] for test in tests)
             return "" if not tests or self.fork(work, cpu) else (self.work / "current").read_text()
         finally:
             file.write_text(original)
-            # Bytecode is of the file of this time.
+            # The bytecode belongs to a file with this time.
             os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def _codes(code: CodeType) -> dict[str, list[CodeType]]:
     """Return the codes inside a code by their names, in the order of the source."""
     codes = defaultdict[str, list[CodeType]](list)
-    for each in code.co_consts:
-        if isinstance(each, CodeType):
-            codes[each.co_qualname].append(each)
-            for name, inner in _codes(each).items():
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            codes[constant.co_qualname].append(constant)
+            for name, inner in _codes(constant).items():
                 codes[name] += inner
     return codes
 
 
-# The score, in the checkout.
+# The score is computed in the checkout.
 
 
 def score(rows: Sequence[Row], before: Row) -> Row:
@@ -359,10 +368,10 @@ def score(rows: Sequence[Row], before: Row) -> Row:
         for row in package["survivors"]
         if "reason" in row
     }
-    for package in dict.fromkeys(row["package"] for row in rows):
-        mine = [row for row in rows if row["package"] == package]
+    for name in dict.fromkeys(row["package"] for row in rows):
+        mine = [row for row in rows if row["package"] == name]
         killed = sorted(row["id"] for row in mine if row["killer"])
-        packages[package] = {
+        packages[name] = {
             "score": round(len(killed) / len(mine), 3),
             "drawn": len(mine),
             "killed": len(killed),
@@ -380,7 +389,8 @@ def score(rows: Sequence[Row], before: Row) -> Row:
                 if not row["killer"]
             ],
         }
-    killed, drawn = (sum(each[key] for each in packages.values()) for key in ("killed", "drawn"))
+    killed = sum(package["killed"] for package in packages.values())
+    drawn = sum(package["drawn"] for package in packages.values())
     return {"score": round(killed / drawn, 3), "drawn": drawn, "packages": packages}
 
 
@@ -415,7 +425,8 @@ def main() -> int:
     parser.add_argument("--tests", nargs="+", default=[], help="test files (default: all)")
     options = parser.parse_args()
     work = options.work.resolve()
-    source, tree = work / "source", work / "tree"
+    source = work / "source"
+    tree = work / "tree"
     if not (work / "drawn.json").exists():
         (work / "map").mkdir(parents=True, exist_ok=True)
         (work / "results.jsonl").write_text("")
@@ -424,7 +435,7 @@ def main() -> int:
             (source / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, source / name)
         (work / "drawn.json").write_text(json.dumps(draw(source, options.packages or [*PACKAGES])))
-    # Without the mutant that an interrupted run left.
+    # An interrupted run may have left a mutant there.
     shutil.copytree(source, tree, dirs_exist_ok=True)
     env = {
         **os.environ,
@@ -433,7 +444,7 @@ def main() -> int:
         "PYTHONHASHSEED": "0",
         "MUTANTS_WORK": str(work),
     }
-    # Not by the tests of the mutants.
+    # The tests of the mutants may not record goldens.
     is_refresh = bool(env.pop("REFRESH_GOLDEN", ""))
     plugins = ["-p", "tests.mutants", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command = [sys.executable, "-m", "pytest", *plugins, "-s", *options.tests]

@@ -1,4 +1,4 @@
-"""What the pages of the documentation hold: blocks of code, command lines, links."""
+"""The contents of the documentation: blocks of code, command lines and links."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ DOCS = ROOT / "docs"
 GENERATED = ("config-reference.md", "cli-reference.md", "strategies.md", "findings.md")
 
 _FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```", flags=re.MULTILINE | re.DOTALL)
-# [text](target), but no image's alternative text, and nothing inside of a block of code.
+# This matches the target of a link or an image: [text](target).
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A fenced block: its language, what else stands on the fence, and its text."""
+    """A fenced block: its language, the rest of the fence, and its text."""
 
     page: str
     language: str
@@ -27,30 +27,30 @@ class Block:
 
     @property
     def title(self) -> str | None:
-        """The file that the block says it is."""
-        found = re.search(r'title="([^"]+)"', self.info)
-        return found[1] if found else None
+        """The name of the file that the block shows, if any."""
+        match = re.search(r'title="([^"]+)"', self.info)
+        return match[1] if match else None
 
     @property
     def runs(self) -> bool:
-        """Whether it is Python that stands for itself."""
+        """Whether the block is Python that runs by itself."""
         return self.language == "python" and self.title is None and "no-run" not in self.info
 
 
 def pages() -> list[Path]:
-    """Every page of the site, and those beside it that people read first."""
+    """Return every page of the site, and the pages beside it that people read first."""
     by_hand = ("README.md", "CONTRIBUTING.md", "AGENTS.md")
     return [*sorted(DOCS.glob("*.md")), *(ROOT / name for name in by_hand)]
 
 
 def blocks(page: Path) -> list[Block]:
-    """Give every fenced block, in order."""
-    found = _FENCE.findall(page.read_text(encoding="utf-8"))
-    return [Block(page.name, language, info, text) for language, info, text in found]
+    """Return every fenced block, in order."""
+    fences = _FENCE.findall(page.read_text(encoding="utf-8"))
+    return [Block(page.name, language, info, text) for language, info, text in fences]
 
 
 def command_lines(page: Path) -> list[list[str]]:
-    """Give every command line of the project in a block, in words; `swarm` itself left out."""
+    """Return the words after `swarm` of every command line in a block."""
     lines = []
     for block in blocks(page):
         if block.language not in ("console", "bash"):
@@ -71,5 +71,5 @@ def command_lines(page: Path) -> list[list[str]]:
 
 
 def links(page: Path) -> list[str]:
-    """Give the targets of all links."""
+    """Return the targets of all links."""
     return _LINK.findall(_FENCE.sub("", page.read_text(encoding="utf-8")))

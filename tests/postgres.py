@@ -1,4 +1,4 @@
-"""A PostgreSQL server for tests: the one that is named, or a temporary one of this machine."""
+"""A PostgreSQL server for tests: the one that a variable names, or a temporary one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VARIABLE = "SWARM_TEST_POSTGRES"
 
 
 class NoPostgres(Exception):
-    """Why there is no server here."""
+    """There is no server here; the message says why."""
 
 
 @dataclass
@@ -31,34 +31,36 @@ class Postgres:
     Attributes
     ----------
     admin : URL
-        Of a database that is there already; its user may create others.
+        The address of an existing database, whose user may create databases.
+    databases : list of str
+        The names of the databases that were created.
     """
 
     admin: sa.URL
-    made: list[str] = field(default_factory=list)
+    databases: list[str] = field(default_factory=list)
 
     @property
     def password(self) -> str:
-        """The one thing that must show nowhere."""
+        """The password, which must show nowhere."""
         return str(self.admin.password or "")
 
     def database(self) -> str:
         """Create a database and return its URL, password included."""
         name = f"swarm_test_{secrets.token_hex(6)}"
         self._run(f"CREATE DATABASE {name}")
-        self.made.append(name)
+        self.databases.append(name)
         return self.admin.set(database=name).render_as_string(hide_password=False)
 
     def without_password(self, url: str, variable: str) -> str:
-        """The URL as a configuration holds it: the password is read from the environment."""
+        """Return the URL with a variable of the environment in place of the password."""
         plain = sa.make_url(url).set(password="PLACE").render_as_string(hide_password=False)
         return plain.replace(":PLACE@", f":${{{variable}}}@")
 
     def drop(self) -> None:
-        """Remove every database that was made, whoever is still connected to it."""
-        for name in self.made:
+        """Remove every database that was created, even one that is in use."""
+        for name in self.databases:
             self._run(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
-        self.made.clear()
+        self.databases.clear()
 
     def _run(self, statement: str) -> None:
         engine = sa.create_engine(self.admin, isolation_level="AUTOCOMMIT", poolclass=sa.NullPool)
@@ -68,7 +70,7 @@ class Postgres:
 
 @contextmanager
 def running() -> Iterator[Postgres]:
-    """Give a server, or raise NoPostgres."""
+    """Yield a server, or raise NoPostgres."""
     named = os.environ.get(VARIABLE)
     if named:
         url = sa.make_url(named)
@@ -88,9 +90,9 @@ def running() -> Iterator[Postgres]:
 
 
 def _programs() -> Path:
-    """The folder of `initdb` and `postgres`, which Debian keeps out of the search path."""
-    found = shutil.which("initdb")
-    places = [Path(found).resolve().parent] if found else []
+    """Return the folder of `initdb` and `postgres`, which Debian keeps out of the search path."""
+    initdb = shutil.which("initdb")
+    places = [Path(initdb).resolve().parent] if initdb else []
     versions = Path("/usr/lib/postgresql").glob("*/bin")
     places += sorted(versions, key=lambda place: int(place.parent.name), reverse=True)
     for place in places:
@@ -101,42 +103,43 @@ def _programs() -> Path:
 
 @contextmanager
 def _started(programs: Path, folder: Path) -> Iterator[Postgres]:
-    # Characters that a URL has to escape.
+    # The password has characters that a URL has to escape.
     password = f"p@:/% {secrets.token_hex(8)}"
     (folder / "password").write_text(password + "\n", encoding="utf-8")
     owner = _owner(folder)
-    data, log = folder / "data", folder / "log"
-    making = [programs / "initdb", "-D", data, "-U", "swarm", "-A", "scram-sha-256", "-E", "UTF8"]
-    made = subprocess.run(
-        [*making, "--pwfile", folder / "password", "--no-sync", "--locale=C"],
+    data = folder / "data"
+    log = folder / "log"
+    command = [programs / "initdb", "-D", data, "-U", "swarm", "-A", "scram-sha-256", "-E", "UTF8"]
+    process = subprocess.run(
+        [*command, "--pwfile", folder / "password", "--no-sync", "--locale=C"],
         cwd=folder,
         capture_output=True,
         text=True,
         **owner,
     )
-    if made.returncode:
-        raise NoPostgres(f"initdb failed: {made.stderr.strip().splitlines()[-1]}")
+    if process.returncode:
+        raise NoPostgres(f"initdb failed: {process.stderr.strip().splitlines()[-1]}")
     port = free_port()
-    # fsync: what is left in the system's hands outlives every kill of ours.
+    # The system keeps what was written when a process is killed, so fsync is not needed.
     settings = f"-c listen_addresses=127.0.0.1 -c port={port} -c fsync=off -c max_connections=200"
     control = [programs / "pg_ctl", "-D", data, "-w", "-t", "240", "-l", log]
     options = {"cwd": folder, "stdout": subprocess.DEVNULL, "start_new_session": True, **owner}
-    started = subprocess.run(
+    process = subprocess.run(
         [*control, "start", "-o", f"{settings} -c unix_socket_directories=''"], **options
     )
-    if started.returncode:
+    if process.returncode:
         raise NoPostgres(f"PostgreSQL did not start: {log.read_text(errors='replace')[-200:]}")
     try:
         yield Postgres(
             sa.URL.create("postgresql+psycopg", "swarm", password, "127.0.0.1", port, "postgres")
         )
     finally:
-        # A fast shutdown: whoever is still connected is sent away.
+        # A fast shutdown closes the connections that are still open.
         subprocess.run([*control, "stop", "-m", "fast"], check=True, **options)
 
 
 def _owner(folder: Path) -> dict[str, Any]:
-    """The server refuses to run as root: there its folder, and its processes, are another's."""
+    """Return the user of the server, who owns its folder: it refuses to run as root."""
     if os.geteuid() != 0:
         return {}
     import pwd

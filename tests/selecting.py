@@ -1,4 +1,4 @@
-"""What the tests of the selector share: two tables, and a search that takes milliseconds."""
+"""Two tables and a short search, which the tests of the selector share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from lightgbm import LGBMClassifier
 from sklearn.datasets import load_iris, load_wine
 
-# Not to be changed: a test that does takes a copy.
+# Tests may not change these tables: one that has to takes a copy.
 WINE: Any = load_wine(return_X_y=True, as_frame=True)
 IRIS: Any = load_iris(return_X_y=True)
 FEW = {"n_particles": 4, "n_swarms": 2}

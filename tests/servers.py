@@ -1,4 +1,4 @@
-"""Ports and processes of the servers of tests, and waiting until one answers."""
+"""Functions for the servers of tests: free ports, and waiting for an answer or an end."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import psutil
 
 def free_port() -> int:
     """Return a port of this machine that nobody listens on."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        return int(held.getsockname()[1])
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
 
 
 def happens(condition: Callable[[], bool], seconds: float, every: float = 0.05) -> bool:
-    """Whether a condition, asked for every so many seconds, comes true within some seconds."""
+    """Return whether a condition becomes true within some seconds."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:
         time.sleep(every)
@@ -41,9 +41,9 @@ def answers_soon(address: str, server: subprocess.Popen[bytes], seconds: float =
 
 
 def is_gone(process: psutil.Process) -> bool:
-    """Whether a process has ended."""
+    """Return whether a process has ended."""
     try:
-        # A zombie has ended; whoever adopted it has not looked yet.
+        # A zombie has ended; its parent has not waited for it yet.
         return process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True

@@ -1,4 +1,4 @@
-"""What the code may not grow beyond: ``python -m tests.size``, or ``--check``, as ``make check``.
+"""Limits of the size of the code: ``python -m tests.size`` pins them, ``--check`` checks them.
 
 The figures are in ``size.json``: lines of each package and of the tests, keys of the configuration,
 commands, codes of findings, and errors that are raised. A commit that raises one says why.
@@ -31,8 +31,8 @@ def sizes() -> dict[str, int]:
     code = "".join(text for package in PACKAGES[:-1] for text in texts[package])
     return {
         **{
-            f"lines of {package}": sum(text.count("\n") for text in each)
-            for package, each in texts.items()
+            f"lines of {package}": sum(text.count("\n") for text in files)
+            for package, files in texts.items()
         },
         "keys of the configuration": len(re.findall(r"(?m)^\| `", keys)),
         "commands": len(app.registered_commands),
@@ -53,8 +53,8 @@ def grown() -> list[str]:
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        found = grown()
-        if found:
-            sys.exit("\n".join([*found, "reduce it, or pin it by `python -m tests.size`"]))
+        sentences = grown()
+        if sentences:
+            sys.exit("\n".join([*sentences, "reduce it, or pin it by `python -m tests.size`"]))
     else:
         FILE.write_text(json.dumps(sizes(), indent=1) + "\n", "utf-8")

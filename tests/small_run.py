@@ -23,10 +23,10 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 
 N_ROWS = 120
-# What depends on configuration, seed and data alone.
+# These artifacts depend on configuration, seed and data only.
 ANSWER = ("features.json", "history.parquet", "subsets.csv")
 BAYES = {"estimator": "sklearn.naive_bayes.GaussianNB"}
-# What :func:`leave_report_out` does, as statements for another process.
+# These statements do in another process what :func:`leave_report_out` does.
 NO_REPORT = """
 from swarm.validation.drop_column import FeatureLosses
 from tasks.step import step
@@ -35,24 +35,24 @@ flows.run.answer.losses_on_test = step("drop-features")(
     lambda *_, **options: FeatureLosses("", "", reason="left out")
 )
 """
-# Columns of the table that are no features.
+# These columns of the table are no features.
 OTHERS = ["number", "kind", "who", "when", "side", "fold"]
 
-# The column names of the tables that a search makes of its own, sorted as x0 to x7 are.
+# The tables of a search have columns with these names, which sort as x0 to x7 do.
 TAKEN = ["cost", "epoch", "feature_cost", "features", "fold_0", "group", "mask", "size"]
 
 
 def leave_report_out(patch: pytest.MonkeyPatch) -> None:
     """Leave the report and its models out, which take longer than all the rest of a small run."""
     patch.setattr("flows.run.answer.write_report", step("report")(lambda data: {}))
-    none = FeatureLosses("", "", reason="left out")
+    losses = FeatureLosses("", "", reason="left out")
     patch.setattr(
-        "flows.run.answer.losses_on_test", step("drop-features")(lambda *_, **options: none)
+        "flows.run.answer.losses_on_test", step("drop-features")(lambda *_, **options: losses)
     )
 
 
 def table(seed: int = 0) -> pd.DataFrame:
-    """120 rows: eight features of which three tell `y`, and a column for every other role."""
+    """Return 120 rows: eight features, of which three decide `y`, and a column for every role."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(N_ROWS, 8)).round(4)
     signal = features[:, 0] + features[:, 1] - features[:, 2] + rng.normal(scale=0.5, size=N_ROWS)
@@ -69,19 +69,22 @@ def table(seed: int = 0) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Bench:
-    """A folder with everything that runs of one test leave behind, but the tracking store."""
+    """A folder for the archive and artifacts of the runs of a test.
+
+    `uri` is the address of the tracking store, which tests share.
+    """
 
     folder: Path
-    uri: str  # of the tracking store
+    uri: str
 
     def other(self, name: str) -> Bench:
-        """A bench with an archive and an experiment of its own."""
+        """Return a bench with another archive and another experiment."""
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         return replace(self, folder=folder)
 
     def mapping(self, **sections: Any) -> dict[str, Any]:
-        """Keys of a configuration; mappings but `model` are merged, others replace."""
+        """Return the keys of a configuration; mappings but `model` are merged, others replace."""
         data = self.folder / "table.csv"
         if not data.exists():
             table().to_csv(data, index=False)
@@ -111,35 +114,35 @@ class Bench:
             "archive": {"url": self.archive},
         }
         for key, value in sections.items():
-            merged = isinstance(value, Mapping) and key != "model"
-            base[key] = {**base.get(key, {}), **value} if merged else value
+            is_merged = isinstance(value, Mapping) and key != "model"
+            base[key] = {**base.get(key, {}), **value} if is_merged else value
         return base
 
     def config(self, **sections: Any) -> SelectConfig:
-        """Configuration of a run on this bench."""
+        """Return the configuration of a run on this bench."""
         return from_yaml(render(self.mapping(**sections)), env={})
 
     def file(self, **sections: Any) -> str:
-        """Path of a configuration file of a run on this bench."""
+        """Write the configuration of a run on this bench, and return its path."""
         path = self.folder / "small.yaml"
         path.write_text(render(self.mapping(**sections)), encoding="utf-8")
         return str(path)
 
     @property
     def experiment(self) -> str:
-        """Name of the experiment: one per bench."""
+        """The name of the experiment: each bench has another."""
         return "-".join(self.folder.parts[-3:])
 
     @property
     def archive(self) -> str:
-        """Address of the archive."""
+        """The address of the archive."""
         return f"sqlite:///{self.folder}/archive.db"
 
     def paid_for(self) -> int:
-        """How many evaluations the archive holds."""
+        """Return the number of evaluations in the archive."""
         with sqlite3.connect(self.folder / "archive.db") as connection:
-            found = connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()
-        return int(found[0])
+            row = connection.execute("SELECT COUNT(*) FROM archive_evaluations").fetchone()
+        return int(row[0])
 
     @property
     def tracking(self) -> Tracking:
@@ -147,36 +150,36 @@ class Bench:
         return open_tracking(self.uri, self.experiment, str(self.folder / "artifacts"))
 
     def made_anything(self) -> bool:
-        """Whether there is a run, in whatever state; looks without creating the experiment."""
+        """Return whether there is a run; do not create the experiment."""
         from mlflow import MlflowClient
 
         client = MlflowClient(tracking_uri=self.uri)
-        found = client.get_experiment_by_name(self.experiment)
-        return found is not None and bool(client.search_runs([found.experiment_id]))
+        experiment = client.get_experiment_by_name(self.experiment)
+        return experiment is not None and bool(client.search_runs([experiment.experiment_id]))
 
     def runs(self) -> list[Any]:
-        """The MLflow runs of this bench, the latest first."""
+        """Return the MLflow runs of this bench, the latest first."""
         return list(self.tracking.client.search_runs([self.tracking.experiment_id]))
 
     def statuses(self) -> list[str]:
-        """The status of each run of this bench."""
+        """Return the status of each run of this bench."""
         return [run.info.status for run in self.runs()]
 
     def artifact(self, run_id: str, path: str) -> bytes:
-        """Bytes of an artifact."""
+        """Return the bytes of an artifact."""
         return self.tracking.download(run_id, path).read_bytes()
 
     def table(self, run_id: str, path: str) -> pd.DataFrame:
-        """A table among the artifacts."""
+        """Return a table from the artifacts."""
         data = io.BytesIO(self.artifact(run_id, path))
         return pd.read_csv(data) if path.endswith(".csv") else pd.read_parquet(data)
 
     def children(self, run_id: str) -> list[Any]:
-        """The runs of the searches of a study."""
+        """Return the runs of the searches of a study."""
         return list(self.tracking.runs(f"tags.`mlflow.parentRunId` = '{run_id}'"))
 
     def comparison(self, **sections: Any) -> dict[str, Any]:
-        """Keys of a comparison of three strategies with two seeds on wine; sections replace."""
+        """Return the keys of a comparison of three strategies on wine; sections replace them."""
         base = self.mapping()
         return {
             "name": "small",
@@ -197,16 +200,16 @@ class Bench:
         }
 
     def answer(self, run_id: str) -> dict[str, bytes]:
-        """The artifacts that must be the same in every run of the same search."""
+        """Return the artifacts that are the same in every run of a search."""
         return {name: self.artifact(run_id, name) for name in ANSWER}
 
     def steps(self, run_id: str, metric: str = "epoch/diversity") -> list[int]:
-        """Steps of every point of a metric, in order."""
+        """Return the steps of a metric, in order."""
         points = self.tracking.client.get_metric_history(run_id, metric)
         return sorted(point.step for point in points)
 
 
 def prepared_by_hand(config: SelectConfig) -> tuple[Table, Table, Any]:
-    """Training rows, test rows and the problem, without the flow."""
+    """Return the training rows, the test rows and the problem, without the flow."""
     data = prepare_as_configured(config, fetch_as_configured(config))
     return data.train, data.test, data.problem

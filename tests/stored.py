@@ -1,4 +1,4 @@
-"""An ensemble as a consumer of its files has it."""
+"""An ensemble as its consumer loads it from files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ def served(
 ) -> Any:
     """Write an ensemble, read it, and return what it predicts; `like` are rows of training."""
     like = rows if like is None else like
-    reader = Reader.learn(like).restricted({n for subset in ensemble.subsets_ for n in subset})
+    reader = Reader.learn(like).restricted(
+        {name for subset in ensemble.subsets_ for name in subset}
+    )
     write_ensemble(ensemble, reader, like.head(5), folder)
-    read = ServedEnsemble()
-    read.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
-    return read.predict(None, rows, params=params or None)
+    model = ServedEnsemble()
+    model.load_context(SimpleNamespace(artifacts={"ensemble": str(folder)}))
+    return model.predict(None, rows, params=params or None)

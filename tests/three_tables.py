@@ -7,10 +7,11 @@ import pandas as pd
 
 
 def churn() -> pd.DataFrame:
-    """Customers of whom some leave: money, identifiers, a constant, equal columns, two leaks."""
+    """Return customers, some of whom leave, with identifiers, equal columns and two leaks."""
     rng = np.random.default_rng(7)
     n = 600
-    fee, balance = rng.lognormal(7, 0.8, n).round(2), rng.normal(0, 2000, n).round(0)
+    fee = rng.lognormal(7, 0.8, n).round(2)
+    balance = rng.normal(0, 2000, n).round(0)
     months = rng.integers(1, 72, n)
     churned = fee / 3000 - months / 40 + rng.normal(scale=0.7, size=n) > 0.3
     accounts = rng.integers(10**18, 9 * 10**18, 40)[rng.integers(0, 40, n)]
@@ -41,11 +42,14 @@ def churn() -> pd.DataFrame:
 
 
 def wages() -> pd.DataFrame:
-    """Persons in years, in order of the years, in which wages rise."""
+    """Return people in the order of the years, over which their wages rise."""
     rng = np.random.default_rng(3)
-    n_people, n_years = 90, 7
-    person, year = np.tile(np.arange(n_people), n_years), np.repeat(np.arange(n_years), n_people)
-    ability, age = rng.normal(size=n_people), rng.integers(20, 55, n_people)
+    n_people = 90
+    n_years = 7
+    person = np.tile(np.arange(n_people), n_years)
+    year = np.repeat(np.arange(n_years), n_people)
+    ability = rng.normal(size=n_people)
+    age = rng.integers(20, 55, n_people)
     school = rng.integers(8, 18, n_people)
     married = rng.integers(0, 2, len(person))
     frame = pd.DataFrame(
@@ -69,9 +73,10 @@ def wages() -> pd.DataFrame:
 
 
 def genes() -> pd.DataFrame:
-    """Many more columns than rows, of which five tell the class."""
+    """Return many more columns than rows, five of which predict the class."""
     rng = np.random.default_rng(0)
-    values, kind = rng.normal(size=(83, 2308)).round(4), rng.integers(0, 4, 83)
-    values[:, :5] += kind[:, None] * np.array([1, -1, 1, -1, 1])
+    values = rng.normal(size=(83, 2308)).round(4)
+    tumour = rng.integers(0, 4, 83)
+    values[:, :5] += tumour[:, None] * np.array([1, -1, 1, -1, 1])
     frame = pd.DataFrame(values, columns=[f"g{i}" for i in range(2308)])
-    return frame.assign(tumour=np.array(["BL", "EWS", "NB", "RMS"])[kind])
+    return frame.assign(tumour=np.array(["BL", "EWS", "NB", "RMS"])[tumour])

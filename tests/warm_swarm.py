@@ -1,7 +1,7 @@
 """A process that has imported everything and starts `swarm` commands by forking itself.
 
 Importing takes far longer than the small runs of the fault tests, which start a dozen of them.
-Each command is the leader of a process group of its own, as one started by a shell is.
+Each command leads a process group, as a command does that a shell starts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def run(job):
     os.setsid()
     for number, path in ((0, os.devnull), (1, job["out"]), (2, job["err"])):
         os.dup2(os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600), number)
-    # What a shell in the foreground leaves a command with.
+    # A command in the foreground of a shell has the default handler of SIGINT.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.argv = ["swarm", *job["arguments"]]
     flows.cli.main()
@@ -58,7 +58,7 @@ for line in sys.stdin:
 
 
 class WarmSwarm:
-    """Starts commands, whose output goes to a folder; use as a context.
+    """A context that starts commands, whose output goes to a folder.
 
     The prelude runs once everything is imported.
     """
@@ -86,7 +86,8 @@ class WarmSwarm:
     def start(self, *arguments: str) -> Command:
         """Start ``swarm`` with these arguments."""
         self._number += 1
-        out, err = (self._folder / f"{self._number}.{end}" for end in ("out", "err"))
+        out = self._folder / f"{self._number}.out"
+        err = self._folder / f"{self._number}.err"
         pid = self.ask({"arguments": arguments, "out": str(out), "err": str(err)})
         return Command(self, pid, out, err)
 
@@ -101,13 +102,17 @@ class WarmSwarm:
 
 @dataclass
 class Command:
-    """A `swarm` command that was started."""
+    """A `swarm` command that was started.
+
+    `pid` is the id of the process and of its group; `status` is negative for a signal, and None
+    while the command runs.
+    """
 
     warm: WarmSwarm
-    pid: int  # of its process group too
+    pid: int
     out: Path
     err: Path
-    status: int | None = None  # negative for a signal, None while it runs
+    status: int | None = None
 
     def poll(self) -> int | None:
         """Return the exit status, None while it runs."""
@@ -133,17 +138,17 @@ class Command:
         os.killpg(self.pid, number)
 
     def said(self) -> str:
-        """What stands on standard error so far."""
+        """Return standard error so far."""
         return self.err.read_text(encoding="utf-8") if self.err.exists() else ""
 
     def family(self) -> dict[int, str]:
-        """Process id and command line of every living process of the group."""
-        found = {}
+        """Return the command line of every living process of the group, by process id."""
+        lines = {}
         for process in psutil.process_iter():
             with contextlib.suppress(OSError, psutil.Error):
                 if os.getpgid(process.pid) == self.pid and not is_gone(process):
-                    found[process.pid] = " ".join(process.cmdline())
-        return found
+                    lines[process.pid] = " ".join(process.cmdline())
+        return lines
 
     def left(self) -> dict[int, str]:
         """Return what is left of the group once its helpers have had time to notice the end."""
@@ -151,5 +156,5 @@ class Command:
         return self.family()
 
     def workers(self) -> list[int]:
-        """Process ids of the worker processes."""
+        """Return the process ids of the workers."""
         return [pid for pid, line in self.family().items() if "popen_loky" in line]

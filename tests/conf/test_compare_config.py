@@ -1,4 +1,4 @@
-"""The configuration of a comparison: what it means, and what is refused in one sentence."""
+"""Tests of the configuration of a comparison: its meaning and its errors."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def test_a_bare_label_is_a_strategy_with_defaults_and_a_label_may_hide_another_n
 def test_a_data_set_falls_back_to_the_top_sections():
     config = read(WINE, "datasets.wine.folds={n_folds: 4}", "folds.n_folds=7", "scoring=accuracy")
     assert read(WINE, "seeds=3").seed_list == [0, 1, 2]
-    one = config.as_select("wine", "random", 5)
-    assert (one.folds.n_folds, one.scoring) == (4, "accuracy")
-    assert (one.seed, one.name) == (5, "wine-random-5")
+    search = config.as_select("wine", "random", 5)
+    assert (search.folds.n_folds, search.scoring) == (4, "accuracy")
+    assert (search.seed, search.name) == (5, "wine-random-5")
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_a_data_set_falls_back_to_the_top_sections():
         ([], [0, 0, 0], [0, 0, 0]),
         (["folds.seed=4"], [4, 4, 4], [0, 0, 0]),
         (["split={kind: stratified, seed: 7}"], [0, 0, 0], [7, 7, 7]),
-        # Each seed has test rows of its own.
+        # Each seed has other test rows.
         (["split={kind: stratified, seed: 7}", "resample=true"], [0, 0, 0], [7, 8, 11]),
     ],
 )

@@ -1,4 +1,4 @@
-"""The configuration: where values come from, what is refused and how, what ships."""
+"""Tests of the configuration: where values come from, its errors, and what ships."""
 
 from __future__ import annotations
 
@@ -59,9 +59,9 @@ def test_values_of_overrides_are_yaml_and_exponents_are_numbers(
     assert config.model.params == {"learning_rate": 0.001}
     monkeypatch.setenv("SWARM_SEED", "11")
     assert from_yaml(WINE).seed == 11
-    # Other uses of the prefix.
-    others = {"SWARM_PORT": "tcp://10.0.0.1:80", "SWARM_TEST": "1", "PATH": "x"}
-    assert read(WINE, env=others) == read(WINE)
+    # Variables that share the prefix by chance are ignored.
+    env = {"SWARM_PORT": "tcp://10.0.0.1:80", "SWARM_TEST": "1", "PATH": "x"}
+    assert read(WINE, env=env) == read(WINE)
 
 
 def test_a_plus_appends_to_the_list_of_the_file_or_to_none() -> None:
@@ -99,7 +99,7 @@ def test_an_existing_file_wins_over_the_one_that_ships(
 
 # ---------------------------------------------------------------- what is refused, in one sentence
 
-# What is given, whole or below the lines of a small configuration, and what the sentence names.
+# Configurations, options and variables that are refused, and what the sentence names.
 REFUSED = {
     "": ["conf/x.yaml"],
     "a: 1\nb: [": ["conf/x.yaml, line 2"],
@@ -182,28 +182,32 @@ def test_bad_input_is_one_sentence_with_its_key_its_value_and_the_nearest_name(c
         sentence = refusal(WINE, env={case: "x"})
     else:
         sentence = refusal(case)
-    assert all(each in sentence for each in REFUSED[case]), sentence
+    assert all(words in sentence for words in REFUSED[case]), sentence
 
 
 def test_every_misspelt_key_is_answered_with_the_nearest() -> None:
     keys = [key for key in flatten(read(WINE)) if key.count(".") < 2]
     for key in keys:
         wrong = f"{key[:-1]}{key[-1] * 2}"
-        assert all(each in refusal(WINE, f"{wrong}=1") for each in (f"--set {wrong}", f"'{key}'"))
+        sentence = refusal(WINE, f"{wrong}=1")
+        assert f"--set {wrong}" in sentence
+        assert f"'{key}'" in sentence
 
 
 SCHEMA = SelectConfig.model_json_schema()
 BOUNDS = {"minimum": -1, "exclusiveMinimum": 0, "maximum": 1, "exclusiveMaximum": 0}
 
 
-def beyond(node: dict[str, Any], *path: str) -> Iterator[tuple[str, int | float, int | float]]:
-    """Each key of the schema with a bound, the bound, and a value beyond it."""
+def out_of_bounds(
+    node: dict[str, Any], *path: str
+) -> Iterator[tuple[str, int | float, int | float]]:
+    """Yield each key of the schema with a bound, the bound, and a value beyond it."""
     node = SCHEMA["$defs"][node["$ref"].rpartition("/")[2]] if "$ref" in node else node
-    for part in node.get("anyOf", []):
-        yield from beyond(part, *path)
+    for option in node.get("anyOf", []):
+        yield from out_of_bounds(option, *path)
     for key, value in node.get("properties", {}).items():
-        yield from beyond(value, *path, key)
-    # Above 1 it is a number of columns, below it a share.
+        yield from out_of_bounds(value, *path, key)
+    # A value above 1 is a number of columns, one below it a share.
     if path == ("ensemble", "union_at_most") and node.get("type") == "number":
         return
     for bound in BOUNDS.keys() & node:
@@ -211,9 +215,9 @@ def beyond(node: dict[str, Any], *path: str) -> Iterator[tuple[str, int | float,
 
 
 def test_a_value_beyond_any_bound_is_refused_by_its_key_the_bound_and_the_value() -> None:
-    found = list(beyond(SCHEMA))
-    assert len(found) > 50
-    for key, bound, value in found:
+    cases = list(out_of_bounds(SCHEMA))
+    assert len(cases) > 50
+    for key, bound, value in cases:
         sentence = refusal(WINE, "proxy.params={max_bin: 7}", f"{key}={value}")
         assert sentence.startswith(f"{key} ")
         assert f" {bound:.10g}" in sentence
@@ -276,7 +280,7 @@ def test_an_allowed_package_is_found_beside_the_command_or_the_configuration(
     config = load(file)
     check(config)
     assert type(build_estimator(config.model)).__name__ == "Mine"
-    # Last, so that no namesake replaces an installed package.
+    # The folder is added last, so that no namesake replaces an installed package.
     assert sys.path[: len(before)] == before
 
 
@@ -324,21 +328,24 @@ def test_any_configuration_written_as_yaml_is_read_back_the_same(
     text = as_yaml(config)
     again = from_yaml(text, env={})
     assert again == config
-    # As text, so that 1 differs from true.
+    # Texts are compared, so that 1 differs from true.
     assert as_yaml(again) == text
 
 
 def test_every_key_or_its_section_has_a_description_in_the_schema() -> None:
-    sections = {f"#/$defs/{name}": each for name, each in SCHEMA["$defs"].items()}
+    sections = {f"#/$defs/{name}": section for name, section in SCHEMA["$defs"].items()}
 
     def described(entry: dict[str, Any]) -> bool:
-        parts = [entry, *entry.get("anyOf", [])]
-        return any(sections.get(part.get("$ref"), part).get("description") for part in parts)
+        options = [entry, *entry.get("anyOf", [])]
+        return any(
+            sections.get(option.get("$ref"), option).get("description") for option in options
+        )
 
-    objects = [each for each in (SCHEMA, *sections.values()) if "properties" in each]
-    for each in objects:
-        assert [key for key, entry in each["properties"].items() if not described(entry)] == []
-    assert all(each["additionalProperties"] is False for each in objects)
+    objects = [section for section in (SCHEMA, *sections.values()) if "properties" in section]
+    for section in objects:
+        properties = section["properties"]
+        assert [key for key, entry in properties.items() if not described(entry)] == []
+    assert all(section["additionalProperties"] is False for section in objects)
 
 
 # ---------------------------------------------------------------- what ships

@@ -1,4 +1,4 @@
-"""What a person sees, in a real browser: the reports, and the runs in MLflow's pages."""
+"""Tests in a real browser: the reports, and the runs on MLflow's pages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.small_run import BAYES, Bench
 pytestmark = pytest.mark.browser
 
 PAGES = ("report", "comparison")
-# Headings that share more than a rounding with what is neither around nor within them.
+# This returns headings that overlap, beyond rounding, elements neither around nor within them.
 COVERED = """
 const box = e => e.getBoundingClientRect();
 const shown = s => [...document.querySelectorAll(s)].filter(e => e.checkVisibility());
@@ -31,7 +31,7 @@ return shown('h1, h2, h3').flatMap(h => shown('h1, h2, h3, p, table, figure, svg
   .filter(e => !e.contains(h) && !h.contains(e) && meet(box(h), box(e)))
   .map(e => h.innerText + ' / ' + e.tagName));
 """
-# What sticks out of the window, unless a box around it scrolls by itself.
+# This returns elements that stick out of the window, unless a box around them scrolls.
 WIDER = """
 const scrolls = e => e && (/auto|scroll|hidden/.test(getComputedStyle(e).overflowX)
                            && e !== document.body && e !== document.documentElement
@@ -59,7 +59,7 @@ def runs(
     tracking_uri: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> tuple[Bench, list[str], dict[str, Path]]:
-    """Two runs that differ in strategy, and the pages of one of them and of a comparison."""
+    """Return a bench, two runs that differ in strategy, and the pages of a run and a comparison."""
     bench = Bench(tmp_path_factory.mktemp("seen"), tracking_uri)
     rivals = {"multiswarm": {"n_particles": 4, "n_swarms": 2}, "bpso": {"n_particles": 4}}
     ids = [
@@ -88,23 +88,24 @@ def test_a_page_fits_its_window_suits_its_reader_and_asks_nothing_of_the_network
     assert requests(browser) == [runs[2][page].as_uri()]
     assert problems(browser) == []
 
-    def seen(expression: str) -> Any:
+    def value_of(expression: str) -> Any:
         return browser.execute_script(f"return {expression}")
 
-    assert seen("document.querySelectorAll('svg').length") > 1
-    assert seen("document.documentElement.scrollWidth") <= width
+    assert value_of("document.querySelectorAll('svg').length") > 1
+    assert value_of("document.documentElement.scrollWidth") <= width
     assert browser.execute_script(WIDER) == []
-    assert seen("document.querySelectorAll('h1, h2, h3').length") > 3
+    assert value_of("document.querySelectorAll('h1, h2, h3').length") > 3
     assert browser.execute_script(COVERED) == [], "headings overlap"
-    red = int(seen("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]"))
+    red = int(value_of("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]"))
     assert (red > 200) if scheme == "light" else (red < 60)
 
 
 @pytest.fixture(scope="module")
 def mlflow(runs: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of MLflow's pages, started by `swarm up`."""
+    """Start MLflow by `swarm up`, and yield the address of its pages."""
     bench, _, _ = runs
-    port, folder = free_port(), tmp_path_factory.mktemp("up")
+    port = free_port()
+    folder = tmp_path_factory.mktemp("up")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         try:
@@ -126,8 +127,8 @@ def test_the_last_answer_is_above_the_runs_without_scrolling_or_a_banner(
     line = f"{link}.parentElement"
     answer = browser.execute_script(f"return {line}.innerText")
     score = bench.tracking.run(run_id).data.metrics["test/best_subset_accuracy"]
-    for part in (run.info.run_name, run.data.tags["headline"], f"{score:.3f}", "bpso"):
-        assert part in answer
+    for words in (run.info.run_name, run.data.tags["headline"], f"{score:.3f}", "bpso"):
+        assert words in answer
     box = browser.execute_script(
         f"const b = {line}.getBoundingClientRect(); return [b.right, b.bottom]"
     )

@@ -1,4 +1,4 @@
-"""What the documentation shows is what there is."""
+"""Tests that the documentation agrees with the code, and that its links work."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from swarm.strategies.catalogue import STRATEGIES
 from tests.pages import DOCS, GENERATED, ROOT, blocks, command_lines, links, pages
 
 BY_HAND = [page for page in pages() if page.name not in GENERATED]
-# Done elsewhere, word by word.
+# `test_docs_followed.py` follows these pages word by word.
 FOLLOWED = ("start.md", "from-mlxtend.md", "README.md")
 RUN = [page for page in BY_HAND if page.name not in FOLLOWED and any(b.runs for b in blocks(page))]
 WITH_COMMANDS = [page for page in BY_HAND if command_lines(page)]
@@ -42,16 +42,16 @@ def test_every_page_is_in_the_navigation_once() -> None:
     def leaves(entry: Any) -> list[str]:
         if isinstance(entry, str):
             return [entry]
-        parts = entry.values() if isinstance(entry, dict) else entry
-        return [leaf for part in parts for leaf in leaves(part)]
+        children = entry.values() if isinstance(entry, dict) else entry
+        return [leaf for child in children for leaf in leaves(child)]
 
-    there = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
+    listed = leaves(yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))["nav"])
     written = [
         page.relative_to(DOCS).as_posix()
-        for kind in ("md", "ipynb")
-        for page in DOCS.rglob(f"*.{kind}")
+        for extension in ("md", "ipynb")
+        for page in DOCS.rglob(f"*.{extension}")
     ]
-    assert sorted(there) == sorted(written)
+    assert sorted(listed) == sorted(written)
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -62,14 +62,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         path, _, anchor = target.partition("#")
         file = page if not path else (page.parent / path).resolve()
         assert file.exists(), f"{page.name} links to {target}"
-        # Outside of the folder the site has nothing.
+        # The site has only the files of its folder.
         assert page.parent != DOCS or file.is_relative_to(DOCS), f"{page.name} links to {target}"
         if anchor and file.suffix == ".md":
             assert anchor in anchors(file), f"{page.name} links to {target}"
 
 
 def anchors(page: Path) -> set[str]:
-    """Give the anchors that the headings of a page get."""
+    """Return the anchors of the headings of a page."""
     from markdown.extensions.toc import slugify
 
     titles = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -99,12 +99,12 @@ def test_every_command_of_a_page_can_be_given(
     for words in command_lines(page):
         assert parses(words), f"{page.name}: swarm {' '.join(words)}"
         if words[0] in ("config", "strategies") and not {"NAME", "CONFIG", "my.yaml"} & {*words}:
-            done = CliRunner().invoke(app, words, catch_exceptions=False)
-            assert done.exit_code == 0, done.output
+            result = CliRunner().invoke(app, words, catch_exceptions=False)
+            assert result.exit_code == 0, result.output
 
 
 def parses(words: list[str]) -> bool:
-    """Whether there is such a command with such options and arguments."""
+    """Return whether there is a command with these options and arguments; raise its error."""
     command: Any = typer.main.get_command(app)
     if words == ["--help"]:
         return True
@@ -112,8 +112,8 @@ def parses(words: list[str]) -> bool:
     while hasattr(command, "commands"):
         if words[0] not in command.commands:
             return False
-        name, command, words = words[0], command.commands[words[0]], words[1:]
-    # Raises with the sentence that a person would be told.
+        name, *words = words
+        command = command.commands[name]
     command.make_context(name, list(words))
     return True
 

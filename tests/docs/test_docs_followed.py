@@ -1,4 +1,4 @@
-"""The pages and examples are done, step by step, in a folder of their own (make docs-test)."""
+"""Tests that follow the pages and examples step by step, each in a folder (make docs-test)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 
 from tests.pages import DOCS, ROOT, blocks, command_lines
 
-# On the server of the tests: a private one of every command takes most of its time.
+# Commands use the server of the tests: starting a private one would take most of their time.
 pytestmark = [
     pytest.mark.docs,
     pytest.mark.timeout(900),
@@ -25,37 +25,38 @@ EXAMPLES = ROOT / "examples"
 
 
 def do(arguments: list[str], folder: Path, **environment: str) -> str:
-    """Run Python with `arguments` in `folder`, and give all that it said."""
+    """Run Python with `arguments` in `folder`, and return all of its output."""
     from prefect.settings import PREFECT_API_URL
 
-    given = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", **environment}
-    given["PREFECT_API_URL"] = str(PREFECT_API_URL.value())
-    done = subprocess.run(
+    variables = {**os.environ, "PYTHONPATH": str(folder), "OMP_NUM_THREADS": "1", **environment}
+    variables["PREFECT_API_URL"] = str(PREFECT_API_URL.value())
+    process = subprocess.run(
         [sys.executable, *arguments],
         cwd=folder,
-        env=given,
+        env=variables,
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         check=False,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+    assert process.returncode == 0, process.stdout
+    return process.stdout
 
 
 def test_the_first_page_leads_from_a_table_to_a_report(tmp_path: Path) -> None:
     page = DOCS / "start.md"
-    python, said, run_id = [block for block in blocks(page) if block.runs], "", ""
+    python = [block for block in blocks(page) if block.runs]
+    run_id = ""
     do(["-c", python[0].text], tmp_path)
     for block in blocks(page):
         if block.language == "yaml" and block.title:
             (tmp_path / block.title).write_text(block.text, encoding="utf-8")
     for words in command_lines(page):
-        given = [run_id if word == "RUN_ID" else word for word in words]
-        said = do(["-m", "flows.cli", *given], tmp_path)
+        arguments = [run_id if word == "RUN_ID" else word for word in words]
+        output = do(["-m", "flows.cli", *arguments], tmp_path)
         if words[0] == "select":
-            run_id = re.search(r"swarm features ([0-9a-f]{8})", said)[1]  # type: ignore[index]
-            answer = re.search(r"of 24 columns.*\n  (.*)\n", said)[1]  # type: ignore[index]
+            run_id = re.search(r"swarm features ([0-9a-f]{8})", output)[1]  # type: ignore[index]
+            answer = re.search(r"of 24 columns.*\n  (.*)\n", output)[1]  # type: ignore[index]
             for deciding in ("signal_00", "signal_01", "age", "plan"):
                 assert deciding in answer
     assert (tmp_path / "report.html").read_text(encoding="utf-8").count("<svg") > 2
@@ -64,10 +65,10 @@ def test_the_first_page_leads_from_a_table_to_a_report(tmp_path: Path) -> None:
 
 
 def installed(page: Path, folder: Path) -> dict[str, str]:
-    """The package of the page on strategies in a folder, installed; returns the environment."""
+    """Install the package of the page on strategies in a folder; return the environment."""
     for block in (block for block in blocks(page) if block.title and "/" not in block.title):
         (folder / str(block.title)).write_text(block.text, encoding="utf-8")
-    # Not into this environment, and without an index: what it depends on is there.
+    # It is installed without an index, as its dependencies are in this environment.
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet"]
     do(["-m", "pip", "install", *options, "--target", str(folder / "site"), "."], folder)
     return {"PYTHONPATH": os.pathsep.join([str(ROOT), str(folder / "site")])}
@@ -76,17 +77,17 @@ def installed(page: Path, folder: Path) -> dict[str, str]:
 def test_the_page_on_strategies_adds_one_in_a_package_of_its_own(tmp_path: Path) -> None:
     page = DOCS / "add-a-strategy.md"
     environment = installed(page, tmp_path)
-    lines = [b.text.splitlines() for b in blocks(page) if b.language == "bash"]
+    lines = [block.text.splitlines() for block in blocks(page) if block.language == "bash"]
     install, record, contract = lines[0]
     assert install == "python -m pip install ."
     assert record.startswith("REFRESH_GOLDEN=1 python ")
-    # The folder has a copy of the module: tests are of the one that is installed.
+    # The module in the folder is renamed, so that the installed one is tested.
     (tmp_path / "swarm_climb.py").rename(tmp_path / "kept.py")
     quiet = ["-p", "no:cacheprovider"]
     do([*record.split()[2:], *quiet], tmp_path, REFRESH_GOLDEN="1", **environment)
-    said = do([*contract.split()[1:], *quiet], tmp_path, **environment)
-    assert int(re.search(r"(\d+) passed", said)[1]) >= 30  # type: ignore[index]
-    assert "skipped" not in said
+    output = do([*contract.split()[1:], *quiet], tmp_path, **environment)
+    assert int(re.search(r"(\d+) passed", output)[1]) >= 30  # type: ignore[index]
+    assert "skipped" not in output
     assert "(package swarm-climb)" in do(
         ["-m", "flows.cli", "strategies", "climb"], tmp_path, **environment
     )
@@ -125,9 +126,9 @@ def test_the_site_is_built_and_loads_nothing_from_elsewhere(tmp_path: Path) -> N
 def test_an_example_does_what_it_says(
     name: str, data: str | None, says: str, tmp_path: Path, shared_data: Callable[[str], Path]
 ) -> None:
-    given = [] if data is None else ["--data", str(shared_data(data))]
-    said = do([str(EXAMPLES / f"{name}.py"), *given], tmp_path)
-    assert re.search(says, said), said
+    options = [] if data is None else ["--data", str(shared_data(data))]
+    output = do([str(EXAMPLES / f"{name}.py"), *options], tmp_path)
+    assert re.search(says, output), output
 
 
 def printed(cell: Any) -> str:

@@ -1,4 +1,4 @@
-"""The examples of mlxtend's documentation: their code runs, and both find the same."""
+"""Tests of the examples of mlxtend's documentation: both libraries find the same."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ pytest.importorskip("mlxtend")
 
 PAGE = ROOT / "docs" / "from-mlxtend.md"
 FILES = (PAGE, ROOT / "tests" / "from_mlxtend.md")
-PARTS = [re.split(r"^## ", file.read_text(), flags=re.MULTILINE) for file in FILES]
-EXAMPLES = {part.splitlines()[0]: part for _, *parts in PARTS for part in parts}
+SECTIONS = [re.split(r"^## ", file.read_text(), flags=re.MULTILINE) for file in FILES]
+EXAMPLES = {section.splitlines()[0]: section for _, *sections in SECTIONS for section in sections}
 
 
-def blocks(part: str) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", part, flags=re.MULTILINE | re.DOTALL)
+def blocks(section: str) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```", section, flags=re.MULTILINE | re.DOTALL)
 
 
 def test_every_example_of_the_document_is_there() -> None:
@@ -36,5 +36,5 @@ def test_both_find_the_same(title: str, monkeypatch: pytest.MonkeyPatch) -> None
     names: dict[str, object] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for block in (*blocks(PARTS[1][0]), *code):
+        for block in (*blocks(SECTIONS[1][0]), *code):
             exec(compile(block, f"{PAGE.name}: {title}", "exec"), names)

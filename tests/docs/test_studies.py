@@ -1,4 +1,4 @@
-"""Studies lose no finished search, and the page says what their rows say."""
+"""Tests of studies: they lose no finished search, and the page agrees with their rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ STUDIES = ROOT / "studies"
 
 @pytest.fixture
 def parts(tmp_path: Path) -> list[Part]:
-    """Two strategies on a small table: three seeds on all rows, and one split with ensembles."""
+    """Return two parts of a small study: three seeds on all rows, and a split with ensembles."""
     rng = np.random.default_rng(3)
     table = pd.DataFrame(rng.normal(size=(60, 6)), columns=[f"x{i}" for i in range(6)])
     table["target"] = (table["x0"] + table["x1"] + 0.5 * rng.normal(size=60) > 0).astype(int)
@@ -47,8 +47,8 @@ def parts(tmp_path: Path) -> list[Part]:
     return [whole, Part("judged", "small", config, strategies, (0,), resample=0, judged=True)]
 
 
-def found(out: Path) -> pd.DataFrame:
-    """Rows without what depends on the clock."""
+def rows_without_times(out: Path) -> pd.DataFrame:
+    """Return the rows of a study without the columns that depend on the clock."""
     return rows_of("small", out).read().drop(columns=["seconds_algorithm", "seconds_evaluation"])
 
 
@@ -71,7 +71,7 @@ def test_a_row_is_back_to_the_last_bit_and_a_torn_one_costs_no_other(tmp_path: P
     assert table["cost"].tolist() == [0.5, 0.1 + 0.2, 0.1 + 0.2]
     assert table["test_random"].tolist() == [1 / 3] * 3
     assert table["test_cost"].isna().all()
-    # A digest of digits alone is text still.
+    # A digest that consists of digits is read as text.
     assert ("nb", "wine", 0, "bpso", 0, "012345678901") in rows.done()
 
 
@@ -87,29 +87,31 @@ def test_a_study_goes_on_after_a_kill_and_does_not_depend_on_workers(
             raise KeyboardInterrupt
         append(self, row)
 
-    one, two, work = tmp_path / "one", tmp_path / "two", tmp_path / "work"
+    interrupted = tmp_path / "interrupted"
+    parallel = tmp_path / "parallel"
+    work = tmp_path / "work"
     monkeypatch.setattr(Rows, "append", dies)
     with pytest.raises(KeyboardInterrupt):
-        run_study("small", parts, one, work, workers=1, verbosity=0)
-    assert len(found(one)) == 2
+        run_study("small", parts, interrupted, work, workers=1, verbosity=0)
+    assert len(rows_without_times(interrupted)) == 2
     monkeypatch.setattr(Rows, "append", append)
-    run_study("small", parts, one, work, workers=1, verbosity=0)
-    run_study("small", parts, two, work, workers=2, verbosity=0)
-    table = found(one)
-    pd.testing.assert_frame_equal(table, found(two))
-    # All features draw nothing at random: one search stands for all seeds.
+    run_study("small", parts, interrupted, work, workers=1, verbosity=0)
+    run_study("small", parts, parallel, work, workers=2, verbosity=0)
+    table = rows_without_times(interrupted)
+    pd.testing.assert_frame_equal(table, rows_without_times(parallel))
+    # Searches with all features do not depend on the seed, so there is one for all seeds.
     assert table.groupby(["part", "strategy"]).size().tolist() == [3, 1, 1, 1]
     for name in ("test_cost", "test_ensemble", "test_random"):
         assert (table[name].notna() == (table["part"] == "judged")).all()
-    assert facts_of("small", one)["sets"]["small"]["rows"] == 60
-    before = rows_of("small", one).path.read_bytes()
-    run_study("small", parts, one, work, workers=1, verbosity=0)
-    assert rows_of("small", one).path.read_bytes() == before
+    assert facts_of("small", interrupted)["sets"]["small"]["rows"] == 60
+    before = rows_of("small", interrupted).path.read_bytes()
+    run_study("small", parts, interrupted, work, workers=1, verbosity=0)
+    assert rows_of("small", interrupted).path.read_bytes() == before
     # Another budget is another search, and the rows of other seeds stay.
     config = parts[0].config.model_copy(update={"budget": BudgetSection(evaluations=10)})
     other = replace(parts[0], config=config, seeds=(0,))
-    run_study("small", [other], one, work, workers=1, verbosity=0)
-    swarm = found(one).query("part == 'all' and strategy == 'bpso'")
+    run_study("small", [other], interrupted, work, workers=1, verbosity=0)
+    swarm = rows_without_times(interrupted).query("part == 'all' and strategy == 'bpso'")
     assert swarm["evaluations"].tolist() == [10, 40, 40]
 
 
@@ -121,12 +123,13 @@ def test_the_stored_run_of_musk_has_the_digest_of_its_configuration() -> None:
 
 @pytest.mark.parametrize("study", ["two-d", "bees", "musk", "pays", "nested"])
 def test_a_section_is_what_its_rows_say(study: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    # statsmodels collects garbage with every correction, half a second in a process of tests.
+    # statsmodels collects garbage with every correction, which takes half a second here.
     monkeypatch.setattr("gc.collect", lambda: 0)
     module = importlib.import_module(f"studies.{study.replace('-', '_')}")
-    section, again = module.section_of(STUDIES), f"python studies/{module.__name__[8:]}.py --page"
-    _, own, _ = split_page(study, PAGE.read_text(encoding="utf-8"))
-    assert own == render(study, section), again
+    section = module.section_of(STUDIES)
+    command = f"python studies/{module.__name__[8:]}.py --page"
+    _, text, _ = split_page(study, PAGE.read_text(encoding="utf-8"))
+    assert text == render(study, section), command
     for name, table in section.tables.items():
         stored = pd.read_csv(STUDIES / "results" / f"{name}.csv")
         pd.testing.assert_frame_equal(table.reset_index(drop=True), stored, check_dtype=False)

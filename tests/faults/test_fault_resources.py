@@ -1,4 +1,4 @@
-"""Workers that hang or run out of memory, disks that are full, and memory that stays flat."""
+"""Tests of workers that hang or lack memory, of full disks, and of memory that stays flat."""
 
 from __future__ import annotations
 
@@ -42,21 +42,21 @@ pytestmark = pytest.mark.faults
 
 LONG = os.environ.get("SWARM_FAULTS") == "long"
 REFRESHES = 50 if LONG else 6
-# Refreshes until caches and tables have their size.
+# After this many refreshes, caches and tables have their final size.
 WARM = 5 if LONG else 3
-# The one subset that hangs, or fails.
-ONE = " ".join(f"x{i}" for i in np.flatnonzero(MASKS[4]))
+# One subset hangs, or fails.
+TROUBLED = " ".join(f"x{i}" for i in np.flatnonzero(MASKS[4]))
 
 
 def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(tmp_path: Path) -> None:
     archive = Archive()
-    hanging = problem_of(Moody(ONE, "hangs", str(tmp_path)))
+    hanging = problem_of(Moody(TROUBLED, "hangs", str(tmp_path)))
     with nobody_left_behind():
         late = evaluate(hanging, archive, order=(2, 0, 1), n_jobs=2, timeout=60.0)
-    assert_same(late, evaluate(problem_of(Moody(ONE, "fails")), order=(2, 0, 1)))
+    assert_same(late, evaluate(problem_of(Moody(TROUBLED, "fails")), order=(2, 0, 1)))
     assert np.flatnonzero(late.failed).tolist() == [4]
     assert late.first_error.startswith("TimeoutError: ")
-    assert f"with a subset of {len(ONE.split())} units" in late.first_error
+    assert f"with a subset of {len(TROUBLED.split())} units" in late.first_error
     assert str(os.getpid()) not in {pid for (pid,) in notes(tmp_path, "fit")}
     again = evaluate(hanging, archive, order=(2, 0, 1))
     assert np.array_equal(again.costs, late.costs)
@@ -65,13 +65,14 @@ def test_a_fit_that_hangs_fails_and_everything_else_is_as_without_it(tmp_path: P
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads how much memory it has from /proc")
 def test_workers_out_of_memory_are_one_sentence_and_blame_no_subset() -> None:
-    problem, archive = problem_of(Moody("x3", "memory")), Archive()
+    problem = problem_of(Moody("x3", "memory"))
+    archive = Archive()
     with nobody_left_behind(), pytest.raises(EvaluationError, match="memory"):
         evaluate(problem, archive, n_jobs=2)
     archive.check()
-    known = archive.open_problem(problem).lookup(MASKS)
-    assert not any(record.failed for record in known)
-    assert not any(known[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
+    records = archive.open_problem(problem).lookup(MASKS)
+    assert not any(record.failed for record in records)
+    assert not any(records[row].has_cost.any() for row in np.flatnonzero(MASKS[:, 3]))
 
 
 def test_this_process_out_of_memory_is_one_sentence_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +95,8 @@ def test_this_process_out_of_memory_is_one_sentence_too(monkeypatch: pytest.Monk
 def test_a_connection_that_workers_lack_fails_no_subset_and_a_later_run_trains_them(
     options: dict[str, Any], tmp_path: Path
 ) -> None:
-    problem, archive = problem_of(Moody("", "away", str(tmp_path))), Archive()
+    problem = problem_of(Moody("", "away", str(tmp_path)))
+    archive = Archive()
     with pytest.raises(TransientError, match="ConnectionError: the store is away"):
         evaluate(problem, archive, **options)
     assert not any(record.failed for record in archive.open_problem(problem).lookup(MASKS))
@@ -117,22 +119,22 @@ def test_a_watchdog_that_no_memory_is_left_for_fails_no_subset(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of two megabytes, where this user may make one."""
+    """Mount a file system of two megabytes, or skip the test where this user may not."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
     try:
-        made = subprocess.run(mount, capture_output=True, text=True, check=False)
+        mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
     except FileNotFoundError:
         pytest.skip("no mount command to make a small file system with")
-    if made.returncode:
-        pytest.skip(f"a small file system cannot be made: {made.stderr.strip()}")
+    if mounted.returncode:
+        pytest.skip(f"a small file system cannot be made: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
 def fill(folder: Path) -> Path:
-    """Leave no byte."""
+    """Fill the disk of a folder to the last byte, and return the file that fills it."""
     file = folder / "filler"
     with file.open("wb", buffering=0) as filler:
         for size in (65536, 4096, 512, 1):
@@ -177,7 +179,7 @@ def test_a_full_disk_stops_the_search_and_it_goes_on_once_there_is_room(small_di
 
 
 def resident() -> float:
-    """Memory of this process in MiB."""
+    """Return the memory of this process in MiB."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -186,7 +188,8 @@ def resident() -> float:
 @pytest.mark.usefixtures("prefect_server", "plain")
 def test_refresh_after_refresh_memory_and_open_files_stay_flat(bench: Bench) -> None:
     desk = Desk(bench)
-    memory, files = [], []
+    memory = []
+    files = []
     for week in range(REFRESHES):
         day = (pd.Timestamp("2026-01-05") + pd.Timedelta(weeks=week)).strftime("%Y-%m-%d")
         snapshot(desk.snapshots, day, 3 + week % 2, seed=week)

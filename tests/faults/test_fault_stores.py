@@ -1,4 +1,4 @@
-"""A Prefect server that goes away."""
+"""Tests of a Prefect server that goes away."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.warm_swarm import WarmSwarm
 
 pytestmark = [pytest.mark.faults, pytest.mark.timeout(1800)]
 
-# Of the five attempts the last waits longer than all before it.
+# The last of five attempts waits longer than all before it.
 RETRIES = "5" if os.environ.get("SWARM_FAULTS") == "long" else "1"
 # A model without a fast path.
 TREE = {
     "estimator": "sklearn.tree.DecisionTreeClassifier",
     "params": {"max_depth": 2, "random_state": 0},
 }
-# A fit sleeps, so that how long a search takes depends on nobody else.
+# Every fit sleeps, so that the duration of a search does not depend on the machine.
 SLEEPY = """
 import time
 from sklearn.tree import DecisionTreeClassifier as Tree
@@ -39,7 +39,7 @@ Tree.fit = slow
 
 @contextmanager
 def prefect(port: int, home: Path) -> Iterator[None]:
-    """A Prefect server that ends without a warning."""
+    """Run a Prefect server, and kill it without a warning."""
     command = [sys.executable, "-m", "prefect", "server", "start", "--port", str(port)]
     server = subprocess.Popen(
         command,
@@ -59,7 +59,8 @@ def prefect(port: int, home: Path) -> Iterator[None]:
 def test_prefect_that_goes_away_in_mid_run_costs_no_evaluation(
     bench: Bench, tmp_path: Path
 ) -> None:
-    port, home = free_port(), tmp_path / "prefect"
+    port = free_port()
+    home = tmp_path / "prefect"
     address = f"http://127.0.0.1:{port}/api"
     env = {"PREFECT_API_URL": address, "PREFECT_CLIENT_MAX_RETRIES": RETRIES}
     env["PREFECT_LOGGING_INTERNAL_LEVEL"] = "CRITICAL"

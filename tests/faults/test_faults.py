@@ -1,4 +1,4 @@
-"""Kills at any moment, dying workers and Ctrl-C: the answer is the same, and never lost.
+"""Tests of kills at any moment, dying workers and Ctrl-C: the answer is never lost.
 
 ``SWARM_FAULTS=long`` kills more often, with more workers.
 """
@@ -28,13 +28,13 @@ LONG = os.environ.get("SWARM_FAULTS") == "long"
 pytestmark = [
     pytest.mark.faults,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and process groups"),
-    # With the servers and the undisturbed run, which the first test waits for.
+    # The first test waits for the servers and the undisturbed run.
     pytest.mark.timeout(3600 if LONG else 1800),
 ]
 
 KILLS = 100 if LONG else 10
-# A command told so dies while its archive commits: on that commit, so many seconds after its
-# start, which is a moment that a clock outside hardly ever hits.
+# A command dies while its archive commits: the order names the number of the commit, and the
+# seconds after its start. A clock outside would hardly ever hit that moment.
 COMMIT_KILLER = """
 import pathlib, signal, sqlalchemy, threading, time
 commits = 0
@@ -53,8 +53,8 @@ def count(connection):
         if commits == int(number):
             threading.Thread(target=die, args=(float(seconds),)).start()
 """
-# A command finds its tracking store away as long as there is that file, and does not wait for it at
-# its end for the two minutes of the product, which would tell no more.
+# The tracking store is away as long as a file exists. A command does not wait for it at its end for
+# two minutes, as the product does: the test would show nothing more.
 STORE_AWAY = """
 import mlflow
 from tasks.tracking.run_log import RunLog
@@ -68,10 +68,10 @@ def unless_away(plain):
 for name in ("log_batch", "log_artifact", "set_terminated"):
     setattr(mlflow.MlflowClient, name, unless_away(getattr(mlflow.MlflowClient, name)))
 """
-# In a row, before a run may finish.
+# A run is killed this often in a row before it may finish.
 KILLS_PER_RUN = 5
 EPOCHS = 5
-# Enough trees that an epoch takes long enough to be hit.
+# An epoch of this many trees takes long enough to be hit.
 MODEL = {
     "estimator": "lightgbm.LGBMClassifier",
     "params": {"n_estimators": 150, "num_leaves": 4, "min_child_samples": 5},
@@ -80,13 +80,13 @@ MODEL = {
 
 @pytest.fixture(scope="module")
 def order(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the number of a commit and seconds are written for the next command to die by."""
+    """Return the file that orders the next command to die at a commit, after some seconds."""
     return tmp_path_factory.mktemp("orders") / "order"
 
 
 @pytest.fixture(scope="module")
 def away(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """While there is this file, no command reaches its tracking store."""
+    """Return the file that hides the tracking store from every command while it exists."""
     return tmp_path_factory.mktemp("stores") / "away"
 
 
@@ -96,7 +96,7 @@ def warm(
 ) -> Iterator[WarmSwarm]:
     env = {"PREFECT_API_URL": prefect_server}
     prelude = COMMIT_KILLER.format(order=str(order)) + STORE_AWAY.format(away=str(away))
-    # The report is half of so small a run, and nothing that a kill could harm.
+    # The report takes half of so small a run, and a kill cannot harm it.
     prelude += NO_REPORT
     with WarmSwarm(tmp_path_factory.mktemp("said"), env, prelude) as started:
         yield started
@@ -108,12 +108,16 @@ def configured(bench: Bench, n_jobs: int = 1, epochs: int = EPOCHS) -> str:
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run that nothing happened to."""
+    """A run that nothing happened to.
+
+    `stored` is what :func:`stored` returns; `searched` and `ended` are the seconds until the end of
+    the search and of the run.
+    """
 
     answer: dict[str, bytes]
-    stored: tuple[dict[str, list[int]], set[str]]  # see the function
-    searched: float  # seconds to the end of the search
-    ended: float  # and of the run
+    stored: tuple[dict[str, list[int]], set[str]]
+    searched: float
+    ended: float
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +126,8 @@ def undisturbed(
 ) -> Undisturbed:
     bench = Bench(tmp_path_factory.mktemp("undisturbed"), tracking_uri)
     path = configured(bench)
-    bench.tracking  # noqa: B018  the experiment is there before the clock starts
+    # The experiment is created before the clock starts.
+    bench.tracking  # noqa: B018
     started = time.monotonic()
     command = warm.start("select", path, "-v")
     command.wait_for(f"epoch {EPOCHS}/")
@@ -136,7 +141,7 @@ def undisturbed(
 
 
 def stored(bench: Bench, run_id: str) -> tuple[dict[str, list[int]], set[str]]:
-    """The step of every point of every metric, and the path of every artifact."""
+    """Return the step of every point of every metric, and the path of every artifact."""
     names = bench.tracking.run(run_id).data.metrics
     tracking = bench.tracking.client
     points = {
@@ -148,7 +153,7 @@ def stored(bench: Bench, run_id: str) -> tuple[dict[str, list[int]], set[str]]:
 
 
 def resumable(bench: Bench) -> str | None:
-    """The run that can be resumed: one killed before it kept its configuration has done nothing."""
+    """Return the run to resume, if any: one that has stored its configuration."""
     for run in bench.runs():
         if bench.tracking.find_artifact(run.info.run_id, "config.yaml"):
             return str(run.info.run_id)
@@ -168,7 +173,7 @@ def resume(warm: WarmSwarm, bench: Bench, *options: str) -> None:
     assert resumed.wait() == 0, resumed.said()
 
 
-def whole(bench: Bench) -> None:
+def check_archive(bench: Bench) -> None:
     if (bench.folder / "archive.db").exists():
         archive = Archive(bench.archive)
         archive.check()
@@ -190,7 +195,9 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
     warm: WarmSwarm, undisturbed: Undisturbed, order: Path, tracking_uri: str, tmp_path: Path
 ) -> None:
     rng = random.Random(20)
-    kills, runs, in_commit = 0, 0, 0
+    kills = 0
+    runs = 0
+    in_commit = 0
     while kills < KILLS:
         runs += 1
         bench = Bench(tmp_path / f"run{runs}", tracking_uri)
@@ -204,23 +211,25 @@ def test_a_run_killed_at_random_moments_ends_as_if_nothing_had_happened(
                 died = command.wait() == -signal.SIGKILL
                 order.unlink()
                 assert died or command.status == 0, command.said()
-                whole(bench)
-                kills, in_commit = kills + died, in_commit + died
+                check_archive(bench)
+                kills += died
+                in_commit += died
                 if not died:
                     break
                 continue
-            # The search is what can be lost, but it is the smaller part of so small a run.
+            # Most kills are aimed at the search, whose results can be lost, though it is short.
             latest = undisturbed.ended if rng.random() < 0.4 else undisturbed.searched
             time.sleep(rng.uniform(0.0, latest))
             if command.poll() is not None:
                 assert command.status == 0, command.said()
                 break
             command.signal(signal.SIGKILL)
-            if command.wait() == 0:  # it ended in the very moment it was to be killed
+            if command.wait() == 0:
+                # The run ended at the very moment of the kill.
                 break
             assert command.status == -signal.SIGKILL, command.said()
             kills += 1
-            whole(bench)
+            check_archive(bench)
         command = go_on(warm, bench, path)
         assert command.wait() == 0, command.said()
         assert_as_if_nothing_had_happened(bench, undisturbed)
@@ -296,7 +305,7 @@ def test_a_worker_that_dies_in_mid_epoch_changes_nothing(
 def interrupted(
     warm: WarmSwarm, bench: Bench, text: str, n_jobs: int, by: int = signal.SIGINT
 ) -> tuple[Command, Any]:
-    """A search without end, sent a signal, or a Ctrl-C, as soon as it says `text`."""
+    """Start an endless search, and send it a signal as soon as it prints `text`."""
     command = warm.start("select", configured(bench, n_jobs, epochs=100_000), "-v")
     command.wait_for(text)
     command.signal(by)

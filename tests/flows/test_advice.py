@@ -1,4 +1,4 @@
-"""What a finding advises is tried: with it the finding is gone, and a false score is honest."""
+"""Tests of what findings advise: it removes the finding, and makes a false score honest."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RNG = np.random.default_rng(5)
 Y = np.arange(N) % 2
 NOISE = pd.DataFrame(RNG.normal(size=(N, 4)), columns=list("abcd")).assign(y=Y)
 DAYS = pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d")
-# Sixty people of five rows each, which are near copies and of one class.
+# Sixty people have five rows each, which are near copies and of one class.
 PEOPLE = NOISE.iloc[np.repeat(np.arange(60), 5)].reset_index(drop=True)
 PEOPLE = PEOPLE.assign(patient_id=np.arange(N) // 5)
 PEOPLE[list("abcd")] += RNG.normal(scale=0.01, size=(N, 4))
@@ -44,13 +44,16 @@ ABSOLUTE = {**SQUARES, "params": {**LIGHTGBM, "objective": "mae"}}
 
 @dataclass(frozen=True)
 class Advice:
-    """A table that has a finding, and what it advises: other keys, or a correction."""
+    """A table that has a finding, and its remedy.
+
+    `before` are the keys that cause the finding; `keys`, or a correction of the table, remove it.
+    """
 
     code: str
     frame: pd.DataFrame
     keys: dict[str, Any] = field(default_factory=dict)
     corrects: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame
-    before: dict[str, Any] = field(default_factory=dict)  # keys that have the finding
+    before: dict[str, Any] = field(default_factory=dict)
 
     def sections(self, bench: Bench, followed: bool) -> dict[str, Any]:
         """Write the table, and return the keys of its configuration."""
@@ -144,30 +147,31 @@ ADVICE = [
 
 @pytest.mark.parametrize("advice", ADVICE, ids=lambda advice: advice.code)
 def test_with_what_a_finding_advises_it_is_gone(advice: Advice, bench: Bench) -> None:
-    before, after = (
-        {each.code for each in all_findings(bench.file(**advice.sections(bench, followed)))[1]}
-        for followed in (False, True)
-    )
-    assert advice.code in before
-    assert not {advice.code, "SWM001", "SWM002"} & after
+    def codes(followed: bool) -> set[str]:
+        file = bench.file(**advice.sections(bench, followed))
+        return {finding.code for finding in all_findings(file)[1]}
+
+    assert advice.code in codes(followed=False)
+    assert not {advice.code, "SWM001", "SWM002"} & codes(followed=True)
 
 
-# Findings that keys correct, but for those of which only people can choose.
-PASTED = {each.code for each in ADVICE if each.keys} - {"SWM003", "SWM102"} | {"SWM121"}
+# A finding prints the options that correct it, unless a person has to choose among them.
+PASTED = {advice.code for advice in ADVICE if advice.keys} - {"SWM003", "SWM102"} | {"SWM121"}
 
 
 @pytest.mark.parametrize(
     "advice",
-    [each for each in ADVICE if each.code in PASTED],
+    [advice for advice in ADVICE if advice.code in PASTED],
     ids=lambda advice: f"{advice.code}-{bool(advice.keys)}",
 )
 def test_a_finding_is_gone_with_its_options_pasted(advice: Advice, bench: Bench) -> None:
     file = bench.file(**advice.sections(bench, followed=False))
-    remedies = [each.remedy for each in all_findings(file)[1] if each.code == advice.code]
+    findings = all_findings(file)[1]
+    remedies = [finding.remedy for finding in findings if finding.code == advice.code]
     options = shlex.split(" ".join(remedies))
     pasted = [value for flag, value in itertools.pairwise(options) if flag == "--set"]
     assert pasted
-    after = {each.code for each in all_findings(file, pasted)[1]}
+    after = {finding.code for finding in all_findings(file, pasted)[1]}
     assert not {advice.code, "SWM001", "SWM002"} & after
 
 
@@ -187,10 +191,11 @@ def test_another_metric_comes_with_the_loss_of_the_model(
 ) -> None:
     NUMBERS.to_csv(bench.folder / "table.csv", index=False)
     file = bench.file(**REGRESSION, data={"drop": []}, model={"estimator": estimator})
-    (advice,) = (each.remedy for each in all_findings(file)[1] if each.code == "SWM123")
-    pasted = shlex.split(advice)[shlex.split(advice).index("--set") :]
-    config, told = all_findings(file, [each for each in pasted if each != "--set"])
-    assert not {"SWM001", "SWM002", "SWM123"} & {each.code for each in told}
+    (finding,) = (finding for finding in all_findings(file)[1] if finding.code == "SWM123")
+    words = shlex.split(finding.remedy)
+    settings = [word for word in words[words.index("--set") :] if word != "--set"]
+    config, findings = all_findings(file, settings)
+    assert not {"SWM001", "SWM002", "SWM123"} & {finding.code for finding in findings}
     assert isinstance(config, SelectConfig)
     assert config.scoring == "neg_mean_absolute_error"
     assert loss.items() <= build_estimator(config.model).get_params().items()
@@ -201,7 +206,7 @@ def test_another_metric_comes_with_the_loss_of_the_model(
 def test_a_false_score_is_honest_with_what_its_finding_advises(
     advice: Advice, bench: Bench
 ) -> None:
-    """No column of these tables tells the class of a new row."""
+    """No column of these tables predicts the class of a new row."""
 
     def accuracy(followed: bool) -> float:
         sections = advice.sections(bench, followed)
@@ -215,8 +220,11 @@ def test_a_false_score_is_honest_with_what_its_finding_advises(
 
 @pytest.mark.parametrize("robust", [LGBMRegressor(objective="mae"), HuberRegressor()])
 def test_of_outliers_the_advised_models_beat_guessing(robust: Any) -> None:
-    features, target = NUMBERS[list("abcd")], NUMBERS["y"]
-    train, unseen = slice(0, 200), slice(200, 290)  # the outliers are rows to train on
+    features = NUMBERS[list("abcd")]
+    target = NUMBERS["y"]
+    # The training rows contain the outliers.
+    train = slice(0, 200)
+    unseen = slice(200, 290)
 
     def error(model: Any) -> float:
         model.fit(features[train], target[train])

@@ -1,9 +1,9 @@
-"""Bad input, whatever it is, ends in one sentence before anything is trained.
+"""Tests of bad input: it ends in one sentence before anything is trained.
 
 The sentence names the thing, the value and the remedy; the exit status is 2, and no run is left
-behind. What is wrong without a table is in ``test_config.py``, what a source refuses in
-``test_sources.py``, what a problem refuses in ``test_problem.py``. Prefect is passed by here, as it
-takes longer to start a flow than to refuse its input; ``test_cli.py`` goes through it.
+behind. ``test_config.py`` has what is wrong without a table, ``test_sources.py`` what a source
+refuses, and ``test_problem.py`` what a problem refuses. The tests call flows without Prefect, which
+takes longer to start a flow than to refuse its input; ``test_cli.py`` calls them with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from tests.small_run import Bench, table
 BAYES = "model={estimator: sklearn.naive_bayes.GaussianNB}"
 REGRESSOR = "model={estimator: lightgbm.LGBMRegressor, params: {n_estimators: 5}}"
 RANDOM = "split.kind=random; folds.kind=random"
-# A target of numbers, or of three classes.
 NUMBERS = f"data.target=number; data.drop=[kind, who, when, side, fold, y]; {RANDOM}"
 CLASSES = "data.target=number; data.drop=[kind, who, when, side, fold, y]"
 WEIGHTS = "data.weight=number; data.drop=[kind, who, when, fold]"
@@ -37,7 +36,7 @@ PARQUET = "data.path=table.parquet"
 HUGE = np.where(table()["x0"] > 0, 1e308, -1e308)
 CELLS = [[1], [0]] * 60
 
-# What is set, which columns differ from those of the small table, and what the sentence names.
+# Each case has settings, columns that differ from the small table, and words of the error.
 INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
     "classes of whole numbers": (CLASSES, {"number": np.arange(120) * 3}, "120 .*LGBMRegressor"),
     "weights of nothing in a fold": (
@@ -63,7 +62,7 @@ INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
         {},
         "archive.*postgresql.*\\*\\*\\*",
     ),
-    # Refused by the model or the scorer themselves, once they are tried.
+    # These are refused by the model or the scorer, once they are tried.
     "words": (
         f"{REGRESSOR}; {RANDOM}",
         {"y": np.where(table()["y"] == 1, "yes", "no")},
@@ -80,7 +79,7 @@ INPUTS: dict[str, tuple[str, dict[str, Any], str]] = {
 
 @pytest.fixture
 def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm:
-    """The command without Prefect, in the folder of the bench, where nothing may be trained."""
+    """Return the command without Prefect, in the folder of the bench; training fails the test."""
     from prefect import Flow
 
     def trained(*_: Any, **__: Any) -> None:
@@ -96,47 +95,47 @@ def direct(swarm: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Swarm
 
 
 def options(settings: str) -> list[str]:
-    return [part for each in settings.split("; ") for part in ("--set", each)]
+    return [word for setting in settings.split("; ") for word in ("--set", setting)]
 
 
 @pytest.mark.parametrize("case", INPUTS)
 def test_bad_data_a_bad_store_or_a_bad_model_is_one_sentence(
     direct: Swarm, bench: Bench, case: str
 ) -> None:
-    settings, changed, words = INPUTS[case]
+    settings, columns, words = INPUTS[case]
     path = bench.file()
-    frame = table().assign(**changed)
+    frame = table().assign(**columns)
     frame = frame.rename(columns={"x3": ""} if case == "no name" else {})
     frame.to_csv(bench.folder / "table.csv", index=False)
     if PARQUET in settings:
         frame.to_parquet(bench.folder / "table.parquet", index=False)
     os.mkfifo(bench.folder / "pipe.csv")
-    line = direct("select", path, *options(settings)).sentence
-    assert re.search(words, line), line
-    assert "s3cret" not in line
+    sentence = direct("select", path, *options(settings)).sentence
+    assert re.search(words, sentence), sentence
+    assert "s3cret" not in sentence
     assert not bench.made_anything()
 
 
 def refusals(direct: Swarm, bench: Bench, model: dict[str, Any]) -> dict[str, str]:
-    """What each command that searches says about a model."""
+    """Return the error of each command that searches, for a model."""
     path = bench.file(model=model)
-    said = {name: direct(name, path).sentence for name in ("select", "nested", "stability")}
-    said["check"] = direct("check", path).out
+    sentences = {name: direct(name, path).sentence for name in ("select", "nested", "stability")}
+    sentences["check"] = direct("check", path).out
     data = {"small": {"data": bench.mapping()["data"]}}
-    compared = bench.folder / "compare.yaml"
-    compared.write_text(render(bench.comparison(model=model, datasets=data)), encoding="utf-8")
-    said["compare"] = direct("compare", str(compared)).sentence
-    assert said["compare"].startswith("data set 'small': "), said
+    file = bench.folder / "compare.yaml"
+    file.write_text(render(bench.comparison(model=model, datasets=data)), encoding="utf-8")
+    sentences["compare"] = direct("compare", str(file)).sentence
+    assert sentences["compare"].startswith("data set 'small': "), sentences
     assert not bench.made_anything()
-    return said
+    return sentences
 
 
 def test_every_command_that_searches_refuses_a_bad_model_before_there_is_a_run(
     direct: Swarm, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unfit = {"estimator": "sklearn.naive_bayes.MultinomialNB"}
-    for said in refusals(direct, bench, unfit).values():
-        assert "MultinomialNB cannot be fitted" in said
+    for sentence in refusals(direct, bench, unfit).values():
+        assert "MultinomialNB cannot be fitted" in sentence
     code = """
         from sklearn.naive_bayes import GaussianNB
 
@@ -150,8 +149,9 @@ def test_every_command_that_searches_refuses_a_bad_model_before_there_is_a_run(
     (bench.folder / "nameless.py").write_text(dedent(code))
     monkeypatch.setattr("swarm.evaluation.probe.trouble", lambda problem: "the model was tried")
     model = {"estimator": "nameless.Local", "allow": ["nameless."]}
-    for said in refusals(direct, bench, model).values():
-        assert re.search("'made.<locals>.Local' is .*; give it .*define it in a module", said), said
+    words = "'made.<locals>.Local' is .*; give it .*define it in a module"
+    for sentence in refusals(direct, bench, model).values():
+        assert re.search(words, sentence), sentence
 
 
 def test_a_population_beyond_the_memory_is_one_sentence() -> None:

@@ -1,4 +1,4 @@
-"""The command line: every command explains itself, and bad input costs one sentence."""
+"""Tests of the command line: its help, its output, and errors of one sentence."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ NOWHERE = "http://127.0.0.1:9"
 
 
 def commands() -> set[str]:
-    """Every command of the program."""
+    """Return the names of all commands."""
     return {command.callback.__name__ for command in app.registered_commands}
 
 
-# What a terminal shows, without colours and with the words on one line.
 def words(text: str) -> str:
+    """Return the text without its colours, on one line."""
     return " ".join(re.sub(r"\x1b\[[\d;]*m", "", text).split())
 
 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_every_command_has_help_with_an_example(swarm, command):
-    told = words(swarm(command, "--help").out)
-    assert re.match(rf"Usage: .*swarm {command}", told)
-    assert f"Example: swarm {command}" in told
+    text = words(swarm(command, "--help").out)
+    assert re.match(rf"Usage: .*swarm {command}", text)
+    assert f"Example: swarm {command}" in text
 
 
 def test_the_help_has_a_line_for_each_command_in_four_groups(swarm, monkeypatch):
@@ -54,14 +54,14 @@ def test_the_help_has_a_line_for_each_command_in_four_groups(swarm, monkeypatch)
 
 def test_the_module_is_the_command(swarm):
     command = [sys.executable, "-m", "swarm", "--version"]
-    told = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert told.stdout == swarm("--version").out == f"swarm {version('swarmselect')}\n"
+    process = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+    assert process.stdout == swarm("--version").out == f"swarm {version('swarmselect')}\n"
 
 
 def test_config_prints_every_key_in_a_form_that_reads_back(swarm, bench):
-    told = swarm("config", bench.file(), "--set", "budget.epochs=7")
-    assert told.status == 0
-    assert from_yaml(told.out, env={}) == bench.config(budget={"epochs": 7})
+    result = swarm("config", bench.file(), "--set", "budget.epochs=7")
+    assert result.status == 0
+    assert from_yaml(result.out, env={}) == bench.config(budget={"epochs": 7})
     assert (
         json.loads(swarm("config", "default", "--schema").out) == SelectConfig.model_json_schema()
     )
@@ -74,17 +74,17 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     leave_report_out(monkeypatch)
     table().to_csv(bench.folder / "rows_2026-01-05.csv", index=False)
     data = {"path": str(bench.folder / "rows_{date}.csv")}
-    rest = {"budget": {"epochs": 2}, "confirm": None, "serve": "ensemble"}
-    path = bench.file(data=data, model=BAYES, **rest)
-    told = swarm("select", path, "-v")
-    assert told.status == 0
-    run_id = re.search(r"run (\w{32}) in sqlite:///", told.err)[1]
-    # Every stage is announced as it starts.
-    starts = ("reading", "searching", "epoch 1/2", "epoch 2/2", "judging", "storing the model")
-    begun = [line.startswith(starts) for line in told.err.splitlines()]
-    assert sum(begun) == len(starts), told.err
-    assert "of 8 columns" in told.out
-    assert "Ensemble of" in told.out
+    sections = {"budget": {"epochs": 2}, "confirm": None, "serve": "ensemble"}
+    path = bench.file(data=data, model=BAYES, **sections)
+    selected = swarm("select", path, "-v")
+    assert selected.status == 0
+    run_id = re.search(r"run (\w{32}) in sqlite:///", selected.err)[1]
+    # Every stage is announced when it starts.
+    stages = ("reading", "searching", "epoch 1/2", "epoch 2/2", "judging", "storing the model")
+    announced = [line.startswith(stages) for line in selected.err.splitlines()]
+    assert sum(announced) == len(stages), selected.err
+    assert "of 8 columns" in selected.out
+    assert "Ensemble of" in selected.out
 
     at = ("--tracking-uri", bench.uri)
     names = swarm("features", run_id, *at).out.split()
@@ -94,27 +94,27 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert inputs == answer["model_inputs"]
     assert set(inputs) == {name for subset in answer["subsets"] for name in subset["features"]}
     store = store_option(bench.uri)
-    assert f"swarm report {run_id[:8]} --open{store}" in told.out
+    assert f"swarm report {run_id[:8]} --open{store}" in selected.out
     assert swarm("features", run_id[:8], *at).out.split() == names
-    every = json.loads(swarm("columns", run_id, *at, "--json").out)
-    chosen = [each["column"] for each in every["columns"] if each["status"] == "chosen"]
-    assert (sorted(chosen), len(every["columns"])) == (sorted(names), 8)
-    one = swarm("columns", run_id, names[0], *at).out
-    assert one.startswith(f"{names[0]}: chosen\n")
+    columns = json.loads(swarm("columns", run_id, *at, "--json").out)
+    chosen = [entry["column"] for entry in columns["columns"] if entry["status"] == "chosen"]
+    assert (sorted(chosen), len(columns["columns"])) == (sorted(names), 8)
+    described = swarm("columns", run_id, names[0], *at).out
+    assert described.startswith(f"{names[0]}: chosen\n")
     shown = swarm("columns", run_id, "-n", "3", *at).out
-    assert all(each["column"] in shown for each in every["columns"][:3])
+    assert all(entry["column"] in shown for entry in columns["columns"][:3])
     assert "5 more columns" in shown
     assert "did you mean 'x7'" in swarm("columns", run_id, "x77", *at).sentence
     views = ("--as", "feast", "--table", "rows")
     references = json.loads(swarm("features", run_id, *at, *views).out)
     assert references == [f"rows:{name}" for name in names]
-    # Where Feast looks for them.
+    # Feast reads the references from this file and this tag.
     assert json.loads(bench.artifact(run_id, "feast_features.json")) == references
-    tagged = bench.tracking.run(run_id).data.tags["feast.feature_refs"]
-    assert tagged.split(",") == references
+    tag = bench.tracking.run(run_id).data.tags["feast.feature_refs"]
+    assert tag.split(",") == references
     schema = swarm("features", run_id, *at, "--as", "pandera").out
     assert all(f"{name!r}: pa.Column('float64'" in schema for name in names)
-    # All of them where fewer are worse.
+    # All columns are advised where fewer are worse.
     stored = bench.tracking.download(run_id, "evaluation.json")
     record = json.loads(stored.read_text(encoding="utf-8"))
     record["headline"] |= {"verdict": "worse", "title": "Keep all 8 columns"}
@@ -123,7 +123,7 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     everything = [f"x{i}" for i in range(8)]
     assert (advised.out.split(), advised.err) == (everything, "warning Keep all 8 columns\n")
 
-    # On the rows that it had, though there are later ones.
+    # The search is resumed on the rows that it had, though there are later ones.
     table().head(60).to_csv(bench.folder / "rows_2026-01-12.csv", index=False)
     longer = swarm("resume", run_id, *at, "--set", "budget.epochs=3", "-q", "--json")
     assert (longer.status, longer.err) == (0, "")
@@ -133,7 +133,7 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
     assert set(answer["evaluation"]["contenders"]) >= {"ensemble", "all_features"}
     assert bench.steps(run_id) == [1, 2, 3]
     assert bench.statuses() == ["FINISHED"]
-    # In the store that is named, whatever that of the configuration was.
+    # The run is resumed in the store that is named, not in that of its configuration.
     moved = bench.folder / "moved.db"
     shutil.copy(bench.uri.removeprefix("sqlite:///"), moved)
     monkeypatch.setenv("SWARM_TRACKING__URI", f"sqlite:///{moved}")
@@ -145,8 +145,8 @@ def test_a_run_from_the_command_line_can_be_asked_for_its_features_and_resumed(
 
     changed = table().assign(x0=table()["x1"])
     changed.to_csv(bench.folder / "rows_2026-01-05.csv", index=False)
-    line = swarm("resume", run_id, *at).sentence
-    assert "started with the values of the table" in line
+    sentence = swarm("resume", run_id, *at).sentence
+    assert "started with the values of the table" in sentence
     assert bench.statuses() == ["FINISHED"]
 
 
@@ -163,7 +163,7 @@ def test_a_report_is_written_to_a_file_that_can_be(swarm, bench, tmp_path):
 def test_a_printed_command_names_its_store_unless_it_is_the_default(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert store_option("sqlite:///mlruns/mlflow.db") == ""
-    # Of a file the path from any folder; variables stay, as their values may be secret.
+    # The path of a file holds in any folder; variables stay, because their values may be secret.
     monkeypatch.setenv("MLFLOW_PASSWORD", "s3cret")
     server = "postgresql://me:${MLFLOW_PASSWORD}@db/mlflow"
     for uri, named in (
@@ -175,7 +175,7 @@ def test_a_printed_command_names_its_store_unless_it_is_the_default(monkeypatch,
     monkeypatch.setenv("SWARM_TRACKING__URI", server)
     assert store_option(server) == ""
     assert store_option("sqlite:///mlruns/mlflow.db") != ""
-    # Its own keys are unknown to the default configuration.
+    # A key of another configuration is unknown to the default one.
     monkeypatch.setenv("SWARM_CHAMPION__MARGIN", "0.1")
     assert store_option(server) == ""
 
@@ -201,12 +201,12 @@ def test_printed_commands_work_when_they_are_pasted(swarm, bench, monkeypatch):
     assert "has no artifact 'config.yaml'" in line
     listed = pasted(swarm("features", "0" * 32, *at).sentence)
     assert (listed.status, listed.err) == (0, "")
-    # A file whose name a shell would divide, of another kind of configuration.
+    # The file has a name that a shell would divide, and another kind of configuration.
     path = bench.folder / "my file.yaml"
     Path(bench.file()).rename(path)
     assert f"`swarm select '{path}'`" in swarm("compare", str(path)).sentence
-    how = promotion("two words", "4", store_option(bench.uri))
-    assert "'two words' has no version '4'" in pasted(how).sentence
+    advice = promotion("two words", "4", store_option(bench.uri))
+    assert "'two words' has no version '4'" in pasted(advice).sentence
 
 
 def test_a_prefect_server_that_is_away_ends_in_one_sentence(swarm, bench):
@@ -247,16 +247,16 @@ def store(bench, monkeypatch):
 
 def test_runs_are_listed_the_latest_first_without_the_searches_of_a_comparison(swarm, store, bench):
     uri, ids = store
-    told = swarm("runs", "--tracking-uri", uri)
-    assert told.status == 0
-    lines = [line.split() for line in told.out.splitlines()]
+    listed = swarm("runs", "--tracking-uri", uri)
+    assert listed.status == 0
+    lines = [line.split() for line in listed.out.splitlines()]
     short = {run: run_id[:8] for run, run_id in ids.items()}
     shown = [words[0] for words in lines if words and words[0] in short.values()]
     assert shown == [short["all"], short["wine failed"], short["wine nb"]]
     text = " ".join(" ".join(words) for words in lines)
     assert "wine nb Keep 4 of 13 columns; ROC AUC of the subset 0.875 in the search" in text
     assert "wine failed failed; ROC AUC of the subset 0.875 in the search" in text
-    assert max(map(len, told.out.splitlines())) <= 80
+    assert max(map(len, listed.out.splitlines())) <= 80
     searches = swarm("runs", "--tracking-uri", uri, "--kind", "search").out
     assert short["all, cell 1"] in searches
     # A confirmed run has the score of the features that its headline names: the best score of the
@@ -277,9 +277,9 @@ def test_an_estimate_has_neither_a_page_nor_columns_and_is_repeated(swarm, store
     run_id = tracking.start_run(kind, {"kind": kind})
     tracking.finish(run_id, "FINISHED")
     for command in ("report", "features", "resume"):
-        told = swarm(command, run_id, "--tracking-uri", uri)
-        assert told.status == 2
-        assert f"`swarm {kind}`" in told.sentence
+        refused = swarm(command, run_id, "--tracking-uri", uri)
+        assert refused.status == 2
+        assert f"`swarm {kind}`" in refused.sentence
 
 
 def test_a_run_whose_process_was_killed_is_listed_as_killed(swarm, store, bench):
@@ -297,8 +297,8 @@ def test_a_run_whose_process_was_killed_is_listed_as_killed(swarm, store, bench)
     bench.tracking.client.set_tag(ids["elsewhere"], PROCESS, "1 2.0 another.machine")
 
     def listed(status: str) -> set[str]:
-        told = swarm("runs", "--tracking-uri", uri, "--status", status, "--json").out
-        return {run["run_id"] for run in json.loads(told) if run["status"] == status.upper()}
+        printed = swarm("runs", "--tracking-uri", uri, "--status", status, "--json").out
+        return {run["run_id"] for run in json.loads(printed) if run["status"] == status.upper()}
 
     assert listed("killed") == {ids["lost"]}
     assert listed("running") == {ids["here"], ids["elsewhere"]}
@@ -306,11 +306,11 @@ def test_a_run_whose_process_was_killed_is_listed_as_killed(swarm, store, bench)
 
 def test_filters_are_combined_and_json_holds_everything(swarm, store):
     uri, ids = store
-    told = swarm(
+    result = swarm(
         *("runs", "--tracking-uri", uri, "--kind", "select", "--status", "finished"),
         *("--dataset", "wine", "--json"),
     )
-    (record,) = json.loads(told.out)
+    (record,) = json.loads(result.out)
     assert record["run_id"] == ids["wine nb"]
     assert record["params"] == {"seed": "3"}
     assert record["metrics"] == {"epoch/best_roc_auc": 0.875, "epoch/n_features": 4.0}
@@ -322,7 +322,7 @@ def test_filters_are_combined_and_json_holds_everything(swarm, store):
 
 def test_runs_of_another_experiment_are_listed_by_its_name(swarm, store, bench, monkeypatch):
     uri, ids = store
-    # That of the configuration is not there, and is not made.
+    # The experiment of the configuration does not exist, and is not created.
     monkeypatch.setenv("SWARM_TRACKING__EXPERIMENT", json.dumps(f"{bench.experiment} of nobody"))
     before = bench.tracking.experiments()
     assert "unknown experiment" in swarm("runs", "--tracking-uri", uri).sentence
@@ -341,15 +341,15 @@ def test_the_variable_of_mlflow_is_ignored_with_a_warning(swarm, store, tmp_path
     uri, ids = store
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    told = swarm("champion", "churn").err.splitlines()
-    assert told[0].startswith("warning: MLFLOW_TRACKING_URI is ignored; set tracking.uri, or")
-    assert "does not exist" in told[1]
-    # Another store than the default was chosen on purpose.
+    lines = swarm("champion", "churn").err.splitlines()
+    assert lines[0].startswith("warning: MLFLOW_TRACKING_URI is ignored; set tracking.uri, or")
+    assert "does not exist" in lines[1]
+    # There is no warning where a store was chosen by the configuration.
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere:5000")
     monkeypatch.setenv("SWARM_TRACKING__URI", uri)
-    said = swarm("runs")
-    assert said.err == ""
-    assert ids["all"][:8] in said.out
+    listed = swarm("runs")
+    assert listed.err == ""
+    assert ids["all"][:8] in listed.out
 
 
 @pytest.mark.parametrize("wrong", [("--kind", "selct"), ("--status", "done"), ("--dataset", "o'x")])

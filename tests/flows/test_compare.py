@@ -1,4 +1,4 @@
-"""The compare flow: nested runs, equal budgets, and the same tables whatever happens."""
+"""Tests of the compare flow: nested runs, equal budgets, and reproducible tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tasks.table import Table
 from tests.small_run import Bench
 
 BUNDLED = {"source": "bundled"}
-# Artifacts of a comparison that must be the same whatever happened to it.
+# These artifacts depend on configuration and data only.
 SAME = ("cells.csv", "summary.csv", "ranks.csv", "tests_over_datasets.csv", "tests_over_seeds.csv")
 STRATEGIES = ["multiswarm", "random", "full"]
 SEARCHES = sorted(f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0, 1))
@@ -37,7 +37,7 @@ SEARCHES = sorted(f"wine-{label}-{seed}" for label in STRATEGIES for seed in (0,
 pytestmark = pytest.mark.usefixtures("prefect_server")
 
 
-def of(bench: Bench, **sections: Any) -> CompareConfig:
+def comparison(bench: Bench, **sections: Any) -> CompareConfig:
     return from_yaml(render(bench.comparison(**sections)), env={})
 
 
@@ -47,7 +47,7 @@ def first(
 ) -> tuple[Bench, ComparisonRun]:
     """One undisturbed comparison."""
     bench = Bench(tmp_path_factory.mktemp("compared"), tracking_uri)
-    return bench, compare(of(bench), verbosity=0)
+    return bench, compare(comparison(bench), verbosity=0)
 
 
 @pytest.fixture
@@ -57,12 +57,12 @@ def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def same(bench: Bench, compared: ComparisonRun) -> dict[str, bytes]:
-    """What may not depend on anything but configuration and data."""
+    """Return the artifacts that depend on configuration and data only."""
     return {name: bench.artifact(compared.run_id, name) for name in SAME}
 
 
 def page_of(bench: Bench, compared: ComparisonRun) -> str:
-    """The page of a comparison, without the points where a browser may break a name."""
+    """Return the page of a comparison, without the points where a name may be broken."""
     page = bench.artifact(compared.run_id, "comparison.html").decode()
     return " ".join(page.replace("<wbr>", "").split())
 
@@ -90,15 +90,17 @@ def test_a_comparison_leaves_tables_a_page_and_figures(first):
     assert {"config.yaml", "comparison.html", "cells_seconds.csv", "figures", *SAME} <= listed
     figures = bench.tracking.client.list_artifacts(compared.run_id, "figures")
     drawn = [f"figures/{name}" for name in ("ranks", "convergence_wine")]
-    assert {entry.path for entry in figures} == {f"{d}.{k}" for d in drawn for k in ("svg", "png")}
+    assert {entry.path for entry in figures} == {
+        f"{path}.{extension}" for path in drawn for extension in ("svg", "png")
+    }
     page = page_of(bench, compared)
     assert all(word in page for word in STRATEGIES)
     cells = compared.data.cells
-    both = cells[cells["strategy"] == "random"]["features"].map(json.loads)
+    features = cells[cells["strategy"] == "random"]["features"].map(json.loads)
     chosen = re.search(r"random</t[hd]> ?<td[^>]*>2 of 2: ([^;<]+); 1 of 2: ([^<]+)</td>", page)
-    shared = set.intersection(*map(set, both))
+    shared = set.intersection(*map(set, features))
     assert set(chosen[1].split(", ")) == shared
-    assert set(chosen[2].split(", ")) == set().union(*both) - shared
+    assert set(chosen[2].split(", ")) == set().union(*features) - shared
 
 
 def test_every_search_has_the_same_budget_and_measures_against_all_features(first):
@@ -107,36 +109,35 @@ def test_every_search_has_the_same_budget_and_measures_against_all_features(firs
     assert set(spent[["multiswarm", "random"]]) == {16}
     assert set(spent["full"]) == {1}
     wine = compared.data.datasets["wine"]
-    cost, size = wine.cost, wine.n_features
+    expected = (wine.cost, wine.n_features)
     summary = compared.data.comparison.summary.set_index("strategy")
-    assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == (cost, size)
+    assert (summary.loc["full", "mean_cost"], summary.loc["full", "mean_size"]) == expected
     assert summary.loc["full", "improvement"] == 0
     assert (summary["seconds_evaluation"] > 0).all()
 
 
 def test_the_summary_promises_nothing_and_fits_a_terminal_of_80_columns(first, bench, narrow):
     _, compared = first
-    print_study(compared, of(bench))
+    print_study(compared, comparison(bench))
     rows = narrow()
     assert all(name in " ".join(rows) for name in STRATEGIES)
     said = " ".join(" ".join(rows).split())
     wine = compared.data.datasets["wine"]
-    cost, size = wine.cost, wine.n_features
-    assert f"wine: accuracy {1 - cost:.4f} with all {size} features" in said
+    assert f"wine: accuracy {1 - wine.cost:.4f} with all {wine.n_features} features" in said
     means = compared.data.comparison.summary.set_index(["dataset", "strategy"])["mean_cost"]
     assert f"random {1 - means['wine', 'random']:.4f}" in said
     assert "no difference, however clear, can be significant" in said
 
 
 def test_a_search_finds_the_same_again_and_whatever_its_rivals(first, bench, undrawn):
-    own, compared = first
-    before = own.paid_for()
-    again = compare(of(own), verbosity=0)
+    first_bench, compared = first
+    before = first_bench.paid_for()
+    again = compare(comparison(first_bench), verbosity=0)
     assert again.run_id != compared.run_id
-    assert own.paid_for() == before
-    assert same(own, again) == same(own, compared)
+    assert first_bench.paid_for() == before
+    assert same(first_bench, again) == same(first_bench, compared)
     rival = {"random": {"params": {"batch_size": 4}}}
-    alone = compare(of(bench, strategies=rival, seeds=[1]), verbosity=0)
+    alone = compare(comparison(bench, strategies=rival, seeds=[1]), verbosity=0)
     cells = compared.data.cells.set_index(["strategy", "seed"])
     assert alone.data.cells["features"].tolist() == [cells.loc[("random", 1), "features"]]
 
@@ -149,7 +150,7 @@ def on_cluster(kind: str) -> Any:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["processes", on_cluster("dask"), on_cluster("ray")])
 def test_other_task_runners_find_what_threads_find(kind, first, bench, undrawn):
-    config = of(bench, runner={"kind": kind, "workers": 2})
+    config = comparison(bench, runner={"kind": kind, "workers": 2})
     other = compare(config, verbosity=0)
     assert same(bench, other) == same(*first)
 
@@ -162,18 +163,19 @@ def test_a_cluster_that_does_not_answer_is_one_sentence_before_anything_is_read(
     monkeypatch.setattr("tasks.task_runner.CLUSTER_TIMEOUT", 1.0)
     runner = {"kind": kind, "address": "127.0.0.1:9"}
     with pytest.raises(ConfigError, match=r"runner\.address '127\.0\.0\.1:9'"):
-        compare(of(bench, runner=runner), verbosity=0)
+        compare(comparison(bench, runner=runner), verbosity=0)
     assert not bench.made_anything()
 
 
 def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Press Ctrl-C when `n` searches have been logged."""
-    plain, seen = CellRuns.end, []
+    plain = CellRuns.end
+    results: list[CellResult] = []
 
     def end(self: CellRuns, result: CellResult, scoring: Scoring) -> None:
         plain(self, result, scoring)
-        seen.append(result)
-        if len(seen) == n:
+        results.append(result)
+        if len(results) == n:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(CellRuns, "end", end)
@@ -181,7 +183,7 @@ def interrupt_after(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undrawn):
-    config = of(bench)
+    config = comparison(bench)
     with pytest.MonkeyPatch.context() as patch:
         interrupt_after(3, patch)
         with pytest.raises(KeyboardInterrupt):
@@ -200,8 +202,8 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
     fresh = compare(config, new=True, verbosity=0)
     assert (fresh.run_id != parent.info.run_id, fresh.read_back) == (True, 0)
     assert len(bench.children(fresh.run_id)) == 6
-    # Elsewhere and on fewer workers it is the same comparison.
-    other = of(bench, runner={"kind": "threads", "workers": 1})
+    # Another task runner with fewer workers resumes the same comparison.
+    other = comparison(bench, runner={"kind": "threads", "workers": 1})
     resumed = compare(other, verbosity=0)
     assert (resumed.run_id, resumed.read_back) == (parent.info.run_id, 3)
     assert "error" not in bench.tracking.run(resumed.run_id).data.tags
@@ -212,7 +214,7 @@ def test_an_interrupted_comparison_goes_on_to_the_same_tables(first, bench, undr
 def test_searches_of_other_data_are_run_again(bench, undrawn):
     frame = pd.read_csv(bench.mapping()["data"]["path"])
     data = {"small": {"data": bench.mapping()["data"]}}
-    config = of(bench, datasets=data, strategies={"full": {}}, seeds=1)
+    config = comparison(bench, datasets=data, strategies={"full": {}}, seeds=1)
     with pytest.MonkeyPatch.context() as patch:
         interrupt_after(1, patch)
         with pytest.raises(KeyboardInterrupt):
@@ -223,7 +225,7 @@ def test_searches_of_other_data_are_run_again(bench, undrawn):
 
 def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undrawn, monkeypatch):
     strategies = {"random": {"params": {"batch_size": 4}}, "full": {}}
-    config = of(bench, strategies=strategies, seeds=1)
+    config = comparison(bench, strategies=strategies, seeds=1)
     monkeypatch.setattr(run_cell.task, "retry_delay_seconds", 0.0)
     with pytest.MonkeyPatch.context() as patch:
         tries = []
@@ -235,11 +237,11 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
         patch.setattr(registry()["random"], "start", break_down)
         with pytest.raises(
             FailedSearches, match=r"1 of 2.*disk is gone.*strategies\.random"
-        ) as told:
+        ) as caught:
             compare(config, verbosity=0)
         assert len(tries) == 3
     assert sorted(bench.statuses()) == ["FAILED", "FAILED", "FINISHED"]
-    partial = told.value.compared
+    partial = caught.value.compared
     assert partial is not None
     assert partial.data.comparison.summary["strategy"].tolist() == ["full"]
     assert "random" not in bench.artifact(partial.run_id, "summary.csv").decode()
@@ -252,7 +254,8 @@ def test_a_failing_search_lets_the_others_finish_and_is_tried_again(bench, undra
 
 def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
     split_off = {"kind": "stratified", "test_size": 0.4}
-    compared = compare(of(bench, split=split_off, strategies={"full": {}}, seeds=1), verbosity=0)
+    config = comparison(bench, split=split_off, strategies={"full": {}}, seeds=1)
+    compared = compare(config, verbosity=0)
     features, target = load_wine(return_X_y=True, as_frame=True)
     rows = split(Table("wine", "", features, target), "stratified", test_size=0.4, seed=0)
     model = GaussianNB().fit(features.iloc[rows.train], target.iloc[rows.train])
@@ -265,7 +268,8 @@ def test_rows_kept_aside_give_a_test_cost(bench, undrawn):
 @pytest.mark.slow
 def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
     strategies = {"random": {"params": {"batch_size": 4}}, "full": {}}
-    config = of(bench, strategies=strategies, split={"kind": "stratified"}, resample=True, seeds=3)
+    sections = {"split": {"kind": "stratified"}, "resample": True, "seeds": 3}
+    config = comparison(bench, strategies=strategies, **sections)
     with pytest.MonkeyPatch.context() as patch:
         interrupt_after(5, patch)
         with pytest.raises(KeyboardInterrupt):
@@ -273,15 +277,16 @@ def test_each_seed_is_judged_on_test_rows_of_its_own(bench, capsys):
     compared = compare(config, verbosity=0)
     assert compared.read_back == 5
     X, y = load_wine(return_X_y=True, as_frame=True)
-    model, cells = GaussianNB(), compared.data.cells
+    model = GaussianNB()
+    cells = compared.data.cells
     for seed in range(3):
         rows = split(Table("wine", "", X, y), "stratified", seed=seed, estimator=model)
-        own = cells[cells["seed"] == seed].set_index("strategy")
+        cells_of_seed = cells[cells["seed"] == seed].set_index("strategy")
         for label in strategies:
-            columns = json.loads(own.loc[label, "features"])
+            columns = json.loads(cells_of_seed.loc[label, "features"])
             fitted = model.fit(X.iloc[rows.train][columns], y.iloc[rows.train])
             error = 1 - fitted.score(X.iloc[rows.test][columns], y.iloc[rows.test])
-            assert own.loc[label, "test_cost"] == pytest.approx(error)
+            assert cells_of_seed.loc[label, "test_cost"] == pytest.approx(error)
     summary = compared.data.comparison.summary.set_index("strategy")
     assert summary["rank"].tolist() == summary["mean_test_cost"].rank().tolist()
     page = page_of(bench, compared)

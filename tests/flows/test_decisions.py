@@ -1,4 +1,4 @@
-"""The decisions of a refresh: labels, sizes and outcomes of the new rows, without any search."""
+"""Tests of the decisions of a refresh by labels, sizes and outcomes, without a search."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tasks.table import Table
 
 
 def table(labels: list[Any], n_rows: int, rare: int | None, groups: int | None) -> Table:
-    """Rows whose class follows from `a`; `b` says the opposite, and `c` nothing."""
+    """Return rows whose class follows from `a`; `b` predicts the opposite, and `c` nothing."""
     code = np.arange(n_rows) % len(labels)
     if rare is not None:
         code = np.where(np.arange(n_rows) < rare, len(labels) - 1, np.arange(n_rows) % 2)
     features = pd.DataFrame({"a": code - 0.5, "b": 0.5 - code, "c": np.full(n_rows, 0.5)})
-    # Every fifth row is noise, for both.
+    # In every fifth row `a` and `b` are wrong.
     features.iloc[::5] *= -1.0
     target = pd.Series(np.asarray(labels, dtype=object)[code], name="y").infer_objects()
     group = None if groups is None else pd.Series(np.arange(n_rows) % groups)
@@ -39,13 +39,17 @@ def table(labels: list[Any], n_rows: int, rare: int | None, groups: int | None) 
 def decide(
     labels: list[Any],
     n_rows: int,
-    champion: str = "c",  # what each predicts by
+    champion: str = "c",
     challenger: str = "a",
-    rare: int | None = None,  # rows of the last label among the test rows
+    rare: int | None = None,
     groups: int | None = None,
     **champion_keys: Any,
 ) -> tuple[str, str]:
-    """Return the decision on a champion of 400 rows with the labels 0 and 1, and why."""
+    """Return the decision on a champion of 400 rows with the labels 0 and 1, and why.
+
+    Champion and challenger predict by the column that they name; `rare` test rows have the last
+    label.
+    """
     mapping = {
         "name": "churn",
         "data": {"source": "file", "path": "rows.csv", "target": "y"},
@@ -54,17 +58,17 @@ def decide(
     }
     config = from_yaml(render(mapping), env={})
     assert isinstance(config, RefreshConfig)
-    train, test = table(labels, n_rows, None, groups), table(labels, n_rows, rare, groups)
+    train = table(labels, n_rows, None, groups)
+    test = table(labels, n_rows, rare, groups)
     problem = Problem.build(train.features, train.target, GaussianNB(), scoring="accuracy")
 
     def predict(_: Champion, features: pd.DataFrame, classes: Any = None) -> Answers:
-        # The first label where `a` is negative, and the other one elsewhere.
-        known = np.array([0, 1])
-        return Answers(known[(features[champion] > 0.0).astype(int)], classes=classes)
+        labels = np.array([0, 1])
+        return Answers(labels[(features[champion] > 0.0).astype(int)], classes=classes)
 
     champions: Any = Mock(trained_rows=Mock(return_value=None), predict=predict)
-    now = Champion("churn", "1", "a1b2")
-    challenge = Challenge(config, champions, now, 0)
+    current = Champion("churn", "1", "a1b2")
+    challenge = Challenge(config, champions, current, 0)
     try:
         answer = {"labels": [0, 1], "n_rows": 400}
         challenge.check_rows(answer, cast(Any, Mock(train=train, test=test, problem=problem)))
@@ -82,11 +86,13 @@ def decide(
 
 @pytest.fixture(autouse=True)
 def unstored(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The configuration of the champion's run is unknown."""
+    """Leave the configuration of the champion's run unknown."""
     monkeypatch.setattr("flows.run.challenge.stored_configuration", lambda *_: {})
 
 
-SAME, MORE, OTHER = [0, 1], [0, 1, 2], [1, 2]
+SAME = [0, 1]
+MORE = [0, 1, 2]
+OTHER = [1, 2]
 
 
 @pytest.mark.parametrize(
@@ -121,6 +127,6 @@ SAME, MORE, OTHER = [0, 1], [0, 1, 2], [1, 2]
 def test_the_decision_follows_from_labels_sizes_and_outcome(
     labels: list[Any], n_rows: int, options: dict[str, Any], decision: str, why: str
 ) -> None:
-    found, reason = decide(labels, n_rows, **options)
-    assert found == decision, reason
+    decided, reason = decide(labels, n_rows, **options)
+    assert decided == decision, reason
     assert re.search(why, reason), reason

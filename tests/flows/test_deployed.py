@@ -1,4 +1,4 @@
-"""Deployments: what a Prefect server schedules, runs, shows and refuses."""
+"""Tests of deployments: what a Prefect server schedules, runs, shows and refuses."""
 
 from __future__ import annotations
 
@@ -44,24 +44,24 @@ CRON = {"cron": "0 4 * * 1", "timezone": "Europe/Berlin"}
 )
 @pytest.mark.usefixtures("prefect_server")
 def test_serve_refuses_in_one_sentence(configs, settings, sentence, monkeypatch):
-    # It is let log to the server, here and in the processes it starts.
+    # `serve` logs to the server, here and in the processes that it starts.
     monkeypatch.setenv("PREFECT_LOGGING_LEVEL", "CRITICAL")
     with (
         temporary_settings(restore_defaults={PREFECT_API_URL}),
-        pytest.raises((ConfigError, StoreError)) as told,
+        pytest.raises((ConfigError, StoreError)) as caught,
     ):
         serve(configs, settings)
-    assert sentence in str(told.value)
+    assert sentence in str(caught.value)
 
 
 # ---------------------------------------------------------------- a run on a real server
 
 
 def test_the_scheduler_of_prefect_makes_runs_of_a_cron_schedule():
-    """With the versions of the lock: it logs errors, and makes none, where they do not fit."""
+    """Where the installed versions do not fit, Prefect logs errors and schedules no run."""
     schedule = CronSchedule(**CRON)
-    runs = asyncio.run(schedule.get_dates(2, start=datetime(2026, 11, 29, tzinfo=UTC)))
-    assert [each.isoformat() for each in runs] == [
+    times = asyncio.run(schedule.get_dates(2, start=datetime(2026, 11, 29, tzinfo=UTC)))
+    assert [time.isoformat() for time in times] == [
         "2026-11-30T04:00:00+01:00",
         "2026-12-07T04:00:00+01:00",
     ]
@@ -69,14 +69,14 @@ def test_the_scheduler_of_prefect_makes_runs_of_a_cron_schedule():
 
 def test_the_schedule_is_on_the_deployment(bench, api):
     deployed.deployment_of(bench.config(name="scheduled", schedule=CRON)).apply()
-    made = api.read_deployment_by_name("select/scheduled")
-    (schedule,) = made.schedules
+    deployment = api.read_deployment_by_name("select/scheduled")
+    (schedule,) = deployment.schedules
     assert (schedule.schedule.cron, schedule.schedule.timezone) == tuple(CRON.values())
     assert schedule.active
-    assert made.concurrency_options.collision_strategy == "ENQUEUE"
-    assert made.global_concurrency_limit.limit == 1
-    assert set(made.tags) == {"swarm", "select"}
-    sections = made.parameter_openapi_schema["definitions"]
+    assert deployment.concurrency_options.collision_strategy == "ENQUEUE"
+    assert deployment.global_concurrency_limit.limit == 1
+    assert set(deployment.tags) == {"swarm", "select"}
+    sections = deployment.parameter_openapi_schema["definitions"]
     assert sections["BudgetSection"]["properties"]["epochs"]["description"]
 
 
@@ -85,16 +85,16 @@ def test_a_deployed_run_finishes_and_leaves_its_artifacts(bench, prefect_server,
     from prefect.client.schemas.filters import FlowRunFilter
 
     with serving(bench, prefect_server, bench.mapping(), CRON) as served:
-        triggered = served.trigger("select/small")
-        assert happens(lambda: api.read_flow_run(triggered).state.is_final(), 120)
-        done = api.read_flow_run(triggered)
-        found = api.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [triggered]}))
-    assert done.state.is_completed(), done.state.message
-    assert done.name == "table/multiswarm/seed 0"
-    assert set(done.tags) == {"swarm", "select"}
+        flow_run_id = served.trigger("select/small")
+        assert happens(lambda: api.read_flow_run(flow_run_id).state.is_final(), 120)
+        flow_run = api.read_flow_run(flow_run_id)
+        artifacts = api.read_artifacts(flow_run_filter=FlowRunFilter(id={"any_": [flow_run_id]}))
+    assert flow_run.state.is_completed(), flow_run.state.message
+    assert flow_run.name == "table/multiswarm/seed 0"
+    assert set(flow_run.tags) == {"swarm", "select"}
     (run,) = bench.runs()
-    assert (run.info.status, run.data.tags["verdict"]) == ("FINISHED", done.state.message)
-    shown = {artifact.key: artifact.data for artifact in found}
+    assert (run.info.status, run.data.tags["verdict"]) == ("FINISHED", flow_run.state.message)
+    shown = {artifact.key: artifact.data for artifact in artifacts}
     assert set(shown) == {"small-figures", "small-answer"}
     rows = json.loads(shown["small-figures"])
     assert len(rows) == 5
@@ -121,9 +121,9 @@ def test_a_bad_parameter_is_refused_with_the_sentence_of_a_file(bench, change, s
 
 def test_a_parameter_is_not_overridden_by_the_environment(bench, monkeypatch):
     monkeypatch.setenv("SWARM_BUDGET__EPOCHS", "9")
-    read = deployed.read_parameter(bench.mapping(), SelectConfig)
-    assert read == bench.config()
-    assert read.budget.epochs == 4
+    config = deployed.read_parameter(bench.mapping(), SelectConfig)
+    assert config == bench.config()
+    assert config.budget.epochs == 4
 
 
 VERDICT = SimpleNamespace(judgement=SimpleNamespace(sentence=lambda: "all is well"))
@@ -147,7 +147,7 @@ def test_what_may_pass_is_tried_again_after_a_growing_while_and_bad_input_is_not
     attempt = Mock(side_effect=answers)
     monkeypatch.setattr("flows.select.select", SimpleNamespace(fn=attempt))
     monkeypatch.setattr(deployed, "sleep", waited.append)
-    # There is no run whose log it could be.
+    # The flow is called outside a flow run, which has no log.
     monkeypatch.setattr(deployed, "get_run_logger", Mock())
     state = deployed.select.fn(bench.mapping())
     assert (state.is_completed(), state.message) == (answers[-1] is VERDICT, message)
@@ -191,13 +191,13 @@ def test_a_prefect_server_that_is_away_does_not_stop_a_run(monkeypatch):
 
 
 def test_prefect_yaml_deploys_what_ships():
-    written = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
+    project = yaml.safe_load((ROOT / "prefect.yaml").read_text(encoding="utf-8"))
     shipped = {"select": "default", "refresh": "refresh", "compare": "compare"}
-    assert len(written["deployments"]) == len(shipped)
-    for one in written["deployments"]:
-        flow = one["entrypoint"].removeprefix("flows/deployed.py:")
+    assert len(project["deployments"]) == len(shipped)
+    for deployment in project["deployments"]:
+        flow = deployment["entrypoint"].removeprefix("flows/deployed.py:")
         assert callable(getattr(deployed, flow))
         config = load(shipped[flow], env={})
-        read = deployed.read_parameter(one["parameters"]["config"], type(config))
-        check(read)
-        assert read == config
+        deployed_config = deployed.read_parameter(deployment["parameters"]["config"], type(config))
+        check(deployed_config)
+        assert deployed_config == config

@@ -1,4 +1,4 @@
-"""`swarm diff`: two runs on the same rows, and on others."""
+"""Tests of `swarm diff`: two runs on the same rows, and on different rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.small_run import BAYES, OTHERS, Bench, table
 def runs(
     prefect_server: str, tracking_uri: str, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Bench, list[str]]:
-    """Runs of all columns, without two of them, with another seed of the split, on other rows."""
+    """Return four runs: all columns, two columns fewer, another split, and another table."""
     bench = Bench(tmp_path_factory.mktemp("diff"), tracking_uri)
     table(1).to_csv(bench.folder / "other.csv", index=False)
     quick = {"model": BAYES, "budget": {"epochs": 2}, "scoring": "roc_auc"}
@@ -37,23 +37,24 @@ def runs(
 
 def test_columns_scores_data_and_configuration_are_compared(runs: Any, swarm: Swarm) -> None:
     bench, (before, after, *_) = runs
-    found = json.loads(swarm("diff", before, after, "--json", "--tracking-uri", bench.uri).out)
+    difference = json.loads(swarm("diff", before, after, "--json", "--tracking-uri", bench.uri).out)
     answers = [json.loads(bench.artifact(run, "features.json")) for run in (before, after)]
-    old, new = (set(answer["features"]) for answer in answers)
-    assert {each["name"] for each in found["columns_in"]} == new - old
-    assert {each["name"] for each in found["columns_out"]} == old - new
-    assert found["n_stay"] == len(old & new)
-    # It tells the target, and the later table lacks it.
-    gone = next(each for each in found["columns_out"] if each["name"] == "x0")
+    old = set(answers[0]["features"])
+    new = set(answers[1]["features"])
+    assert {column["name"] for column in difference["columns_in"]} == new - old
+    assert {column["name"] for column in difference["columns_out"]} == old - new
+    assert difference["n_stay"] == len(old & new)
+    # The target depends on x0, and the later table lacks it.
+    gone = next(column for column in difference["columns_out"] if column["name"] == "x0")
     losses = bench.table(before, "importances.csv").set_index("column")["loss"]
     assert (gone["loss"], gone["in_both_tables"]) == (losses["x0"], False)
-    score = found["score"]
+    score = difference["score"]
     assert score["n_rows"] == 36
     scores = [bench.tracking.run(run).data.metrics["test/roc_auc"] for run in (before, after)]
     assert [score["before"], score["after"]] == pytest.approx(scores)
     assert score["gain"] == pytest.approx(scores[1] - scores[0])
     assert score["low"] < score["gain"] < score["high"]
-    changed = {(each["what"], each["key"]) for each in found["changes"]}
+    changed = {(change["what"], change["key"]) for change in difference["changes"]}
     assert {("data", "columns"), ("configuration", "data.drop")} <= changed
     assert not any(key.startswith("budget") for _, key in changed)
 
@@ -72,13 +73,13 @@ def test_the_text_begins_with_the_summary_and_markdown_has_every_column(
 ) -> None:
     bench, (before, after, *_) = runs
     at = ("--tracking-uri", bench.uri)
-    found = compare_runs(bench.tracking, before, after)
+    difference = compare_runs(bench.tracking, before, after)
     text = swarm("diff", before[:8], after[:8], *at).out
-    assert text.startswith(found.summary())
+    assert text.startswith(difference.summary())
     page = swarm("diff", before, after, *at, "--markdown").out
-    assert page.startswith(f"**{found.summary()}**")
-    for each in (*found.columns_in, *found.columns_out):
-        assert f"| `{each.name}` |" in page
+    assert page.startswith(f"**{difference.summary()}**")
+    for column in (*difference.columns_in, *difference.columns_out):
+        assert f"| `{column.name}` |" in page
     assert swarm("diff", before, *at).status == 2
     same = compare_runs(bench.tracking, before, before)
     assert (same.columns_in, same.columns_out, same.changes) == ([], [], [])

@@ -1,4 +1,4 @@
-"""From the cells of a file to a prediction: a stored model reads rows as its training table."""
+"""Tests from a file to a prediction: a stored model reads rows as its training table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.command import Swarm
 from tests.small_run import OTHERS, Bench, leave_report_out, table
 
 N = 300
-# What a consumer does who knows nothing of the configuration.
+# The code of a consumer who knows nothing of the configuration.
 CONSUMER = """
 import sys
 import mlflow, pandas as pd
@@ -39,21 +39,22 @@ assert not {"swarm", "tasks"} & set(sys.modules)
 
 
 def cells(decimal: str) -> pd.DataFrame:
-    """A table in the cells of its file, all texts: every kind that is read as something else."""
+    """Return the cells of a file as texts, with every type that is converted as it is read."""
     rng = np.random.default_rng(0)
 
-    def written(values: Any, digits: int) -> np.ndarray:
+    def texts(values: Any, digits: int) -> np.ndarray:
         return np.array([f"{value:.{digits}f}".replace(".", decimal) for value in values])
 
-    signal, days = rng.normal(size=N), rng.integers(0, 900, N)
+    signal = rng.normal(size=N)
+    days = rng.integers(0, 900, N)
     dates = pd.Timestamp("2021-03-01") + pd.to_timedelta(days, unit="D")
     plan = rng.choice(["basic", "plus", "max"], N)
     frame = pd.DataFrame(
         {
             "id": [f"K{i:05d}" for i in rng.permutation(N)],
-            "load": written(signal * 7, 15),
+            "load": texts(signal * 7, 15),
             "age": rng.integers(18, 80, N).astype(str),
-            "used": written(rng.uniform(0, 100, N), 1),
+            "used": texts(rng.uniform(0, 100, N), 1),
             "signed": dates.strftime("%d.%m.%Y"),
             "plan": plan,
             "paid": rng.choice(["€1,200", "€950", "€2,150"], N),
@@ -71,18 +72,19 @@ def cells(decimal: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Trained:
-    """A run on such a file, and what its model answers on the table as it was read."""
+    """A run on a file of `cells`, and the probabilities of its model on the table."""
 
     bench: Bench
     file: Path
     separator: str
-    rows: pd.DataFrame  # the cells
+    rows: pd.DataFrame
     config: SelectConfig
     outcome: SelectRun
 
     @property
     def expected(self) -> pd.DataFrame:
-        table, model = fetch_as_configured(self.config), self.outcome.model
+        table = fetch_as_configured(self.config)
+        model = self.outcome.model
         return pd.DataFrame(model.mean_proba(table.features), columns=model.classes_)
 
     def write(self, rows: pd.DataFrame) -> str:
@@ -104,11 +106,12 @@ def trained(
 ) -> Trained:
     separator, decimal = request.param
     leave_report_out(monkeypatch)
-    file, out = bench.folder / "customers.csv", bench.folder / "customers.yaml"
+    file = bench.folder / "customers.csv"
+    out = bench.folder / "customers.yaml"
     rows = cells(decimal)
     rows.to_csv(file, index=False, sep=separator)
-    said = swarm("init", str(file), "--target", "gone", "--out", str(out))
-    assert said.status == 0, said
+    result = swarm("init", str(file), "--target", "gone", "--out", str(out))
+    assert result.status == 0, result
     config = load_as(SelectConfig, out)
     assert config.data.drop == ["id"]
     assert set(config.data.csv.na_values) == {"?", "-999"}
@@ -118,13 +121,13 @@ def trained(
         tracking={"register": True},
         space={"fixed": ["load", "age", "used", "signed_month", "plan", "paid", "sold", "steps"]},
     )
-    kept = ("data", "split", "folds", "model", "scoring", "pos_label")
-    small = small.model_copy(update={key: getattr(config, key) for key in kept})
+    sections = ("data", "split", "folds", "model", "scoring", "pos_label")
+    small = small.model_copy(update={key: getattr(config, key) for key in sections})
     return Trained(bench, file, separator, rows, small, select.fn(small, None, 0))
 
 
 def other_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     if arguments[0] == "-m":
         environment["PYTHONPATH"] = str(ROOT)
     command = [sys.executable, *arguments]
@@ -137,10 +140,14 @@ def other_process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str
 def test_a_file_gives_the_same_probabilities_in_every_process_to_the_last_bit(
     trained: Trained, swarm: Swarm
 ) -> None:
-    bench, expected, run_id = trained.bench, trained.expected, trained.outcome.run_id
-    uri, folder, at = trained.outcome.model_uri, bench.folder, ("--tracking-uri", bench.uri)
+    bench = trained.bench
+    expected = trained.expected
+    run_id = trained.outcome.run_id
+    uri = trained.outcome.model_uri
+    folder = bench.folder
+    at = ("--tracking-uri", bench.uri)
     inputs = trained.served().metadata.get_input_schema().to_dict()
-    assert {each["name"]: (each["type"], each["required"]) for each in inputs} == {
+    assert {column["name"]: (column["type"], column["required"]) for column in inputs} == {
         "load": ("double", True),
         "age": ("double", False),
         "used": ("string", False),
@@ -151,26 +158,26 @@ def test_a_file_gives_the_same_probabilities_in_every_process_to_the_last_bit(
         "steps": ("double", False),
     }
     arguments = (bench.uri, uri, str(trained.file), trained.separator, "answers.parquet")
-    done = other_process("-c", CONSUMER, *arguments, cwd=folder)
-    assert done.returncode == 0, done.stderr
+    process = other_process("-c", CONSUMER, *arguments, cwd=folder)
+    assert process.returncode == 0, process.stderr
     pd.testing.assert_frame_equal(
         pd.read_parquet(folder / "answers.parquet"), expected, check_exact=True
     )
     command = ("-m", "flows.cli", "predict", run_id, str(trained.file), *at, "--out", "own.parquet")
-    done = other_process(*command, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"wrote own.parquet: 300 predictions of {uri}\n"
-    own = pd.read_parquet(folder / "own.parquet")
-    shares = own[["probability_no", "probability_yes"]].set_axis(["no", "yes"], axis=1)
-    pd.testing.assert_frame_equal(shares, expected, check_exact=True)
+    process = other_process(*command, cwd=folder)
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == f"wrote own.parquet: 300 predictions of {uri}\n"
+    predictions = pd.read_parquet(folder / "own.parquet")
+    proba = predictions[["probability_no", "probability_yes"]].set_axis(["no", "yes"], axis=1)
+    pd.testing.assert_frame_equal(proba, expected, check_exact=True)
     table = fetch_as_configured(trained.config)
-    assert np.array_equal(own["prediction"], trained.outcome.model.predict(table.features))
+    assert np.array_equal(predictions["prediction"], trained.outcome.model.predict(table.features))
     # A refresh compares champions on the rows of its own table.
     name, _, version = uri.removeprefix("models:/").partition("/")
     champion = Champion(name, version, run_id)
     answers = Champions(bench.tracking).predict(champion, table.cells, expected.columns.to_numpy())
     assert np.array_equal(answers.proba, expected)
-    # The names are those of the file.
+    # `swarm features` prints the names of the file.
     names = swarm("features", run_id, *at).out.split()
     assert (
         {"load", "signed"}
@@ -179,49 +186,51 @@ def test_a_file_gives_the_same_probabilities_in_every_process_to_the_last_bit(
     )
     assert "signed_month" in swarm("features", run_id, *at, "--derived").out.split()
     assert set(swarm("features", run_id, *at, "--model-inputs").out.split()) == {
-        each["name"] for each in inputs
+        column["name"] for column in inputs
     }
 
 
 @pytest.mark.slow
 def test_cells_that_are_numbers_and_dates_already_are_the_same(trained: Trained) -> None:
-    model, expected = trained.served(), trained.expected
+    model = trained.served()
+    expected = trained.expected
     table = fetch_as_configured(trained.config)
     moments = pd.to_datetime(table.cells["signed"], format="%d.%m.%Y")
     texts = trained.rows.replace("", None)
     for batch in (
         table.cells,
         table.cells.assign(signed=moments, used=table.features["used"]),
-        texts,  # everything as text
+        texts,
     ):
-        told = model.predict(batch, params={"probabilities": True})
-        pd.testing.assert_frame_equal(told, expected, check_exact=True)
-    # A row alone, and as a request has it.
+        proba = model.predict(batch, params={"probabilities": True})
+        pd.testing.assert_frame_equal(proba, expected, check_exact=True)
+    # A single row, as a table and as the records of a request.
     row = texts.iloc[[7]]
-    for one in (row, row.to_dict("records"), table.cells.iloc[[7]].convert_dtypes()):
-        told = model.predict(one, params={"probabilities": True})
-        assert np.array_equal(told, expected.iloc[[7]])
+    for batch in (row, row.to_dict("records"), table.cells.iloc[[7]].convert_dtypes()):
+        proba = model.predict(batch, params={"probabilities": True})
+        assert np.array_equal(proba, expected.iloc[[7]])
 
 
 @pytest.mark.slow
 def test_what_training_did_not_have_is_warned_of_or_refused(trained: Trained, swarm: Swarm) -> None:
-    rows, at = trained.rows.head(40), ("--tracking-uri", trained.bench.uri)
+    rows = trained.rows.head(40)
+    at = ("--tracking-uri", trained.bench.uri)
     out = trained.bench.folder / "predictions.csv"
 
     def predicted(changed: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-        said = swarm(
+        result = swarm(
             "predict", trained.outcome.run_id, trained.write(changed), *at, "--out", str(out)
         )
-        assert said.status == 0, said
-        return pd.read_csv(out, float_precision="round_trip"), said.err
+        assert result.status == 0, result
+        return pd.read_csv(out, float_precision="round_trip"), result.err
 
-    usual, told = predicted(rows)
-    assert (told, len(usual)) == ("", 40)
+    usual, warning = predicted(rows)
+    assert (warning, len(usual)) == ("", 40)
     assert np.array_equal(usual["probability_yes"], trained.expected["yes"].head(40))
     pd.testing.assert_frame_equal(predicted(rows.assign(more="extra"))[0], usual)
-    new, told = predicted(rows.assign(plan="gold"))
-    assert "warning column 'plan' has categories" in told
-    assert "'gold', in 40 rows" in told
+    new, warning = predicted(rows.assign(plan="gold"))
+    assert "warning column 'plan' has categories" in warning
+    assert "'gold', in 40 rows" in warning
     pd.testing.assert_frame_equal(new, predicted(rows.assign(plan=""))[0])
     for wrong, words in (
         (rows.drop(columns="age"), "no column 'age'"),
@@ -232,14 +241,14 @@ def test_what_training_did_not_have_is_warned_of_or_refused(trained: Trained, sw
     ):
         out.unlink(missing_ok=True)
         file = trained.write(wrong)
-        said = swarm("predict", trained.outcome.run_id, file, *at, "--out", str(out))
-        assert words in said.sentence
+        result = swarm("predict", trained.outcome.run_id, file, *at, "--out", str(out))
+        assert words in result.sentence
         assert not out.exists()
         with pytest.raises(ValueError, match=words.split(" in ")[0]):
             trained.served().predict(pd.read_csv(file, sep=trained.separator))
 
 
-# A tree that accepts the labels 0 to k-1 alone, as XGBoost does.
+# This tree accepts only the labels 0 to k-1, as XGBoost does.
 ONLY_CODES = """
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -255,7 +264,7 @@ class XGBClassifier(DecisionTreeClassifier):
 
 @pytest.fixture
 def only_codes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The import path of such a tree, in a package named as XGBoost is."""
+    """Return the import path of that tree, in a package with the name of XGBoost."""
     package = tmp_path / "site" / "xgboost"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -289,14 +298,15 @@ def test_a_model_that_accepts_codes_alone_predicts_labels(
         )
         return select.fn(config, None, 0)
 
-    codes, labels = run(only_codes), run("sklearn.tree.DecisionTreeClassifier")
-    # Search, confirmation and judgement are those of the same model with the labels themselves.
+    codes = run(only_codes)
+    labels = run("sklearn.tree.DecisionTreeClassifier")
+    # Search, confirmation and judgement are the same as of a model that is fitted to labels.
     assert codes.result.features == labels.result.features
     assert codes.result.cost == labels.result.cost
     pd.testing.assert_frame_equal(codes.judgement.table, labels.judgement.table)
     pd.testing.assert_frame_equal(codes.judgement.predictions, labels.judgement.predictions)
     model = load_model(bench.tracking, codes.model_uri)
     assert np.array_equal(model.predict(rows), labels.model.predict(rows))
-    shares = model.predict(rows, params={"probabilities": True})
-    assert shares.columns.tolist() == [str(each) for each in sorted(rows[target].unique())]
-    assert np.array_equal(shares, labels.model.mean_proba(rows))
+    proba = model.predict(rows, params={"probabilities": True})
+    assert proba.columns.tolist() == [str(label) for label in sorted(rows[target].unique())]
+    assert np.array_equal(proba, labels.model.mean_proba(rows))

@@ -1,4 +1,4 @@
-"""`swarm init` writes a configuration that `swarm check` passes and `swarm select` runs."""
+"""Tests of `swarm init`: `swarm check` passes what it writes, and `swarm select` runs it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ N = 240
 
 
 def frame_of(**columns: Any) -> pd.DataFrame:
-    """Four features, and a target that the first of them tells with noise."""
+    """Return four features, and a target that depends on the first of them and on noise."""
     rng = np.random.default_rng(1)
     frame = pd.DataFrame(rng.normal(size=(N, 4)), columns=list("abcd"))
     frame["y"] = np.where(frame["a"] + rng.normal(size=N) > 0, "won", "lost")
@@ -31,7 +31,7 @@ def frame_of(**columns: Any) -> pd.DataFrame:
 
 
 def with_outliers(signal: pd.Series) -> pd.Series:
-    """A target that a column tells with noise, a hundredth of its values far off."""
+    """Return a target that depends on `signal` and noise; one value in a hundred is an outlier."""
     rng = np.random.default_rng(3)
     target = 2 * signal + rng.normal(scale=0.5, size=len(signal))
     target[::100] += 500.0
@@ -39,18 +39,18 @@ def with_outliers(signal: pd.Series) -> pd.Series:
 
 
 def written(swarm: Swarm, file: Path, target: str = "y") -> SelectConfig:
-    """Write a configuration, which is checked as it is written, and read it."""
-    return written_and_told(swarm, file, target)[0]
+    """Return the configuration that `swarm init` writes and checks."""
+    return written_and_printed(swarm, file, target)[0]
 
 
-def written_and_told(swarm: Swarm, file: Path, target: str = "y") -> tuple[SelectConfig, str]:
-    """The configuration, and what was said as it was written."""
+def written_and_printed(swarm: Swarm, file: Path, target: str = "y") -> tuple[SelectConfig, str]:
+    """Return the configuration that `swarm init` writes, and what it prints."""
     out = file.parent / "own.yaml"
-    said = swarm("init", str(file), "--target", target, "--out", str(out), "--force")
-    assert said.status == 0, said
+    result = swarm("init", str(file), "--target", target, "--out", str(out), "--force")
+    assert result.status == 0, result
     config = load_as(SelectConfig, out)
-    assert all(f"dropped {name}: " in said.out for name in config.data.drop)
-    return config, said.out
+    assert all(f"dropped {name}: " in result.out for name in config.data.drop)
+    return config, result.out
 
 
 NUMBERS = frame_of()[["a", "b", "c"]].round(3)
@@ -73,7 +73,7 @@ THOUSANDS = NUMBERS.assign(**SALES)
     ],
 )
 def test_the_style_of_a_file_is_found(frame: pd.DataFrame, style: CsvStyle, tmp_path: Path) -> None:
-    """Whatever commas, apostrophes and quoted thousands are in its cells."""
+    """Commas, apostrophes and quoted thousands in its cells do not mislead."""
     file = tmp_path / "own.csv"
     options = {"sep": style.separator, "decimal": style.decimal, "na_rep": "k.A."}
     encoding = "utf-8-sig" if style.separator == "|" else style.encoding
@@ -84,8 +84,8 @@ def test_the_style_of_a_file_is_found(frame: pd.DataFrame, style: CsvStyle, tmp_
 def test_one_odd_row_or_cell_or_the_mark_of_an_encoding_hides_nothing(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     rows = [f"{['none', 'few', 'many'][i % 3]},{'?' if i % 9 == 0 else i / 7}" for i in range(90)]
-    for odd in ("none", f"none,{'9' * 140_000}", "none,1,2,3"):
-        text = "\n".join(["level,number", *rows, odd]) + "\n"
+    for odd_row in ("none", f"none,{'9' * 140_000}", "none,1,2,3"):
+        text = "\n".join(["level,number", *rows, odd_row]) + "\n"
         for encoding in ("utf-8", "utf-8-sig"):
             file.write_text(text, encoding=encoding)
             assert sniff(str(file), "level").na_values == ("?",)
@@ -107,33 +107,33 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
     tmp_path: Path, swarm: Swarm
 ) -> None:
     rng = np.random.default_rng(1)
-    often = rng.random(N) < 0.1
+    is_special = rng.random(N) < 0.1
     frame = frame_of(
-        temperature=np.where(often, -999, rng.normal(20, 5, N).round(1)),
-        income=np.where(often, -999, rng.integers(0, 90_000, N)),
+        temperature=np.where(is_special, -999, rng.normal(20, 5, N).round(1)),
+        income=np.where(is_special, -999, rng.integers(0, 90_000, N)),
         rate=[f"{x:.1f}%" for x in rng.uniform(0, 100, N)],
         zip=[f"{x:05d}" for x in rng.integers(500, 20_000, 60)[rng.integers(0, 60, N)]],
         account=rng.integers(10**17, 10**18, N),
         plan=rng.choice(["none", "basic", "gold"], N),
         country=rng.choice(["NA", "DE", "FR"], N),
-        score=np.where(often, "low", rng.normal(size=N).round(2).astype(str)),
-        pdays=np.where(often, 999, rng.integers(0, 900, N)),
+        score=np.where(is_special, "low", rng.normal(size=N).round(2).astype(str)),
+        pdays=np.where(is_special, 999, rng.integers(0, 900, N)),
         age=rng.integers(0, 99, N),
         uses=["; ".join(np.array(["car", "bike", "bus"])[np.array(x)]) for x in USED],
         town=[f"{place}ville, {place}land" for place in rng.choice([*"abcd"], N)],
-        price=np.where(often, "prefer not to say", rng.integers(10, 99, N).astype(str)),
+        price=np.where(is_special, "prefer not to say", rng.integers(10, 99, N).astype(str)),
     )
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
-    config, said = written_and_told(swarm, file)
+    config, printed = written_and_printed(swarm, file)
     assert config.data.drop == ["account"]
     assert config.data.categorical == ["plan", "country", "uses", "town"]
     features = fetch_as_configured(config).features
-    assert (features["temperature"].isna() == often).all()
-    assert (features["income"].isna() == often).all()
+    assert (features["temperature"].isna() == is_special).all()
+    assert (features["income"].isna() == is_special).all()
     assert features["rate"].tolist() == [float(text[:-1]) for text in frame["rate"]]
-    lines = dict(line.split(": ", 1) for line in said.splitlines() if line.startswith("read "))
-    decided = {
+    lines = dict(line.split(": ", 1) for line in printed.splitlines() if line.startswith("read "))
+    words_of = {
         "temperature, income": "-999",
         "rate": "is read as the number",
         "zip": "without leading zeros",
@@ -143,10 +143,10 @@ def test_each_column_that_is_read_otherwise_than_it_is_written_is_told(
         "price": "'prefer not to say'",
         "uses": "combination of its 3 answers",
     }
-    assert set(lines) == {f"read {name}" for name in decided}
-    assert all(words in lines[f"read {name}"] for name, words in decided.items())
+    assert set(lines) == {f"read {name}" for name in words_of}
+    assert all(words in lines[f"read {name}"] for name, words in words_of.items())
     text = file.with_suffix(".yaml").read_text(encoding="utf-8")
-    assert all(f"# - {json.dumps(names.split(', '))[1:-1]}: " in text for names in decided)
+    assert all(f"# - {json.dumps(names.split(', '))[1:-1]}: " in text for names in words_of)
 
 
 def test_a_word_beside_empty_cells_or_in_the_target_is_a_value(
@@ -160,10 +160,10 @@ def test_a_word_beside_empty_cells_or_in_the_target_is_a_value(
     )
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
-    config, said = written_and_told(swarm, file)
+    config, printed = written_and_printed(swarm, file)
     assert config.data.csv.na_values == []
     assert config.data.drop == []
-    assert "240 rows" in said
+    assert "240 rows" in printed
     table = fetch_as_configured(config)
     assert table.target.tolist() == frame["y"].tolist()
     assert table.features["complaint"].notna().sum() == (frame["complaint"] == "yes").sum()
@@ -174,15 +174,15 @@ def test_points_between_thousands_are_told(tmp_path: Path, swarm: Swarm) -> None
     frame = frame_of(people=[f"{size:,}".replace(",", ".") for size in sizes])
     file = tmp_path / "own.csv"
     frame.to_csv(file, index=False)
-    _, said = written_and_told(swarm, file)
-    assert "read people: " in said
-    assert "is read as a fraction" in said
-    # Beside decimal commas they divide thousands.
+    _, printed = written_and_printed(swarm, file)
+    assert "read people: " in printed
+    assert "is read as a fraction" in printed
+    # Where the decimal mark is a comma, points divide thousands.
     frame.assign(a=frame["a"].round(3)).to_csv(file, index=False, sep=";", decimal=",")
-    config, said = written_and_told(swarm, file)
+    config, printed = written_and_printed(swarm, file)
     assert config.data.drop == []
     assert fetch_as_configured(config).features["people"].tolist() == sizes.tolist()
-    assert "read people: " in said
+    assert "read people: " in printed
 
 
 @pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
@@ -215,14 +215,15 @@ def test_a_number_that_is_a_value_in_another_column_is_not_read_as_missing(
     frame.to_csv(file, index=False)
     assert written(swarm, file).data.csv.na_values == []
     assert "SWM121: 'days': 999 in" in swarm("check", str(file.with_suffix(".yaml"))).out
-    # A name of a category too.
+    # The number may be the name of a category, too.
     codes = rng.choice(["A1", "B2", "999", "C4"], N)
     frame.drop(columns="price").assign(code=codes).to_csv(file, index=False)
     assert written(swarm, file).data.csv.na_values == []
 
 
 def test_the_target_decides_model_scorer_and_folds(tmp_path: Path, swarm: Swarm) -> None:
-    frame, file = frame_of(), tmp_path / "own.parquet"
+    frame = frame_of()
+    file = tmp_path / "own.parquet"
     classes = "lightgbm.LGBMClassifier", "stratified"
     for y, scoring, (estimator, folds) in (
         (np.where(frame["y"] == "won", 1.0, 2.0), "roc_auc", classes),
@@ -246,7 +247,7 @@ def test_the_target_decides_model_scorer_and_folds(tmp_path: Path, swarm: Swarm)
 def test_of_a_target_with_outliers_neither_scorer_nor_model_squares_errors(
     bench: Bench, swarm: Swarm
 ) -> None:
-    """The answer then beats guessing, which it does not if one of both squares them."""
+    """The answer beats guessing, and does not if the model squares its errors."""
     file = bench.folder / "own.csv"
     frame_of(y=with_outliers(frame_of()["a"])).to_csv(file, index=False)
     config = written(swarm, file)
@@ -254,8 +255,8 @@ def test_of_a_target_with_outliers_neither_scorer_nor_model_squares_errors(
     assert config.model.params["objective"] == "mae"
     assert "SWM123" not in swarm("check", str(file.with_suffix(".yaml"))).out
     small = bench.config(budget={"epochs": 2}, confirm={"repeats": 1, "best": 2})
-    kept = ("data", "split", "folds", "model", "scoring")
-    small = small.model_copy(update={key: getattr(config, key) for key in kept})
+    sections = ("data", "split", "folds", "model", "scoring")
+    small = small.model_copy(update={key: getattr(config, key) for key in sections})
 
     def beats_guessing(config: SelectConfig) -> bool:
         judgement = select.fn(config, None, 0).judgement
@@ -284,11 +285,11 @@ def test_a_configuration_that_cannot_be_run_is_no_success(
 ) -> None:
     frame_of(**changed)[["a", "y"]].to_csv(tmp_path / "own.csv", index=False)
     out = tmp_path / "own.yaml"
-    said = swarm("init", str(tmp_path / "own.csv"), "--target", "y", "--out", str(out))
-    assert said.status == 2
-    assert words in said.out
-    assert "swarm select" not in said.out
-    assert "cannot be run: correct its errors" in said.out
+    result = swarm("init", str(tmp_path / "own.csv"), "--target", "y", "--out", str(out))
+    assert result.status == 2
+    assert words in result.out
+    assert "swarm select" not in result.out
+    assert "cannot be run: correct its errors" in result.out
 
 
 @pytest.mark.slow
@@ -307,8 +308,9 @@ def test_from_a_nasty_table_to_a_result(bench: Bench, swarm: Swarm) -> None:
     assert features["betrag_3"].isna().sum() == nasty_table()["betrag_3"].isna().sum()
     assert set(features["tarif"].cat.categories) == {"Basis", "Plus", "Größe L"}
     small = bench.config(budget={"epochs": 2}, confirm={"repeats": 1, "best": 2})
-    kept = ("data", "split", "folds", "model", "scoring", "pos_label")
-    outcome = select(small.model_copy(update={key: getattr(config, key) for key in kept}), None, 0)
+    sections = ("data", "split", "folds", "model", "scoring", "pos_label")
+    small = small.model_copy(update={key: getattr(config, key) for key in sections})
+    outcome = select(small, None, 0)
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.pos_label == "ja"
     assert {"betrag_0", "betrag_1"} & set(outcome.result.features)
@@ -331,7 +333,7 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     grouped = written(swarm, file)
     assert grouped.data.group == "patient_id"
     assert (grouped.split.kind, grouped.folds.kind) == ("group", "stratified_group")
-    # By name, or by the columns that are constant within.
+    # Groups are recognised by their name, or by columns that are constant within them.
     people = np.random.default_rng(2).permutation(np.arange(N) // 4)
     ages = np.random.default_rng(3).integers(18, 80, N // 4)
     frame_of(person=people * 37, age=ages[people], sex=ages[people] % 2).to_csv(file, index=False)
@@ -345,7 +347,7 @@ def test_groups_and_time_decide_how_rows_are_divided(tmp_path: Path, swarm: Swar
     frame_of(day=days).to_csv(file, index=False)
     timed = written(swarm, file)
     assert (timed.data.time, timed.split.kind, timed.folds.kind) == ("day", "time", "time")
-    # Three positives, which the latest rows do not have.
+    # All positives are among the earliest rows, so the latest ones cannot test anything.
     rare = np.where(np.arange(N) < 12, "won", "lost")
     frame_of(day=days, y=rare).to_csv(file, index=False)
     assert written(swarm, file).split.kind == "stratified"
@@ -356,12 +358,12 @@ def test_the_order_of_time_is_seen_in_whatever_form_dates_are_written(
     form: str, tmp_path: Path, swarm: Swarm
 ) -> None:
     file = tmp_path / "own.csv"
-    when = pd.date_range("2021-03-01", periods=N, freq="31h")
-    frame_of(when=when.strftime(form)).to_csv(file, index=False)
+    dates = pd.date_range("2021-03-01", periods=N, freq="31h")
+    frame_of(when=dates.strftime(form)).to_csv(file, index=False)
     config = written(swarm, file)
     assert (config.data.time, config.split.kind, config.data.drop) == ("when", "time", [])
-    # In another order the dates are features.
-    frame_of(when=when.strftime(form)).sample(frac=1, random_state=1).to_csv(file, index=False)
+    # Dates that do not order the rows are features.
+    frame_of(when=dates.strftime(form)).sample(frac=1, random_state=1).to_csv(file, index=False)
     features = fetch_as_configured(written(swarm, file)).features
     assert "when_month" in features
     assert ("when_hour" in features) == ("H" in form)
@@ -372,15 +374,17 @@ def test_a_constant_part_of_a_date_is_told(tmp_path: Path, swarm: Swarm) -> None
     days = pd.Timestamp("2021-01-01") + pd.to_timedelta(after, "D")
     file = tmp_path / "own.csv"
     frame_of(day=days.strftime("%Y-%m-%d"))[["a", "day", "y"]].to_csv(file, index=False)
-    config, said = written_and_told(swarm, file)
-    assert "2 columns to choose from" in said
-    assert "dropped day_year: one value in all training rows, a part of 'day'" in said
+    config, printed = written_and_printed(swarm, file)
+    assert "2 columns to choose from" in printed
+    assert "dropped day_year: one value in all training rows, a part of 'day'" in printed
     assert config.space.forbidden == ["day_year"]
-    assert "SWM112" not in said
+    assert "SWM112" not in printed
     text = file.with_suffix(".yaml").read_text(encoding="utf-8")
-    parts = next(line for line in text.splitlines() if '"day": "%Y-%m-%d"' in line)
+    line_of_day = next(line for line in text.splitlines() if '"day": "%Y-%m-%d"' in line)
     features = fetch_as_configured(config).features
-    assert parts.partition("# ")[2].split(", ") == [n for n in features if n.startswith("day_")]
+    assert line_of_day.partition("# ")[2].split(", ") == [
+        name for name in features if name.startswith("day_")
+    ]
 
 
 def test_names_that_yaml_would_read_as_something_else_are_quoted(

@@ -1,4 +1,4 @@
-"""What commands print with `--json` is what `docs/output.schema.json` says."""
+"""Tests that what commands print with `--json` follows `docs/output.schema.json`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SCHEMA = json.loads((ROOT / "docs" / "output.schema.json").read_text(encoding="u
 
 
 def check(command: str, printed: str) -> Any:
-    """Validate what a command printed; return it."""
+    """Validate what a command printed, and return it."""
     Draft202012Validator.check_schema(SCHEMA)
     answer = json.loads(printed)
-    own = {"$ref": f"#/$defs/{command}", "$defs": SCHEMA["$defs"]}
-    errors = list(Draft202012Validator(own).iter_errors(answer))
-    assert not errors, [(each.json_path, each.message) for each in errors]
+    schema = {"$ref": f"#/$defs/{command}", "$defs": SCHEMA["$defs"]}
+    errors = list(Draft202012Validator(schema).iter_errors(answer))
+    assert not errors, [(error.json_path, error.message) for error in errors]
     return answer
 
 

@@ -1,4 +1,4 @@
-"""Progress: what a person sees at which level, on a terminal and elsewhere."""
+"""Tests of progress: what is shown at which verbosity, on a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HALF = np.array([True, False])
 
 
 def trained(folds: int) -> Record:
-    """A mask of which all folds were trained."""
+    """Return the record of a mask that was trained on all folds."""
     return Record(np.zeros(folds), np.zeros((folds, 2)), np.ones((folds, 2), dtype=bool), 0.0)
 
 
@@ -63,7 +63,7 @@ def result(seed: int) -> CellResult:
 
 @pytest.fixture
 def now(monkeypatch) -> list[float]:
-    """The time of every display, in seconds."""
+    """Replace the clock of every display by a list that contains its time in seconds."""
     seconds = [0.0]
     monkeypatch.setattr("rich.console.monotonic", lambda: seconds[0])
     return seconds
@@ -86,23 +86,23 @@ def score(cost: float) -> str:
 def test_a_line_an_epoch_or_a_minute_and_always_one_of_the_last(
     capsys, now, budget, n, verbosity, every, epochs
 ):
-    with EpochDisplay(budget, score, verbosity) as shown:
+    with EpochDisplay(budget, score, verbosity) as display:
         for epoch in range(1, n + 1):
             now[0] += every
-            shown.epoch(record(epoch))
-    told = capsys.readouterr()
-    assert told.out == ""
-    lines = told.err.splitlines()
+            display.epoch(record(epoch))
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    lines = printed.err.splitlines()
     assert [line.split(":")[0] for line in lines] == [f"epoch {i}/{budget.epochs}" for i in epochs]
     if lines:
         assert lines[-1].endswith(": accuracy 0.75 with 4 columns")
 
 
 def test_a_long_epoch_is_not_silent(capsys, now):
-    with EpochDisplay(Budget(epochs=2), score, 1) as shown:
+    with EpochDisplay(Budget(epochs=2), score, 1) as display:
         for _ in range(15):
             now[0] += 10.0
-            shown.fit(HALF, trained(5))
+            display.fit(HALF, trained(5))
     lines = capsys.readouterr().err.splitlines()
     assert lines == ["epoch 1/2 under way: 30 fits", "epoch 1/2 under way: 60 fits"]
 
@@ -110,24 +110,24 @@ def test_a_long_epoch_is_not_silent(capsys, now):
 @pytest.mark.parametrize("verbosity", [0, 1, 2])
 def test_a_stage_is_announced_as_it_starts_and_every_minute(capsys, now, verbosity):
     text = "confirming 2 [best] subsets"
-    with show_stage(text, verbosity, total=50) as shown:
-        told = capsys.readouterr()
-        assert told.err.splitlines() == [text] * (verbosity > 0)
+    with show_stage(text, verbosity, total=50) as display:
+        printed = capsys.readouterr()
+        assert printed.err.splitlines() == [text] * (verbosity > 0)
         for _ in range(4):
             now[0] += 30.0
-            shown.fit(HALF, trained(5))
-    told = capsys.readouterr()
+            display.fit(HALF, trained(5))
+    printed = capsys.readouterr()
     lines = [f"{text}: {n} of 50 fits" for n in (10, 20)]
-    assert told.err.splitlines() == lines * (verbosity > 0)
-    assert told.out == ""
+    assert printed.err.splitlines() == lines * (verbosity > 0)
+    assert printed.out == ""
 
 
 def test_searches_of_a_comparison_are_counted_and_failures_said(capsys):
     for verbosity, expected in ((0, 0), (1, 2), (2, 3)):
-        with CellDisplay(4, 1, verbosity) as shown:
-            shown.finish(result(0), score(0.125))
-            shown.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
-            shown.finish(result(2), score(0.125))
+        with CellDisplay(4, 1, verbosity) as display:
+            display.finish(result(0), score(0.125))
+            display.fail(Cell("wine", "bpso", 1), "the [disk] is gone")
+            display.finish(result(2), score(0.125))
         lines = capsys.readouterr().err.splitlines()
         if verbosity:
             assert "3/4 wine-bpso-1 failed: the [disk] is gone" in lines
@@ -139,16 +139,16 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys, "stderr", screen := Terminal())
-    with EpochDisplay(Budget(epochs=5), score) as shown:
-        shown.epoch(record(4))
-    # Nearer to the limit of fits.
-    with EpochDisplay(Budget(epochs=5, fits=130), score) as shown:
-        shown.epoch(record(4))
-        shown.fit(HALF, trained(3))
-    with show_stage("judging on the test rows", total=4, unit="models") as shown:
-        shown.count(3)
-    with CellDisplay(3, 0) as shown:
-        shown.finish(result(1), score(0.125))
+    with EpochDisplay(Budget(epochs=5), score) as display:
+        display.epoch(record(4))
+    # The bar shows the limit that is nearest.
+    with EpochDisplay(Budget(epochs=5, fits=130), score) as display:
+        display.epoch(record(4))
+        display.fit(HALF, trained(3))
+    with show_stage("judging on the test rows", total=4, unit="models") as display:
+        display.count(3)
+    with CellDisplay(3, 0) as display:
+        display.finish(result(1), score(0.125))
     lines = re.split(r"[\r\n]+", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue()))
     assert max(len(line.rstrip()) for line in lines) <= 80
     text = " ".join(" ".join(lines).split())
@@ -166,7 +166,7 @@ def test_on_a_terminal_bars_show_what_is_done_and_cut_nothing_off(monkeypatch):
 
 @pytest.fixture
 def own_warnings():
-    """Restore the filters, what shows warnings, and the variables of the logs."""
+    """Restore the filters and the display of warnings, and the variables of the logs."""
     with mock.patch.dict(os.environ), warnings.catch_warnings():
         os.environ.pop("PYTHONWARNINGS", None)
         warnings.simplefilter("always")
@@ -181,12 +181,12 @@ def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
     show_warnings_once()
     for n in range(9):
         warn(n)
-    told = capsys.readouterr().err.splitlines()
-    assert told == [
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
         "note: UserWarning: failed to converge after 0 iterations (shown once; -vv shows all)"
     ]
     assert os.environ["PYTHONWARNINGS"] == "ignore"
-    # A worker that loky replaces, as its memory has grown, is nothing to worry about.
+    # The warning of loky that it replaces a worker whose memory has grown is hidden.
     warnings.warn(
         "A worker stopped while some jobs were given to the executor. Or so.", stacklevel=1
     )
@@ -194,15 +194,15 @@ def test_what_every_fit_warns_of_is_said_once_in_a_line(own_warnings, capsys):
 
 
 def test_quiet_says_no_warning_and_vv_every_one(own_warnings, capsys):
-    said = []
-    warnings.showwarning = lambda *given, **_: said.append(given)
+    warned = []
+    warnings.showwarning = lambda *arguments, **_: warned.append(arguments)
     show_warnings_once()
     enable_logs(2)
     assert "PYTHONWARNINGS" not in os.environ
     warn(0)
     warn(1)
-    assert len(said) == 2
+    assert len(warned) == 2
     hide_warnings(True)
     warn(2)
-    assert len(said) == 2
+    assert len(warned) == 2
     assert capsys.readouterr().err == ""

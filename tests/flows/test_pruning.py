@@ -1,4 +1,4 @@
-"""Pruning removes all that an old run left, and nothing that a run or a champion still needs."""
+"""Tests of pruning: it removes all of an old run, and nothing that is still needed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAME = "small"
 
 
 def configured(bench: Bench, seed: int) -> SelectConfig:
-    """A configuration with evaluations of its own, as its folds are."""
+    """Return a configuration whose folds, and so whose evaluations, depend on the seed."""
     return bench.config(
         model=BAYES,
         seed=seed,
@@ -57,30 +57,31 @@ Runs = tuple[Bench, dict[str, SelectRun]]
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
-    """A store with the runs of two champions, one that nobody needs, and the last."""
+    """Return a store with the runs of two champions, an old run, and the last run."""
     folder = tmp_path_factory.mktemp("pruned")
     bench = Bench(folder, f"sqlite:///{folder}/mlflow.db")
     with pytest.MonkeyPatch.context() as patch:
         leave_report_out(patch)
         names = ("previous", "champion", "old", "last")
-        done = {name: select(configured(bench, seed)) for seed, name in enumerate(names)}
+        outcomes = {name: select(configured(bench, seed)) for seed, name in enumerate(names)}
     client = bench.tracking.client
     client.set_registered_model_alias(NAME, PREVIOUS, "1")
     client.set_registered_model_alias(NAME, ALIAS, "2")
-    return bench, done
+    return bench, outcomes
 
 
 def test_what_is_needed_stays_and_the_rest_is_gone(
     runs: Runs, plain: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flows.run.pruning, "_MAX_CLOCK_SECONDS", 0.0)
-    bench, done = runs
-    tracking, ids = bench.tracking, {name: run.run_id for name, run in done.items()}
+    bench, outcomes = runs
+    tracking = bench.tracking
+    ids = {name: outcome.run_id for name, outcome in outcomes.items()}
     hour_ago = int(1000 * (time.time() - 3600))
     ids["running"] = tracking.start_run("running", {"kind": "select"}, hour_ago)
     ids["foreign"] = tracking.start_run("foreign", {}, hour_ago)
     tracking.finish(ids["foreign"])
-    # The span of the running one covers all evaluations.
+    # Evaluations since the start of a run that is running are kept.
     assert pruned(bench, dry_run=True, keep=1).n_evaluations == 0
     tracking.finish(ids.pop("running"), "KILLED")
     before = digests(bench.folder)
@@ -94,12 +95,13 @@ def test_what_is_needed_stays_and_the_rest_is_gone(
     assert report.n_evaluations == plan.n_evaluations > 0
     assert bench.paid_for() == n_evaluations - report.n_evaluations
     assert report.n_needed == 2
-    kept = {ids[name] for name in ("previous", "champion", "last", "foreign")}
-    assert {run.info.run_id for run in bench.runs()} == kept
-    left = {path.name for path in (bench.folder / "artifacts").iterdir()} - {"models"}
-    assert left == kept - {ids["foreign"]}
+    expected_ids = {ids[name] for name in ("previous", "champion", "last", "foreign")}
+    assert {run.info.run_id for run in bench.runs()} == expected_ids
+    folders = {path.name for path in (bench.folder / "artifacts").iterdir()} - {"models"}
+    assert folders == expected_ids - {ids["foreign"]}
     models = {path.name for path in (bench.folder / "artifacts" / "models").iterdir()}
-    assert len(models) == 2 * 3  # the subset and the ensemble
+    # Each run stores two models: the subset and the ensemble.
+    assert len(models) == 2 * 3
     versions = tracking.client.search_model_versions(f"name = '{NAME}'")
     assert sorted(version.version for version in versions) == [1, 2, 4]
 
@@ -112,7 +114,7 @@ def test_what_is_needed_stays_and_the_rest_is_gone(
     for seed, name in ((0, "previous"), (1, "champion"), (3, "last")):
         again = select(configured(bench, seed), ids[name])
         assert int(again.result.work["fits"].sum()) == 0
-    # Nothing is left of it, so it is trained again.
+    # Nothing is left of the old run, so it is trained again.
     assert int(select(configured(bench, 2)).result.work["fits"].sum()) > 0
 
 
@@ -135,9 +137,9 @@ def test_the_command_says_what_goes_and_needs_a_limit(runs: Runs, swarm: Swarm) 
     bench, _ = runs
     at = ("--tracking-uri", bench.uri, "--experiment", bench.experiment)
     assert "--keep" in swarm("prune", *at).sentence
-    said = swarm("prune", "--keep", "1", "--dry-run", *at)
-    assert said.status == 0
-    assert said.out.startswith("would remove ")
+    result = swarm("prune", "--keep", "1", "--dry-run", *at)
+    assert result.status == 0
+    assert result.out.startswith("would remove ")
 
 
 def test_the_lock_files_of_killed_processes_are_removed(tmp_path: Path) -> None:
@@ -175,5 +177,5 @@ def test_flow_runs_go_with_their_runs(prefect_server: str) -> None:
         assert api.read_flow_run(ids["old"])
         assert prune_flow_runs(datetime.now(UTC) - timedelta(days=1), needed, dry_run=False) == 0
         assert prune_flow_runs(later, needed, dry_run=False) == n_old
-        left = {run.id for run in api.read_flow_runs()}
-    assert left & set(ids.values()) == {ids[name] for name in ("needed", "running", "other")}
+        remaining = {run.id for run in api.read_flow_runs()}
+    assert remaining & set(ids.values()) == {ids[name] for name in ("needed", "running", "other")}

@@ -1,4 +1,4 @@
-"""Refresh: the champion changes only for a better challenger, and what is published is whole."""
+"""Tests of `swarm refresh`: when the champion changes, and what is published."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from tasks.refresh.paired_comparison import duel
 from tests.command import Swarm
 from tests.small_run import BAYES, Bench, leave_report_out
 
-# Without Prefect, which takes longer to start a flow than such a search takes.
+# Prefect takes longer to start a flow than such a search takes.
 pytestmark = pytest.mark.usefixtures("plain")
 
 
 def snapshot(
     folder: Path, day: str, weeks: int, moved: int | None = None, seed: int = 5
 ) -> pd.DataFrame:
-    """Rows of so many weeks; from week `moved` other columns tell the label."""
+    """Store and return rows of some weeks; from week `moved` on, other columns decide the label."""
     rng = np.random.default_rng(seed)
     n = 60 * weeks
     values = rng.normal(size=(n, 8)).round(4)
@@ -58,7 +58,8 @@ class Desk:
     """What an operator has: snapshots, a configuration, and the champion's name."""
 
     def __init__(self, bench: Bench) -> None:
-        self.bench, self.name = bench, f"champion-{bench.experiment}"
+        self.bench = bench
+        self.name = f"champion-{bench.experiment}"
         self.snapshots = bench.folder / "snapshots"
         self.published = bench.folder / "published" / "features.json"
 
@@ -71,7 +72,7 @@ class Desk:
             "name": self.name,
             "model": BAYES,
             "split": {"kind": "time"},
-            # Folds in time would ask what predicts after the relation changed within the rows.
+            # Folds in time would be trained before the relation changes and scored after it.
             "folds": {"kind": "stratified"},
             "budget": {"epochs": 3},
             "confirm": None,
@@ -89,13 +90,13 @@ class Desk:
     def alias(self, name: str) -> str | None:
         """The version that an alias points to."""
         model = self.bench.tracking.client.get_registered_model(self.name)
-        found = model.aliases.get(name)
-        return None if found is None else str(found)
+        version = model.aliases.get(name)
+        return None if version is None else str(version)
 
     def model(self, version: str) -> str:
         """Id of the logged model that a version was registered from."""
-        found = self.bench.tracking.client.get_model_version(self.name, version)
-        return str(found.source).removeprefix("models:/")
+        model = self.bench.tracking.client.get_model_version(self.name, version)
+        return str(model.source).removeprefix("models:/")
 
     @property
     def champions(self) -> Champions:
@@ -110,7 +111,7 @@ class Desk:
 
 
 def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
-    """See that the decision of a refresh follows from its artifacts alone; its predictions."""
+    """Check that the decision of a refresh follows from its artifacts; return its predictions."""
     table = desk.bench.table(run_id, "predictions.parquet")
     record = desk.record(run_id)["duel"]
     evaluation = json.loads(desk.bench.artifact(run_id, "evaluation.json"))
@@ -118,7 +119,7 @@ def audited(desk: Desk, run_id: str, won: bool, n_rows: int) -> pd.DataFrame:
 
     def answers(name: str) -> Answers:
         classes = np.unique(table["y_true"])
-        proba = rows[[f"{name}.proba.{each}" for each in classes]].to_numpy()
+        proba = rows[[f"{name}.proba.{label}" for label in classes]].to_numpy()
         return Answers(rows[name].to_numpy(), proba, None, classes)
 
     truth = rows["y_true"].to_numpy()
@@ -149,19 +150,19 @@ def desk(bench: Bench) -> Desk:
 
 @pytest.fixture
 def champion(desk: Desk, first: First) -> None:
-    """Version 1 of the desk is the model of `first`, and its snapshot the rows of that."""
-    another, done = first
-    register_logged(desk.bench.tracking, done.run_id, another.model("1"), desk.name)
+    """Make the model of `first` version 1 of the desk, and the rows of `first` its snapshot."""
+    first_desk, first_run = first
+    register_logged(desk.bench.tracking, first_run.run_id, first_desk.model("1"), desk.name)
     snapshot(desk.snapshots, "2026-01-05", 3)
-    history = {"decision": "first", "why": done.why, "when": "2026-01-05T00:00:00"}
+    history = {"decision": "first", "why": first_run.why, "when": "2026-01-05T00:00:00"}
     published = str(desk.published)
-    now = desk.champions.promote(desk.name, "1", expected=None, published=published, **history)
-    assert now is not None
-    complete_change(desk.champions, now)
-    # As if it had been found by a refresh of this desk.
-    digest = desk.bench.tracking.run(done.run_id).data.tags["refresh.digest"]
-    found = {"refresh": desk.name, "refresh.digest": digest}
-    desk.bench.tracking.finish(desk.bench.tracking.start_run("first", found))
+    promoted = desk.champions.promote(desk.name, "1", expected=None, published=published, **history)
+    assert promoted is not None
+    complete_change(desk.champions, promoted)
+    # The first refresh of this desk is recorded, too.
+    digest = desk.bench.tracking.run(first_run.run_id).data.tags["refresh.digest"]
+    tags = {"refresh": desk.name, "refresh.digest": digest}
+    desk.bench.tracking.finish(desk.bench.tracking.start_run("first", tags))
 
 
 @pytest.fixture(scope="module")
@@ -188,33 +189,34 @@ def test_the_first_answer_is_the_champion_and_is_published(first: First) -> None
     rows = desk.rows()
     assert desk.champions.predict(done.champion, rows[inputs]).predicted.shape == (len(rows),)
     record = desk.record(done.run_id)
-    # The name of the file that was read, not the pattern that found it.
+    # The record names the file that was read, not the pattern that matched it.
     assert record["data"].endswith("rows_2026-01-05.parquet")
     tags = desk.bench.tracking.run(done.run_id).data.tags
     assert tags["decision"] == record["decision"] == "first"
     version = desk.bench.tracking.client.get_model_version(desk.name, "1")
-    told = {"run": done.run_id, "data": record["data"]}
-    told |= {key: tags[key] for key in ("config", "config.digest", "problem")}
-    assert told.items() <= version.tags.items()
+    expected_tags = {"run": done.run_id, "data": record["data"]}
+    expected_tags |= {key: tags[key] for key in ("config", "config.digest", "problem")}
+    assert expected_tags.items() <= version.tags.items()
 
 
 def test_the_same_data_and_configuration_are_not_searched_again(first: First) -> None:
     desk, done = first
-    runs, published = len(desk.bench.runs()), desk.published.read_bytes()
+    n_runs = len(desk.bench.runs())
+    published = desk.published.read_bytes()
     again = desk.refresh()
     assert (again.decision, again.run_id, again.outcome) == ("unchanged", done.run_id, None)
-    found = unchanged(desk.config())
-    assert found is not None
-    assert (found.why, found.champion, found.findings) == (
+    repeated = unchanged(desk.config())
+    assert repeated is not None
+    assert (repeated.why, repeated.champion, repeated.findings) == (
         again.why,
         again.champion,
         again.findings,
     )
-    pd.testing.assert_frame_equal(found.drift, again.drift)
-    for other in ({"seed": 9}, {"split": {"kind": "time", "gap": 1}}, {"folds": {"kind": "time"}}):
-        assert unchanged(desk.config(**other)) is None
-    assert len(desk.bench.runs()) == runs
-    # Asked for by force, the champion's own subsets come first, and nothing is better than itself.
+    pd.testing.assert_frame_equal(repeated.drift, again.drift)
+    for change in ({"seed": 9}, {"split": {"kind": "time", "gap": 1}}, {"folds": {"kind": "time"}}):
+        assert unchanged(desk.config(**change)) is None
+    assert len(desk.bench.runs()) == n_runs
+    # A forced search starts with the champion's own subsets, and nothing is better than itself.
     forced = desk.refresh(force=True)
     assert (forced.decision, forced.champion.version) == ("kept", "1")
     audited(desk, forced.run_id, won=False, n_rows=54)
@@ -233,8 +235,12 @@ def test_a_command_that_finds_nothing_new_starts_no_server(
     monkeypatch.setattr("flows.cli.flows.starting_prefect", None)
     said = swarm("refresh", str(tmp_path / "again.yaml"))
     assert (said.status, last in said.out) == (0, True)
-    told = json.loads(swarm("refresh", str(tmp_path / "again.yaml"), "--json", "--quiet").out)
-    assert (told["decision"], told["run"], told["winner"]["version"]) == ("unchanged", last, "1")
+    printed = json.loads(swarm("refresh", str(tmp_path / "again.yaml"), "--json", "--quiet").out)
+    assert (printed["decision"], printed["run"], printed["winner"]["version"]) == (
+        "unchanged",
+        last,
+        "1",
+    )
 
 
 def full(*_: object, **__: object) -> None:
@@ -257,15 +263,15 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
         with pytest.raises(StoreError, match="disk full"):
             desk.refresh()
     assert (desk.bench.statuses(), sent) == (["FAILED"], [])
-    # Its event is due.
+    # The event of the promotion is still to be sent.
     assert unchanged(desk.config()) is None
     hidden = desk.snapshots.rename(tmp_path / "hidden")
-    # New rows are not needed to complete it.
+    # The change is completed without new rows.
     with pytest.raises(InputError):
         desk.refresh()
     assert read_published(str(desk.published))["version"] == "1"
     hidden.rename(desk.snapshots)
-    # A run that was killed looks as if it still ran.
+    # A run whose process was killed still has the status RUNNING.
     left = desk.bench.tracking.start_run("killed", {"refresh": desk.name})
     for _ in range(2):
         done = desk.refresh()
@@ -273,7 +279,8 @@ def test_a_change_that_was_interrupted_is_completed_by_the_next_refresh(
         assert (done.decision, done.champion.version) == ("unchanged", "1")
         assert read_published(str(desk.published))["version"] == "1"
         assert [(event["decision"], event["version"]) for event in sent] == [("first", "1")]
-        run, record = desk.bench.tracking.run(done.run_id), desk.record(done.run_id)
+        run = desk.bench.tracking.run(done.run_id)
+        record = desk.record(done.run_id)
         assert (run.info.status, run.data.tags["decision"]) == ("FINISHED", "first")
         assert (record["decision"], record["why"]) == ("first", run.data.tags["why"])
 
@@ -293,7 +300,7 @@ def test_a_first_challenger_that_does_not_beat_guessing_is_promoted_by_hand_only
     record = desk.record(done.run_id)
     assert (record["decision"], record["winner"]) == ("declined", None)
     assert record["loser"]["version"] == "1"
-    # Nor is it searched and registered again.
+    # The same rows are not searched and registered again.
     again = desk.refresh(scoring="accuracy")
     assert (again.decision, again.champion) == ("unchanged", None)
     promoted = swarm("rollback", desk.name, "--to", "1", "--tracking-uri", desk.bench.uri)
@@ -311,7 +318,7 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event["payload"]))
     before = swarm.load_features(str(desk.published))
     snapshot(desk.snapshots, "2026-02-02", 16, moved=1)
-    # A run by hand asks nobody: nothing changes, and the next refresh searches again.
+    # A run by hand cannot ask for approval: nothing changes, and the next refresh searches again.
     unasked = desk.refresh(champion={"approve": True})
     assert (unasked.decision, unasked.champion.version) == ("declined", "1")
     assert f"swarm rollback {desk.name} --to 2 --t" in unasked.why
@@ -334,30 +341,31 @@ def test_a_better_challenger_takes_over_and_can_be_rolled_back(
     for run in (unasked, second):
         audited(desk, run.run_id, won=True, n_rows=288)
     changed = json.loads(desk.bench.artifact(second.run_id, "difference.json"))
-    assert {"x6", "x7"} <= {each["name"] for each in changed["columns_in"]}
+    assert {"x6", "x7"} <= {column["name"] for column in changed["columns_in"]}
     scored = second.duel.as_dict() | {
         "before": second.duel.champion, "after": second.duel.challenger,
     }  # fmt: skip
     assert changed["score"] == {key: scored[key] for key in changed["score"]}
-    assert [each["difference"] for each in sent] == [changed["summary"]]
-    # What made it the champion, though the rows of both snapshots have the same numbers.
-    pair = contenders(desk.champions, desk.name)
-    assert pair[1] == second.run_id
-    assert compare_runs(desk.bench.tracking, *pair).as_dict() == changed
-    # Published where the configuration says now, though there is nothing to decide.
-    earlier, moved = desk.published.read_bytes(), desk.bench.folder / "moved.json"
-    unchanged = desk.refresh(champion={"publish": str(moved)})
-    assert (unchanged.decision, read_published(str(moved))["version"]) == ("unchanged", "3")
-    _, now = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
-    complete_change(desk.champions, now)
-    assert [each["difference"] for each in sent] == [changed["summary"], ""]
+    assert [event["difference"] for event in sent] == [changed["summary"]]
+    # The runs that made it the champion are compared, though both snapshots number rows alike.
+    run_ids = contenders(desk.champions, desk.name)
+    assert run_ids[1] == second.run_id
+    assert compare_runs(desk.bench.tracking, *run_ids).as_dict() == changed
+    # The features are published where the configuration says now, though nothing is decided.
+    earlier = desk.published.read_bytes()
+    moved = desk.bench.folder / "moved.json"
+    repeated = desk.refresh(champion={"publish": str(moved)})
+    assert (repeated.decision, read_published(str(moved))["version"]) == ("unchanged", "3")
+    _, restored = desk.champions.roll_back(desk.name, to=None, when="2026-02-03T00:00:00")
+    complete_change(desk.champions, restored)
+    assert [event["difference"] for event in sent] == [changed["summary"], ""]
     assert swarm.load_features(str(moved)) == before
     assert desk.published.read_bytes() == earlier
     # The same snapshot does not undo what the operator did.
     assert desk.refresh(champion={"publish": None}).decision == "unchanged"
     champion = desk.champions.require(desk.name)
     assert (champion.version, champion.published) == ("1", None)
-    # The first table again, which is not the last one: its champion is compared on it.
+    # The first table is not the latest one: the champion is compared on it again.
     desk.champions.roll_back(desk.name, to="3", when="2026-02-04T00:00:00")
     snapshot(desk.snapshots, "2026-03-02", 3)
     monkeypatch.setattr(flows.refresh, "split", full)
@@ -376,7 +384,8 @@ def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_publi
     # Version 2 was never promoted.
     register_logged(desk.bench.tracking, first.run_id, desk.model("1"), desk.name)
     monkeypatch.chdir(desk.snapshots)
-    out, store = tmp_path / "out" / "features.json", ("--tracking-uri", desk.bench.uri)
+    out = tmp_path / "out" / "features.json"
+    store = ("--tracking-uri", desk.bench.uri)
     command = ("rollback", desk.name, "--to", "2", *store)
     with monkeypatch.context() as patch:
         patch.setattr("fsspec.implementations.local.LocalFileSystem.mv", full)
@@ -386,21 +395,19 @@ def test_a_rollback_can_be_repeated_from_any_folder_until_the_features_are_publi
     assert (repeated.status, read_published(str(out))["version"]) == (0, "2")
     assert str(out) in repeated.out
     assert "version 2" in swarm(*command).sentence
-    told, published = (
-        json.loads(text)
-        for text in (swarm("champion", desk.name, "--json", *store).out, out.read_text())
-    )
-    assert (told["version"], told["instead_of"]) == ("2", "1")
+    described = json.loads(swarm("champion", desk.name, "--json", *store).out)
+    published = json.loads(out.read_text())
+    assert (described["version"], described["instead_of"]) == ("2", "1")
     for key, option in (("features", []), ("model_inputs", ["--model-inputs"])):
         printed = swarm("features", desk.name, "--champion", *option, *store).out.split()
-        assert told[key] == published[key] == printed
+        assert described[key] == published[key] == printed
 
 
 @pytest.mark.usefixtures("champion")
 def test_a_champion_that_is_changed_during_a_refresh_stands_and_another_refresh_declines(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """By a rollback, which a machine may do that shares the registry but not the lock."""
+    """A machine that shares the registry but not the lock may roll the champion back."""
     register_logged(
         desk.bench.tracking, desk.champions.require(desk.name).run_id, desk.model("1"), desk.name
     )
@@ -454,14 +461,14 @@ def test_a_table_without_a_column_that_tells_rows_apart_is_compared_with_a_warni
     gone = next(name for name in frame if name.startswith("x") and name not in inputs)
     frame.drop(columns=gone).to_parquet(desk.snapshots / "rows_2026-02-02.parquet")
     brief = {"split": {"kind": "random", "seed": 1}, "budget": {"epochs": 1}}
-    told = desk.refresh(**brief)
-    assert [finding.code for finding in told.findings] == ["SWM303"]
-    assert "lacks a column" in told.findings[0].text
-    # So is a champion whose run has no record of its rows.
+    compared = desk.refresh(**brief)
+    assert [finding.code for finding in compared.findings] == ["SWM303"]
+    assert "lacks a column" in compared.findings[0].text
+    # A champion whose run has no record of its rows is compared with a warning, too.
     monkeypatch.setattr(Champions, "trained_rows", lambda *_: None)
-    unknown = desk.refresh(force=True, **brief)
-    assert [finding.code for finding in unknown.findings] == ["SWM303"]
-    assert "no record" in unknown.findings[0].text
+    unrecorded = desk.refresh(force=True, **brief)
+    assert [finding.code for finding in unrecorded.findings] == ["SWM303"]
+    assert "no record" in unrecorded.findings[0].text
 
 
 @pytest.mark.usefixtures("champion")
@@ -477,7 +484,7 @@ def test_test_rows_that_the_champion_was_trained_on_are_left_out(desk: Desk) -> 
     table = audited(desk, moved.run_id, moved.decision == "promoted", moved.duel.n_rows)
     assert len(table) == 126
     assert table["y_true"].tolist() == frame["y"].iloc[table["row"]].tolist()
-    # Of 30 test rows too few are left: all are compared, with a warning.
+    # Too few of 30 test rows are left, so all are compared, with a warning.
     few = desk.refresh(split=split | {"test_size": 30 / 180}, **brief)
     assert few.duel is not None
     assert few.duel.n_rows == 30
@@ -524,17 +531,17 @@ def test_columns_that_drifted_are_told_or_stop_the_refresh(desk: Desk) -> None:
     frame = desk.rows()
     used = swarm.load_features(str(desk.published))[0]
     frame[used] += 3.0
-    # A class that is new is no recoding: the champion is compared, if allowed.
+    # A new class is no recoding: the champion is compared, if that is allowed.
     frame.loc[::5, "y"] = 2
     frame.to_parquet(desk.snapshots / "rows_2026-01-12.parquet")
     with pytest.raises(DataError, match=f"'{used}'.*drift.action"):
         desk.refresh(drift={"action": "stop"})
     with pytest.raises(DataError, match=r"'y'.* 0, 1, 2,.*new_labels to champion\.allow"):
         desk.refresh()
-    told = desk.refresh(champion={"allow": ["new_labels"]})
-    assert told.duel is not None
-    assert [finding.code for finding in told.findings] == ["SWM301"]
-    table = desk.bench.table(told.run_id, "drift.csv")
+    compared = desk.refresh(champion={"allow": ["new_labels"]})
+    assert compared.duel is not None
+    assert [finding.code for finding in compared.findings] == ["SWM301"]
+    table = desk.bench.table(compared.run_id, "drift.csv")
     assert table.loc[0, "feature"] == used
     assert table.loc[0, "psi"] > 1
     assert (table.loc[1:, "psi"] < 0.2).all()
@@ -545,7 +552,7 @@ def test_a_refresh_refuses_what_it_could_not_publish_or_store(desk: Desk) -> Non
         with pytest.raises(ConfigError, match=rf"champion\.{key}") as caught:
             desk.config(champion={key: value})
         assert "secret" not in str(caught.value)
-    # Unlike a search it has to store its model, whatever tracking.register is.
+    # A refresh has to store its model, whatever tracking.register is.
     snapshot(desk.snapshots, "2026-01-05", 3)
     with pytest.raises(ConfigError, match="OwnBayes"):
         desk.refresh(model={"estimator": "tests.fakes.OwnBayes", "allow": ["tests."]})

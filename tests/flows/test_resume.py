@@ -1,4 +1,4 @@
-"""Retries and resumes: the same search ends in the same bytes, and another one is refused."""
+"""Tests of retries and resumes: a search ends byte-identical, and another one is refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ First = tuple[Bench, SelectConfig, SelectRun]
 
 
 def select(config: SelectConfig, run_id: str | None = None) -> SelectRun:
-    """Search without Prefect, which only the retries are of."""
+    """Search without Prefect, which only the tests of retries need."""
     return flow.fn(config, run_id, 0)
 
 
@@ -43,41 +43,46 @@ def assert_the_same(bench: Bench, run_id: str, first: First) -> None:
     reference, _, outcome = first
     assert bench.tracking.run(run_id).info.status == "FINISHED"
     assert bench.answer(run_id) == reference.answer(outcome.run_id)
-    runs = [bench.tracking.run(run_id).data, reference.tracking.run(outcome.run_id).data]
-    tags, others = (run.tags for run in runs)
-    assert tags["answer"] == others["answer"]
-    assert "error" not in tags
+    run = bench.tracking.run(run_id).data
+    expected = reference.tracking.run(outcome.run_id).data
+    assert run.tags["answer"] == expected.tags["answer"]
+    assert "error" not in run.tags
     for name in ("epoch/n_features", "epoch/diversity", "spent/fits", "work/fits"):
         assert bench.steps(run_id, name) == [1, 2, 3, 4]
-    ours, theirs = (
-        {key: value for key, value in run.metrics.items() if "test" in key} for run in runs
-    )
-    assert ours == theirs
+    assert on_test_rows(run.metrics) == on_test_rows(expected.metrics)
+
+
+def on_test_rows(metrics: dict[str, float]) -> dict[str, float]:
+    return {key: value for key, value in metrics.items() if "test" in key}
 
 
 def test_the_same_run_again_trains_nothing_and_gives_the_same_bytes(first: First) -> None:
     bench, config, outcome = first
     again = select(config)
-    fits = [int(each.result.work["fits"].sum()) for each in (outcome, again)]
+    fits = [int(run.result.work["fits"].sum()) for run in (outcome, again)]
     assert (fits[0] > 0, fits[1]) == (True, 0)
     assert again.run_id != outcome.run_id
     assert_the_same(bench, again.run_id, first)
-    last, before = (bench.tracking.run(each.run_id).data.metrics for each in (again, outcome))
-    assert last["spent/fits"] == before["spent/fits"] > 0
+    metrics = bench.tracking.run(again.run_id).data.metrics
+    expected = bench.tracking.run(outcome.run_id).data.metrics
+    assert metrics["spent/fits"] == expected["spent/fits"] > 0
 
 
 @pytest.mark.usefixtures("prefect_server")
 def test_a_step_that_fails_twice_is_the_same_step_again_and_an_error_that_stays_is_raised_once(
     first: First, bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, fit, epochs, fits = Driver.step, SubsetEnsemble.fit, list[int](), list[int]()
+    step = Driver.step
+    fit = SubsetEnsemble.fit
+    epochs: list[int] = []
+    fits: list[int] = []
 
     def shaky(self: Driver, state: Any) -> Any:
         epochs.append(state.epoch + 1)
-        moved = step(self, state)
+        new_state = step(self, state)
         if epochs.count(2) in (1, 2) and epochs[-1] == 2:
             raise OSError("the network is away")
-        return moved
+        return new_state
 
     def shaky_fit(self: SubsetEnsemble, *args: Any, **options: Any) -> Any:
         fits.append(1)
@@ -85,8 +90,8 @@ def test_a_step_that_fails_twice_is_the_same_step_again_and_an_error_that_stays_
             raise ConnectionError("the network is away")
         return fit(self, *args, **options)
 
-    for retried in (run_epoch, fit_ensemble):
-        monkeypatch.setattr(retried.task, "retry_delay_seconds", 0.0)
+    for step_task in (run_epoch, fit_ensemble):
+        monkeypatch.setattr(step_task.task, "retry_delay_seconds", 0.0)
     monkeypatch.setattr(Driver, "step", shaky)
     monkeypatch.setattr(SubsetEnsemble, "fit", shaky_fit)
     disturbed = flow(bench.config(), None, 0)
@@ -126,9 +131,9 @@ def test_a_larger_budget_extends_a_run_that_forgets_the_error_of_a_first_try(
     assert failed.data.tags["error"] == "nothing can be trained here; stop"
     assert select(bench.config(), short.run_id).result.state.epoch == 4
     assert_the_same(bench, short.run_id, first)
-    kept = from_yaml(bench.artifact(short.run_id, "config.yaml").decode(), env={})
+    config = from_yaml(bench.artifact(short.run_id, "config.yaml").decode(), env={})
     run = bench.tracking.run(short.run_id).data
-    assert (kept.budget.epochs, run.tags["budget.epochs"]) == (4, "4")
+    assert (config.budget.epochs, run.tags["budget.epochs"]) == (4, "4")
     assert run.params["budget.epochs"] == "2"
 
 
@@ -159,12 +164,16 @@ def test_a_resume_with_a_smaller_budget_is_refused_and_with_the_same_it_is_not(
 ) -> None:
     run_id = select(bench.config(model=BAYES, budget={"epochs": None, "fits": 40})).run_id
     spent = bench.tracking.values(run_id)
-    evaluations, distinct, fits = (
-        [int(value) for _, value in sorted(spent[f"spent/{name}"].items())]
-        for name in ("evaluations", "distinct_evaluations", "fits")
-    )
+
+    def totals(name: str) -> list[int]:
+        return [int(value) for _, value in sorted(spent[f"spent/{name}"].items())]
+
     # The last epoch began below the limit of fits, and may have exceeded it.
-    least = {"evaluations": evaluations[-1], "distinct": distinct[-1], "fits": fits[-2] + 1}
+    least = {
+        "evaluations": totals("evaluations")[-1],
+        "distinct": totals("distinct_evaluations")[-1],
+        "fits": totals("fits")[-2] + 1,
+    }
     for name, needed in least.items():
         with pytest.raises(ConfigError, match=rf"budget\.{name} is {needed - 1}"):
             select(bench.config(model=BAYES, budget={"epochs": None, name: needed - 1}), run_id)

@@ -1,4 +1,4 @@
-"""The select flow: one run, and a record of it that can be believed."""
+"""Tests of the select flow: its MLflow run, its Prefect run and its artifacts."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from tests.fakes import Terminal
 from tests.servers import happens
 from tests.small_run import BAYES, N_ROWS, OTHERS, TAKEN, Bench, prepared_by_hand, table
 
-# With the repeats that a bench leaves out.
+# A bench leaves the repeats out.
 CONFIRM = {"best": 4, "repeats": 3}
 
 
 def searched(config: SelectConfig, run_id: str | None = None, verbosity: int = 0) -> SelectRun:
-    """Select without Prefect, which only `first` and what is asked of it are about."""
+    """Select without Prefect: only the tests of `first` need a flow run."""
     return select.fn(config, run_id, verbosity)
 
 
@@ -46,7 +46,7 @@ def first(
 ) -> tuple[Bench, SelectConfig, SelectRun]:
     """One undisturbed run of four epochs, with nothing left out."""
     bench = Bench(tmp_path_factory.mktemp("first"), tracking_uri)
-    # What is off by default: a version in the registry.
+    # No version is registered by default.
     config = bench.config(description="eight columns", tracking={"register": True}, confirm=CONFIRM)
     return bench, config, select(config, None, 0)
 
@@ -56,10 +56,10 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert (bench.statuses(), outcome.unsent) == (["FINISHED"], "")
     run = bench.tracking.run(outcome.run_id)
     tags = run.data.tags
-    told = {"strategy": "multiswarm", "seed": "0", "task": "binary", "kind": "select"}
-    told |= {"estimator": "LGBMClassifier", "stopped": "epochs", "model": outcome.model_uri}
-    told |= {"dataset": "table", "config": "small", "verdict": outcome.judgement.sentence()}
-    assert told.items() <= tags.items()
+    expected = {"strategy": "multiswarm", "seed": "0", "task": "binary", "kind": "select"}
+    expected |= {"estimator": "LGBMClassifier", "stopped": "epochs", "model": outcome.model_uri}
+    expected |= {"dataset": "table", "config": "small", "verdict": outcome.judgement.sentence()}
+    assert expected.items() <= tags.items()
     assert tags["data"].startswith("file:")
     note = tags["mlflow.note.content"]
     assert note.endswith("eight columns")
@@ -67,15 +67,15 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
     assert f"runs/{outcome.run_id}/artifacts/report.html" in note
     assert {"version.lightgbm", "version.numpy", "version.prefect"} <= set(tags)
     assert "error" not in tags
-    sets = {each.dataset.name: each.tags[0].value for each in run.inputs.dataset_inputs}
-    assert sets == {"table": "training", "table-test": "eval"}
-    # What its file changes, and no key that is null.
+    datasets = {data.dataset.name: data.tags[0].value for data in run.inputs.dataset_inputs}
+    assert datasets == {"table": "training", "table-test": "eval"}
+    # The params are the settings that the file changes, without keys that are null.
     params = run.data.params
-    every = {key: json.dumps(value) for key, value in flatten(config).items()}
+    settings = {key: json.dumps(value) for key, value in flatten(config).items()}
     assert params.pop("strategy.name") == "multiswarm"
-    assert params.pop("seed") == every["seed"] == "0"
+    assert params.pop("seed") == settings["seed"] == "0"
     assert (params["folds.n_folds"], params["strategy.params.n_swarms"]) == ("3", "2")
-    assert set(params) <= {accepted_key(key) for key in every}
+    assert set(params) <= {accepted_key(key) for key in settings}
     assert "null" not in params.values()
     assert not [key for key in params if key.split(".")[0] in ("tracking", "archive", "test.seed")]
     assert "test.metrics" not in params, "a default"
@@ -84,7 +84,7 @@ def test_a_run_leaves_one_finished_run_in_mlflow(first):
 def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
     bench, config, outcome = first
     run = bench.tracking.run(outcome.run_id)
-    (test,) = (e.dataset for e in run.inputs.dataset_inputs if e.tags[0].value == "eval")
+    (test,) = (data.dataset for data in run.inputs.dataset_inputs if data.tags[0].value == "eval")
     rank = {"field_name": "metrics.test/accuracy", "ascending": False, "dataset_name": test.name}
     (model,) = bench.tracking.client.search_logged_models(
         [bench.tracking.experiment_id],
@@ -92,15 +92,15 @@ def test_models_are_found_and_ranked_by_their_metrics_on_the_test_rows(first):
         order_by=[rank],
     )
     assert model.model_id == run.data.tags["model_id"]
-    judged = {m.key: m for m in model.metrics}
-    assert {"test/f1", "test/accuracy"} <= set(judged)
-    for key, metric in judged.items():
+    metrics = {metric.key: metric for metric in model.metrics}
+    assert {"test/f1", "test/accuracy"} <= set(metrics)
+    for key, metric in metrics.items():
         assert key.startswith("test/")
         assert (metric.dataset_name, metric.dataset_digest) == (test.name, test.digest)
         assert metric.value == run.data.metrics[key]
-    told = {"estimator": config.model.estimator, "estimator.n_estimators": "5"}
-    told |= {"models": str(len(outcome.model.subsets_)), "positive_class": "1"}
-    assert told.items() <= model.params.items()
+    expected_params = {"estimator": config.model.estimator, "estimator.n_estimators": "5"}
+    expected_params |= {"models": str(len(outcome.model.subsets_)), "positive_class": "1"}
+    assert expected_params.items() <= model.params.items()
 
 
 def test_a_run_names_the_flow_run_that_it_is_part_of(first, api):
@@ -133,18 +133,18 @@ def test_prefect_shows_the_steps_of_a_run_as_a_chain(first, api):
 
     def upstream() -> dict[str, set[str]]:
         runs = api.read_task_runs(flow_run_filter=of_the_run)
-        short = {
+        names = {
             run.id: run.name if run.name in epochs else run.name.rpartition("-")[0] for run in runs
         }
         return {
-            short[run.id]: {short.get(each.id, "?") for each in run.task_inputs.get("wait_for", ())}
+            names[run.id]: {names.get(task.id, "?") for task in run.task_inputs.get("wait_for", ())}
             for run in runs
         }
 
-    # Prefect stores what it knows of tasks a moment after they ran.
+    # Prefect stores the task runs a moment after they end.
     assert happens(lambda: set(chain) <= upstream().keys(), 120)
-    found = upstream()
-    assert [step for last, step in pairwise(chain) if last not in found[step]] == []
+    upstream_of = upstream()
+    assert [step for last, step in pairwise(chain) if last not in upstream_of[step]] == []
 
 
 def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(bench, capsys):
@@ -154,11 +154,11 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
     data = {"path": str(path), "drop": []}
     config = bench.config(data=data, model=BAYES, budget={"epochs": 1}, confirm=CONFIRM)
     outcome = searched(config, verbosity=1)
-    found = bench.table(outcome.run_id, "confirmation.csv")
-    assert found["origin"].str.endswith("ranking").sum() == 2
+    candidates = bench.table(outcome.run_id, "confirmation.csv")
+    assert candidates["origin"].str.endswith("ranking").sum() == 2
     tags = bench.tracking.run(outcome.run_id).data.tags
-    assert tags["origin"] == found["origin"][found["chosen"]].item()
-    # The figure of score against size has the subsets of the search alone.
+    assert tags["origin"] == candidates["origin"][candidates["chosen"]].item()
+    # The figure of score against size shows only the subsets of the search.
     page = bench.artifact(outcome.run_id, "report.html").decode()
     distinct = outcome.result.state.counts.distinct
     assert f"Score against size of {distinct} subsets" in page
@@ -169,11 +169,12 @@ def test_of_more_columns_than_rows_rankings_are_confirmed_beside_the_search(benc
 def test_a_run_whose_process_was_killed_is_ended_by_the_next_run_on_its_machine(bench, api):
     from prefect.states import Running
 
-    here, own = socket.gethostname(), psutil.Process()
+    host = socket.gethostname()
+    process = psutil.Process()
     marks = {
-        "killed": f"{own.pid} {own.create_time() - 60} {here}",
-        "elsewhere": f"{own.pid} {own.create_time() - 60} another.machine",
-        "alive": f"{own.pid} {own.create_time()} {here}",
+        "killed": f"{process.pid} {process.create_time() - 60} {host}",
+        "elsewhere": f"{process.pid} {process.create_time() - 60} another.machine",
+        "alive": f"{process.pid} {process.create_time()} {host}",
     }
     config = bench.config()
     parameters = {"config": config.model_dump(mode="json")}
@@ -198,11 +199,11 @@ def test_every_metric_has_one_point_per_epoch_and_those_of_the_whole_run_a_singl
     curves = {name for name in last if bench.steps(outcome.run_id, name) == epochs}
     assert {"epoch/best_accuracy", "epoch/mean_accuracy", "epoch/n_features", "spent/fits"} < curves
     assert last["epoch/best_accuracy"] == 1 - outcome.result.state.best_cost
-    found = outcome.result.confirmation
-    assert last["fresh/accuracy"] == 1 - found.cost
-    assert last["fresh/winners_curse"] == pytest.approx(found.cost - outcome.result.cost)
-    assert last["fresh/gain"] == found.gain.mean
-    # MLflow draws what has no other step than 0 as a bar.
+    confirmation = outcome.result.confirmation
+    assert last["fresh/accuracy"] == 1 - confirmation.cost
+    assert last["fresh/winners_curse"] == pytest.approx(confirmation.cost - outcome.result.cost)
+    assert last["fresh/gain"] == confirmation.gain.mean
+    # MLflow draws a metric whose only step is 0 as a bar.
     whole = set(last) - curves
     assert {"test/optimism", "test/f1", "test/best_subset_accuracy", "fresh/gain"} <= whole
     for name in whole:
@@ -216,12 +217,12 @@ def test_the_scores_of_five_contenders_are_one_table_with_intervals_and_no_metri
     assert table["value"].tolist() == judgement.table["value"].tolist()
     metrics = [name for name in bench.tracking.run(outcome.run_id).data.metrics if "test" in name]
     assert len(metrics) == len(judgement.metrics) + 5, metrics
-    found = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
-    assert set(table["contender"]) == set(found["contenders"]) == set(CONTENDERS)
-    for contender in found["contenders"].values():
+    evaluation = json.loads(bench.artifact(outcome.run_id, "evaluation.json"))
+    assert set(table["contender"]) == set(evaluation["contenders"]) == set(CONTENDERS)
+    for contender in evaluation["contenders"].values():
         for metric in contender["metrics"].values():
             assert metric["low"] <= metric["value"] <= metric["high"]
-    assert found["optimism"] == pytest.approx(found["test_cost"] - outcome.result.cost)
+    assert evaluation["optimism"] == pytest.approx(evaluation["test_cost"] - outcome.result.cost)
 
 
 def test_a_run_leaves_every_artifact_that_it_promises(first):
@@ -250,24 +251,24 @@ def test_a_run_leaves_every_artifact_that_it_promises(first):
     }
     assert bench.artifact(run_id, "config.yaml").decode() == as_yaml(config)
     for record in outcome.result.records:
-        kept = bench.table(run_id, f"epochs/{record.epoch:04d}.parquet")
-        assert kept["mask"].tolist() == record.particles["mask"].tolist()
+        particles = bench.table(run_id, f"epochs/{record.epoch:04d}.parquet")
+        assert particles["mask"].tolist() == record.particles["mask"].tolist()
     history = bench.table(run_id, "history.parquet")
     assert history["epoch"].tolist() == [1, 2, 3, 4]
     figures = bench.tracking.client.list_artifacts(run_id, "figures")
     names = {"confirmed", "convergence", "correlations", "tradeoff"}
     assert {entry.path for entry in figures} == {f"figures/{name}.png" for name in names}
     page = bench.artifact(run_id, "report.html").decode()
-    _, _, losses = page.partition("Loss without each column")
-    assert all(name in losses for name in outcome.result.features)
+    section = page.partition("Loss without each column")[2]
+    assert all(name in section for name in outcome.result.features)
     columns = json.loads(bench.artifact(run_id, "columns.json"))["columns"]
     members = {name for subset in outcome.ensemble.subsets_ for name in subset}
-    assert {each["column"] for each in columns if each["status"] != "out"} == members
+    assert {column["column"] for column in columns if column["status"] != "out"} == members
     assert "Why columns are in or out" in page
-    worth = bench.table(run_id, "importances.csv").set_index("column")
-    assert set(worth.index) == set(outcome.result.features)
-    dropped = outcome.losses.losses
-    assert np.allclose(worth["loss"][dropped.index], dropped["loss"])
+    importances = bench.table(run_id, "importances.csv").set_index("column")
+    assert set(importances.index) == set(outcome.result.features)
+    losses = outcome.losses.losses
+    assert np.allclose(importances["loss"][losses.index], losses["loss"])
     subsets = bench.table(run_id, "subsets.csv")
     assert subsets.columns.tolist() == ["cost", "group", *(f"x{i}" for i in range(8))]
     assert subsets["cost"].is_monotonic_increasing
@@ -282,9 +283,9 @@ def test_the_card_of_a_model_describes_its_columns_and_its_code_predicts(first, 
         card = (Path(model.artifact_location.removeprefix("file://")) / "README.md").read_text()
         columns = dict(re.findall(r"\| `(\w+)` \| (.*) \|", card))
         assert set(columns) == used
-        low, high = (outcome.columns[0][key] for key in ("low", "high"))
-        first_column = columns.get(outcome.columns[0]["name"])
-        assert first_column in (None, f"float64 | {low:.6g} to {high:.6g} | none")
+        profile = outcome.columns[0]
+        described = f"float64 | {profile['low']:.6g} to {profile['high']:.6g} | none"
+        assert columns.get(profile["name"]) in (None, described)
         assert f"{outcome.judgement.first_metric[contender]['value']:.3f}" in card
         assert "eight columns" in card
         assert all(str(finding) in card for finding in outcome.findings)
@@ -298,7 +299,7 @@ def members(bench: Bench, outcome: SelectRun, name: str) -> list[list[str]]:
     run = bench.tracking.run(outcome.run_id)
     model = bench.tracking.client.get_logged_model(run.data.tags[f"model.{name}"])
     assert model.name == f"{run.data.tags['config']}-{name}"
-    assert model.model_id in {each.model_id for each in run.outputs.model_outputs}
+    assert model.model_id in {output.model_id for output in run.outputs.model_outputs}
     (spec,) = Path(model.artifact_location.removeprefix("file://")).rglob("ensemble.json")
     return [member["subset"] for member in json.loads(spec.read_text())["members"]]
 
@@ -311,17 +312,17 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
     assert answer["n_available"] == 8
     best = {"features": answer["features"], "cost": answer["cost"]}
     assert answer["subsets"][0] == {**best, "origin": answer["confirmation"]["origin"]}
-    paid = bench.table(outcome.run_id, "archive.parquet")
-    known = {row.features: row.cost for row in paid.dropna(subset="cost").itertuples()}
-    assert known, "no subset was evaluated to the end"
-    assert outcome.result.state.best_cost == min(known.values())
-    assert answer["cost"] == known[json.dumps(answer["features"])]
+    evaluations = bench.table(outcome.run_id, "archive.parquet")
+    costs = {row.features: row.cost for row in evaluations.dropna(subset="cost").itertuples()}
+    assert costs, "no subset was evaluated to the end"
+    assert outcome.result.state.best_cost == min(costs.values())
+    assert answer["cost"] == costs[json.dumps(answer["features"])]
     assert answer["confirmation"]["cost"] == outcome.result.confirmation.cost
-    # The ensemble is made of these.
+    # The ensemble consists of these subsets.
     subsets = [subset["features"] for subset in answer["subsets"]]
     assert members(bench, outcome, "ensemble") == subsets
     assert members(bench, outcome, "subset") == subsets[:1]
-    # Each subset has what proposed it; members that were not confirmed are those of the search.
+    # Each subset names its origin; members that were not confirmed come from the search.
     table = bench.table(outcome.run_id, "confirmation.csv")
     assert table["origin"].tolist() == outcome.result.confirmation.candidates.origin.tolist()
     origin_of = dict(zip(table["features"], table["origin"], strict=True))
@@ -333,30 +334,30 @@ def test_the_chosen_features_are_the_ones_that_were_measured(first):
 def test_contenders_are_trained_on_training_rows_and_judged_on_test_rows_only(first):
     bench, config, outcome = first
     train, test, problem = prepared_by_hand(config)
-    kept = bench.table(outcome.run_id, "predictions.parquet")
-    assert kept["y_true"].tolist() == test.target.tolist()
-    assert len(kept) + len(train.features) == N_ROWS
+    predictions = bench.table(outcome.run_id, "predictions.parquet")
+    assert predictions["y_true"].tolist() == test.target.tolist()
+    assert len(predictions) + len(train.features) == N_ROWS
     model = problem.estimator.fit(train.features, train.target)
-    assert kept["all_features"].tolist() == model.predict(test.features).tolist()
+    assert predictions["all_features"].tolist() == model.predict(test.features).tolist()
     best = outcome.result.features
     model = problem.estimator.fit(train.features[best], train.target)
-    assert kept["best_subset"].tolist() == model.predict(test.features[best]).tolist()
+    assert predictions["best_subset"].tolist() == model.predict(test.features[best]).tolist()
     assert outcome.judgement.costs["best_subset"] == pytest.approx(
         1 - model.score(test.features[best], test.target)
     )
 
-    # So is the registered model.
+    # The registered model is trained on training rows only, too.
     assert outcome.model_uri.startswith("models:/small/")
     with default_store(bench.uri):
         model = mlflow.pyfunc.load_model(outcome.model_uri)
-    # As wide as the data of a user: every column, in another order, the target too.
+    # The table of a user has every column, with the target, in another order.
     predicted = model.predict(table().iloc[:, ::-1])
     rows = [table()["x0"].tolist().index(value) for value in test.features["x0"]]
     served = outcome.contender(outcome.served)
     assert predicted[rows].tolist() == outcome.judgement.predictions[served].tolist()
 
 
-# A single column of the three that add up to the target.
+# One column is chosen where the target is the sum of three.
 LOST = {
     "data": {"target": "number", "drop": ["y", *OTHERS[1:]]},
     "split": {"kind": "random"},
@@ -410,7 +411,7 @@ def test_a_vote_that_lost_is_registered_only_if_asked(bench, capsys):
     assert len(run.outputs.model_outputs) == 2
     version = bench.tracking.client.get_model_version("lost", "1")
     assert version.source == f"models:/{run.data.tags['model.ensemble']}"
-    # So is the other one, which is stored as well.
+    # The other contender is registered if it is to be served: its model is stored, too.
     other = searched(
         bench.config(**lost | {"serve": "subset"}, tracking={"register": True}), outcome.run_id
     )
@@ -426,23 +427,23 @@ def test_a_bound_on_the_union_keeps_the_ensemble_small_and_no_version_is_registe
 ):
     bench, _, outcome = first
     bound = len(outcome.result.features)
-    known = json.loads(bench.artifact(outcome.run_id, "features.json"))
-    used = {name for subset in known["subsets"] for name in subset["features"]}
+    unbounded = json.loads(bench.artifact(outcome.run_id, "features.json"))
+    used = {name for subset in unbounded["subsets"] for name in subset["features"]}
     assert len(used) > bound, "the ensemble has no more columns to lose"
     ensemble = {"n_models": 4, "union_at_most": bound}
     config = bench.config(name="bounded", ensemble=ensemble, confirm=CONFIRM, serve="ensemble")
     small = searched(config)
     answer = json.loads(bench.artifact(small.run_id, "features.json"))
-    together = sorted({name for one in answer["subsets"] for name in one["features"]})
-    assert answer["features"] == known["features"]
-    assert (answer["model_inputs"], answer["n_model_inputs"]) == (together, len(together))
+    union = sorted({name for subset in answer["subsets"] for name in subset["features"]})
+    assert answer["features"] == unbounded["features"]
+    assert (answer["model_inputs"], answer["n_model_inputs"]) == (union, len(union))
     assert answer["union_at_most"] == bound
-    assert len(together) <= bound
-    assert small.ensemble.subsets_ == [one["features"] for one in answer["subsets"]]
+    assert len(union) <= bound
+    assert small.ensemble.subsets_ == [subset["features"] for subset in answer["subsets"]]
     print_summary(small, config)
     assert small.model_uri.startswith("models:/m-")
     said = " ".join(capsys.readouterr().out.split())
-    assert f"Model ensemble, {len(together)} columns: {small.model_uri}" in said
+    assert f"Model ensemble, {len(union)} columns: {small.model_uri}" in said
     assert bench.tracking.client.search_model_versions("name = 'bounded'") == []
 
 
@@ -452,7 +453,7 @@ def test_a_terminal_of_80_columns_has_the_answer_in_twelve_rows(first, monkeypat
     full = replace(outcome, findings=tuple(doubts))
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setattr("sys.stdout", screen := Terminal())
-    # As in the folder of the default store; the address of another is not cut off.
+    # The address of a store is never cut off, so the default store, which has none, is used.
     monkeypatch.setattr("flows.display.summary.store_option", lambda _: "")
     monkeypatch.setattr("flows.display.summary.pages_of", lambda _: "swarm up")
     print_summary(full, config)
@@ -496,12 +497,12 @@ def test_ctrl_c_while_confirming_is_told_with_the_command_that_confirms(bench, m
 @pytest.mark.usefixtures("plain")
 def test_columns_may_be_named_as_those_of_the_results(first, bench):
     reference, _, plain = first
-    new = {f"x{i}": name for i, name in enumerate(TAKEN)}
+    new_names = {f"x{i}": name for i, name in enumerate(TAKEN)}
     config = bench.config(confirm=CONFIRM)
-    table().rename(columns=new).to_csv(bench.folder / "table.csv", index=False)
+    table().rename(columns=new_names).to_csv(bench.folder / "table.csv", index=False)
     outcome = searched(config)
     assert bench.statuses() == ["FINISHED"]
-    assert outcome.result.features == [new[name] for name in plain.result.features]
+    assert outcome.result.features == [new_names[name] for name in plain.result.features]
     assert outcome.result.history.equals(plain.result.history)
     assert outcome.judgement.table["value"].equals(plain.judgement.table["value"])
     head = bench.artifact(outcome.run_id, "subsets.csv").decode().splitlines()[0].split(",")

@@ -1,4 +1,4 @@
-"""The select flow over every kind of target, split, folds and source."""
+"""Tests of the select flow with every kind of target, split, folds and source."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def test_several_classes_run_and_a_split_that_leaks_groups_is_warned_about(bench
     assert bench.statuses() == ["FINISHED"]
     assert outcome.judgement.task == "multiclass"
     assert set(outcome.judgement.predictions["ensemble"]) <= {"low", "mid", "high"}
-    # The folds divide the groups as well.
-    assert [each.code for each in outcome.findings].count("SWM101") == 2
+    # The folds divide groups as well, which is the second finding.
+    assert [finding.code for finding in outcome.findings].count("SWM101") == 2
 
 
 def test_a_run_says_that_its_result_depends_on_one_column(bench, monkeypatch):
@@ -69,12 +69,12 @@ def test_a_run_says_that_its_result_depends_on_one_column(bench, monkeypatch):
     features.assign(y=target).to_csv(bench.folder / "table.csv", index=False)
     sections = {"scoring": "roc_auc", "budget": {"epochs": 2}}
     outcome = select(bench.config(data={"drop": []}, **sections))
-    (finding,) = (each for each in outcome.findings if each.code == "SWM211")
+    (finding,) = (finding for finding in outcome.findings if finding.code == "SWM211")
     assert finding.columns == ("calls",)
     assert any("SWM211" in line for line in outcome.shown_doubts)
     assert b"SWM211" in bench.artifact(outcome.run_id, "findings.json")
     without = select(bench.config(data={"drop": ["calls"]}, **sections))
-    assert "SWM211" not in [each.code for each in without.findings]
+    assert "SWM211" not in [finding.code for finding in without.findings]
 
 
 FOLDS = {
@@ -85,8 +85,8 @@ FOLDS = {
 }
 
 
-def roles(given: dict[str, str], *more: str) -> dict[str, Any]:
-    return {**given, "drop": [name for name in OTHERS if name not in (*given.values(), *more)]}
+def roles(columns: dict[str, str], *used: str) -> dict[str, Any]:
+    return {**columns, "drop": [name for name in OTHERS if name not in (*columns.values(), *used)]}
 
 
 @pytest.mark.parametrize("kind", FOLDS)
@@ -99,13 +99,14 @@ def test_every_kind_of_folds_gives_an_epoch_and_keeps_its_column_out(bench, kind
         budget={"epochs": 1},
     )
     data = prepare_as_configured(config, fetch_as_configured(config))
-    train, problem = data.train, data.problem
+    train = data.train
+    problem = data.problem
     assert list(problem.features.columns) == [f"x{i}" for i in range(8)]
     assert problem.n_folds == 3
     rows: list[Fold] = list(problem.folds)
-    assert all(not set(inner) & set(tested) for inner, tested in rows)
+    assert all(not set(inner) & set(test) for inner, test in rows)
     if column:
-        assert all(train.fold.iloc[tested].nunique() == 1 for _, tested in rows)
+        assert all(train.fold.iloc[test].nunique() == 1 for _, test in rows)
     assert np.isfinite(run(search_as_configured(config, data), Archive()).cost)
 
 
@@ -121,8 +122,8 @@ def test_a_search_on_a_cheaper_model_answers_by_the_full_one(bench):
     run = bench.tracking.run(outcome.run_id)
     assert run.data.metrics["proxy/full_accuracy"] == 1 - confirmed.costs.min()
     assert run.data.metrics["proxy/best_accuracy"] == 1 - confirmed.search_costs.min()
-    low = [each for each in outcome.findings if each.code == "SWM201"]
-    assert bool(low) == (not outcome.result.correlation >= 0.8)
+    doubts = [finding for finding in outcome.findings if finding.code == "SWM201"]
+    assert bool(doubts) == (not outcome.result.correlation >= 0.8)
     again = select(config, outcome.run_id).result
     assert np.array_equal(again.measured.costs, confirmed.costs)
     assert again.work["fits"].sum() == 0
@@ -165,7 +166,8 @@ def test_by_default_a_table_of_many_columns_is_ranked_and_resumes_to_the_same_fi
     assert {"g0", "g1", "g2"} & set(outcome.result.features)
     assert 1 < len(outcome.ensemble.subsets_) <= 8
     features = json.loads(bench.artifact(run.info.run_id, "features.json"))
-    assert {each["origin"] for each in features["subsets"]} == {"F ranking", "extra-trees ranking"}
+    origins = {subset["origin"] for subset in features["subsets"]}
+    assert origins == {"F ranking", "extra-trees ranking"}
     assert features["confirmation"]["bias_of_choice"] >= 0
     n_stored = bench.paid_for()
     again = select(config, run.info.run_id)

@@ -1,4 +1,4 @@
-"""`swarm stability`: repeated searches, and what they make of planted columns."""
+"""Tests of `swarm stability`: repeated searches find planted columns."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ TINY = ("--seeds", "3", "--resamples", "4")
 
 @pytest.fixture
 def planted(bench: Bench) -> str:
-    """Configuration of a search on a table where three of nine features tell the class."""
+    """Return the configuration of a search where three of nine features predict the class."""
     rng = np.random.default_rng(3)
-    signal, noise = rng.normal(size=(400, 3)), rng.normal(size=(400, 6))
+    signal = rng.normal(size=(400, 3))
+    noise = rng.normal(size=(400, 6))
     frame = pd.DataFrame(np.hstack([signal, noise]), columns=[*PLANTED, *"qrstuv"])
     frame["y"] = (signal.sum(axis=1) + rng.normal(scale=0.2, size=400) > 0).astype(int)
     frame["who"] = np.arange(400) // 4
@@ -38,27 +39,27 @@ def test_planted_features_are_core_and_the_archive_answers_the_second_time(
     prefect_server, bench, planted, capsys, narrow
 ):
     swarm("stability", planted, *TINY, "--json", "-q")
-    told = json.loads(capsys.readouterr().out)
-    classes = {row["feature"]: row["class"] for row in told["features"]}
+    result = json.loads(capsys.readouterr().out)
+    classes = {row["feature"]: row["class"] for row in result["features"]}
     assert [name for name in classes if classes[name] == "core"] == PLANTED
-    assert set(PLANTED) <= set(told["consensus"])
-    for part, count in (("seeds", 3), ("rows", 4)):
-        index = told[f"stability_over_{part}"]
+    assert set(PLANTED) <= set(result["consensus"])
+    for source, count in (("seeds", 3), ("rows", 4)):
+        index = result[f"stability_over_{source}"]
         assert (index["n_subsets"], index["level"]) == (count, 0.95)
         assert index["low"] <= index["index"] <= index["high"]
 
-    run = bench.tracking.run(told["run"])
+    run = bench.tracking.run(result["run"])
     assert (run.info.status, run.data.tags["kind"]) == ("FINISHED", "stability")
-    assert run.data.metrics["stability_rows"] == told["stability_over_rows"]["index"]
-    children = bench.children(told["run"])
+    assert run.data.metrics["stability_rows"] == result["stability_over_rows"]["index"]
+    children = bench.children(result["run"])
     assert {child.info.status for child in children} == {"FINISHED"}
     parts = [child.data.tags["part"] for child in children]
     assert sorted(parts) == ["all rows"] * 3 + [f"draw {i}" for i in range(1, 5)]
-    table = bench.table(told["run"], "stability.csv")
+    table = bench.table(result["run"], "stability.csv")
     assert table.set_index("feature")["class"].to_dict() == classes
-    searches = bench.table(told["run"], "searches.csv")
+    searches = bench.table(result["run"], "searches.csv")
     assert searches["features"].str.contains('"p0"').sum() == 7
-    assert b"<svg" in bench.artifact(told["run"], "figures/stability.svg")
+    assert b"<svg" in bench.artifact(result["run"], "figures/stability.svg")
 
     before = bench.paid_for()
     swarm("stability", planted, *TINY, "-q")

@@ -1,4 +1,4 @@
-"""Three tables as people have them: what `swarm init` writes, and what `swarm check` finds."""
+"""Tests of `swarm init` and `swarm check` on three tables as people have them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ KEYS: dict[str, dict[str, Any]] = {
     "wages": {"categorical": [], "group": "person", "time": "year"},
     "genes": {"categorical": [], "group": None, "time": None},
 }
-# Codes, columns, and words of what is said of them.
+# The code, the columns and words of the text of each finding, by table.
 FINDINGS: dict[str, list[tuple[str, tuple[str, ...], str]]] = {
     "churn": [
         ("SWM106", ("account",), "40 values"),
@@ -59,17 +59,18 @@ def test_init_writes_what_a_table_needs_and_check_finds_the_rest(
     name: str, tmp_path: Path, swarm: Swarm
 ) -> None:
     make, target = TABLES[name]
-    file, out = tmp_path / f"{name}.csv", tmp_path / f"{name}.yaml"
+    file = tmp_path / f"{name}.csv"
+    out = tmp_path / f"{name}.yaml"
     make().to_csv(file, index=False)
-    said = swarm("init", str(file), "--target", target, "--out", str(out))
-    assert said.status == 0, said
+    result = swarm("init", str(file), "--target", target, "--out", str(out))
+    assert result.status == 0, result
     config = load_as(SelectConfig, out)
     assert config.data.drop == list(DROPPED[name])
-    lines = dict(line[8:].split(": ", 1) for line in said.out.splitlines() if "dropped " in line)
+    lines = dict(line[8:].split(": ", 1) for line in result.out.splitlines() if "dropped " in line)
     assert all(words in lines[column] for column, words in DROPPED[name].items())
     assert {key: getattr(config.data, key) for key in KEYS[name]} == KEYS[name]
     findings = all_findings(str(out))[1]
-    assert [(each.code, each.columns) for each in findings] == [
+    assert [(finding.code, finding.columns) for finding in findings] == [
         (code, columns) for code, columns, _ in FINDINGS[name]
     ]
     for finding, (_, _, words) in zip(findings, FINDINGS[name], strict=True):
@@ -77,7 +78,9 @@ def test_init_writes_what_a_table_needs_and_check_finds_the_rest(
 
 
 def test_money_and_the_like_are_the_numbers_that_they_are(tmp_path: Path, swarm: Swarm) -> None:
-    rows, file, out = churn(), tmp_path / "churn.csv", tmp_path / "churn.yaml"
+    rows = churn()
+    file = tmp_path / "churn.csv"
+    out = tmp_path / "churn.yaml"
     rows.to_csv(file, index=False)
     swarm("init", str(file), "--target", "churned", "--out", str(out))
     features = fetch_as_configured(load_as(SelectConfig, out)).features
@@ -89,16 +92,19 @@ def test_money_and_the_like_are_the_numbers_that_they_are(tmp_path: Path, swarm:
 
 
 def test_check_finds_what_a_configuration_leaves_in_the_table(tmp_path: Path, swarm: Swarm) -> None:
-    file, out = tmp_path / "wages.csv", tmp_path / "wages.yaml"
+    file = tmp_path / "wages.csv"
+    out = tmp_path / "wages.yaml"
     wages().to_csv(file, index=False)
     swarm("init", str(file), "--target", "lwage", "--out", str(out))
     random = ["data.drop=[]", "data.categorical=[is_married]", "data.group=null", "data.time=null"]
     random += ["split.kind=random", "folds.kind=random"]
-    columns = {each.code: each.columns for each in all_findings(str(out), random)[1]}
+    findings = all_findings(str(out), random)[1]
+    columns = {finding.code: finding.columns for finding in findings}
     assert columns["SWM107"] == ("year",)
     assert columns["SWM106"] == ("person",)
     assert columns["SWM113"] == ("card_no", "badge", "age_months", "is_married", "free")
-    # Of known groups, a second identifier that is left among the features.
+    # A second identifier of known groups is left among the features.
     grouped = ["data.drop=[card_no]"]
-    columns = {each.code: each.columns for each in all_findings(str(out), grouped)[1]}
+    findings = all_findings(str(out), grouped)[1]
+    columns = {finding.code: finding.columns for finding in findings}
     assert "badge" in columns["SWM111"]

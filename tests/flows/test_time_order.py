@@ -1,4 +1,4 @@
-"""Folds and splits in time: which row is trained on, tested, or left out by a gap."""
+"""Tests of folds and splits in time: the rows of training and test, and of the gap."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ class SeveralBlocks(Purged):
 
 def test_a_selector_takes_purged_folds_of_any_splitter() -> None:
     frame = table()
-    X, y = frame[[f"x{i}" for i in range(8)]], frame["y"]
+    X = frame[[f"x{i}" for i in range(8)]]
+    y = frame["y"]
     selector = SubsetSelector(GaussianNB(), cv=Purged(), budget=1)
     fitted = clone(selector).fit(X, y)
     listed = clone(selector).set_params(cv=list(Purged().split(X))).fit(X, y)
@@ -90,13 +91,14 @@ def test_automatic_folds_follow_the_split_and_groups(bench: Bench) -> None:
 
 def test_groups_that_folds_in_time_divide_are_a_finding(bench: Bench) -> None:
     config = timed(bench, data=GROUPED)
-    told = prepare_as_configured(config, fetch_as_configured(config)).findings
-    assert "SWM101" in {each.code for each in told}
+    findings = prepare_as_configured(config, fetch_as_configured(config)).findings
+    assert "SWM101" in {finding.code for finding in findings}
 
 
 def test_a_gap_applies_to_the_split_and_to_outer_folds(bench: Bench) -> None:
     config = timed(bench, split={"kind": "time", "test_size": 0.25, "gap": 4})
-    rows, model = fetch_as_configured(config), GaussianNB()
+    rows = fetch_as_configured(config)
+    model = GaussianNB()
     data = prepare_as_configured(config, rows)
     assert data.train.time is not None
     assert data.test is not None
@@ -111,7 +113,7 @@ def test_a_gap_applies_to_the_split_and_to_outer_folds(bench: Bench) -> None:
         prepare_as_configured(wide, rows)
     with pytest.raises(ConfigError, match="--repeats"):
         outer_folds(rows, "time", 3, 2, 0, model)
-    # That of the folds where the split has no times.
+    # Where the split has no gap, outer folds have that of the folds.
     config = timed(bench, split={"kind": "random"}, folds={"kind": "time", "gap": 2})
     assert outer_gap(config) == 2
 
@@ -124,9 +126,9 @@ def test_splits_and_folds_that_ignore_time_are_findings(bench: Bench, swarm: Swa
 
     def codes(**sections: Any) -> set[str]:
         config = bench.file(model=BAYES, **({"data": data} | sections))
-        told = json.loads(swarm("check", config, "--json").out)
-        assert not [each for each in told["findings"] if each["severity"] == "error"]
-        return {each["code"] for each in told["findings"]}
+        findings = json.loads(swarm("check", config, "--json").out)["findings"]
+        assert not [finding for finding in findings if finding["severity"] == "error"]
+        return {finding["code"] for finding in findings}
 
     in_time = {"kind": "time"}
     assert "SWM107" not in codes(split=in_time)

@@ -1,4 +1,4 @@
-"""What deploy/ starts listens here alone, keeps its password out, and is made of the lock."""
+"""Tests of deploy/: services listen locally, keep the password out, and use the lock."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def settings() -> dict[str, str]:
 
 
 def filled(text: str) -> str:
-    """A value as the compose program hands it over, with the settings of the example."""
-    known = {**settings(), "POSTGRES_PASSWORD": "hush"}
-    text = re.sub(r"(?<!\$)\$\{(\w+)(?::[-?][^}]*)?\}", lambda found: known[found[1]], text)
+    """Return a value with its variables replaced, as Compose does, by those of the example."""
+    values = {**settings(), "POSTGRES_PASSWORD": "hush"}
+    text = re.sub(r"(?<!\$)\$\{(\w+)(?::[-?][^}]*)?\}", lambda match: values[match[1]], text)
     return text.replace("$$", "$")
 
 
@@ -50,10 +50,12 @@ def test_every_setting_is_in_the_example_with_its_default_and_no_password_is_wri
 
 def test_the_worker_finds_the_stores_and_no_configuration_holds_the_password() -> None:
     env = {key: filled(value) for key, value in WORKER["environment"].items()}
-    found = {".".join(keys): value for keys, value, *_ in from_environment(env, SelectConfig)}
-    assert found["tracking.uri"] == "http://mlflow:5000"
+    config_values = {
+        ".".join(keys): value for keys, value, *_ in from_environment(env, SelectConfig)
+    }
+    assert config_values["tracking.uri"] == "http://mlflow:5000"
     assert env["PREFECT_API_URL"] == "http://prefect:4200/api"
-    assert "${POSTGRES_PASSWORD}" in found["archive.url"]
+    assert "${POSTGRES_PASSWORD}" in config_values["archive.url"]
     assert env["POSTGRES_PASSWORD"] == "hush"
 
 
@@ -77,16 +79,16 @@ def test_the_image_copies_files_that_are_there() -> None:
 def test_automations_listen_to_what_flows_and_promotions_tell(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Whether they fire is Prefect's."""
+    """Prefect decides whether they fire."""
     text = (DEPLOY / "automations.yaml").read_text(encoding="utf-8")
     shipped = yaml.safe_load(text)["automations"]
-    refresh, crash, champion = (each["trigger"] for each in shipped)
+    refresh, crash, champion = (automation["trigger"] for automation in shipped)
     assert refresh["match_related"][-1]["prefect.resource.name"] == "refresh"
     assert crash["match_related"][-1]["prefect.resource.id"] == "prefect.tag.swarm"
-    told: list[dict[str, Any]] = []
-    monkeypatch.setattr("prefect.events.emit_event", lambda **event: told.append(event))
+    events: list[dict[str, Any]] = []
+    monkeypatch.setattr("prefect.events.emit_event", lambda **event: events.append(event))
     emit_change(Champion("churn", "3", "0" * 32), "promoted", "it is better")
-    assert [each["event"] for each in told] == champion["expect"]
-    assert told[0]["resource"]["prefect.resource.id"].startswith("swarm.champion.")
+    assert [event["event"] for event in events] == champion["expect"]
+    assert events[0]["resource"]["prefect.resource.id"].startswith("swarm.champion.")
     (action,) = shipped[2]["actions"]
-    assert action["parameters"].keys() <= told[0]["payload"].keys()
+    assert action["parameters"].keys() <= events[0]["payload"].keys()

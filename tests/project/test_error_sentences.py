@@ -1,4 +1,4 @@
-"""Every error of the source is one sentence that says what to do."""
+"""Tests that every error of the source is one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ ERRORS = {
 }
 # A remedy, or what would be right, follows the fault.
 REMEDY = re.compile(r"; |\bmust\b|\bneeds?\b|\brequires?\b|there (is|are)|it has|belongs in")
-# Stands for a value, of which nothing is known here.
+# This mark stands for a value, which is unknown here.
 VALUE = "\N{OBJECT REPLACEMENT CHARACTER}"
 
 
 def text_of(node: ast.expr) -> str | None:
-    """The sentence, with a mark for each value; None if it comes from elsewhere."""
+    """Return the sentence with a mark for each value; None if it is no literal."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        return "".join(text_of(part) or VALUE for part in node.values)
+        return "".join(text_of(value) or VALUE for value in node.values)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
         return (text_of(node.left) or VALUE) + (text_of(node.right) or VALUE)
     return None
 
 
 def errors() -> Iterator[tuple[str, str]]:
-    """Place and sentence of every error that is raised with one."""
+    """Yield the place and the sentence of every error that is raised with a sentence."""
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -45,9 +45,9 @@ def errors() -> Iterator[tuple[str, str]]:
 
 
 def test_every_error_is_one_sentence_that_says_what_to_do() -> None:
-    found = list(errors())
-    assert len(found) > 200
-    for place, text in found:
+    raised = list(errors())
+    assert len(raised) > 200
+    for place, text in raised:
         # The last lines of a log may follow.
         assert "\n" not in text.removesuffix(f":\n{VALUE}"), place
         assert ". " not in text, place

@@ -1,7 +1,7 @@
-"""Whole searches keep their answers: the shipped example, and one of each other kind.
+"""Tests that whole searches keep their answers: the shipped example, and five other kinds.
 
-Each has one in ``tests/golden/runs/<name>.json``. Make it, or make it anew after a change of the
-answer that is meant, with::
+The answers are in ``tests/golden/runs/<name>.json``. Record them, or record them again after an
+intended change, with::
 
     REFRESH_GOLDEN=1 python -m pytest tests/project/test_golden_runs.py -m "slow or not slow"
 """
@@ -121,7 +121,7 @@ def genes() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
 @pytest.mark.parametrize("build", [regression, labels, groups, wide, genes])
 def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     selector, X, y, of_rows = build()
-    # The test rows are whole groups, if rows are grouped.
+    # Where rows are grouped, the test rows are whole groups.
     unit = of_rows.get("groups", np.arange(len(X)))
     test = unit >= np.quantile(unit, 0.75)
     seen = {name: values[~test] for name, values in of_rows.items()}

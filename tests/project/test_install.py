@@ -1,4 +1,4 @@
-"""What is installed is enough, and no more: the library alone, and with the workflow."""
+"""Tests of the installed package: the library alone, and with the workflow."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from tests import ROOT
 
-MOST_DISTRIBUTIONS = 20
+MAX_DISTRIBUTIONS = 20
 SMALL = ["budget.epochs=2", "strategy.params.n_particles=4", "strategy.params.n_swarms=2"]
 SMALL += ["model.params.n_estimators=5"]
 
@@ -33,8 +33,8 @@ class Installed:
     folder: Path
 
     def run(self, *command: str | Path, timeout: float = 280) -> subprocess.CompletedProcess[str]:
-        kept = ("PATH", "LANG", "SSL_CERT_FILE", "SYSTEMROOT", "TMPDIR")
-        environment = {name: os.environ[name] for name in kept if name in os.environ}
+        names = ("PATH", "LANG", "SSL_CERT_FILE", "SYSTEMROOT", "TMPDIR")
+        environment = {name: os.environ[name] for name in names if name in os.environ}
         return subprocess.run(
             list(map(str, command)),
             cwd=self.folder,
@@ -46,14 +46,14 @@ class Installed:
         )
 
     def python(self, code: str, *options: str) -> str:
-        """Standard output of some Python code."""
-        done = self.run(self.bin / "python", *options, "-c", code)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
+        """Run Python code, and return its standard output."""
+        process = self.run(self.bin / "python", *options, "-c", code)
+        assert process.returncode == 0, process.stderr
+        return process.stdout.strip()
 
     def distributions(self) -> list[str]:
         listed = self.run(self.bin / "python", "-m", "pip", "list", "--format", "json")
-        names = {each["name"].lower() for each in json.loads(listed.stdout)}
+        names = {entry["name"].lower() for entry in json.loads(listed.stdout)}
         return sorted(names - {"pip", "setuptools"})
 
 
@@ -62,8 +62,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     build = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "-d", str(folder)]
     subprocess.run(build, cwd=ROOT, check=True, capture_output=True, timeout=120)
-    (made,) = folder.glob("*.whl")
-    return made
+    (file,) = folder.glob("*.whl")
+    return file
 
 
 def install(folder: Path, wheel: Path, extra: str) -> Installed:
@@ -73,23 +73,24 @@ def install(folder: Path, wheel: Path, extra: str) -> Installed:
     constraints = folder / "constraints.txt"
     constraints.write_text("\n".join("".join(pin) for pin in pins) + "\n", encoding="utf-8")
     venv.create(folder / "env", with_pip=True)
-    made = Installed(folder / "env" / "bin", folder / "work")
-    made.folder.mkdir()
-    (made.folder / "home").mkdir()
-    # As pip does, and sooner.
+    installed = Installed(folder / "env" / "bin", folder / "work")
+    installed.folder.mkdir()
+    (installed.folder / "home").mkdir()
+    # uv installs what pip does, in less time.
     uv = [sys.executable, "-m", "uv", "pip", "install", "--quiet", "--compile-bytecode"]
-    # With this environment's variables: they may name a package index.
-    done = subprocess.run(
-        [*uv, "--python", str(made.bin / "python"), "-c", str(constraints), f"{wheel}{extra}"],
+    # The variables of this environment may name a package index.
+    process = subprocess.run(
+        [*uv, "--python", str(installed.bin / "python"), "-c", str(constraints), f"{wheel}{extra}"],
         capture_output=True,
         text=True,
         timeout=600,
         check=False,
     )
-    if done.returncode != 0 and re.search(r"(?i)connection|failed to fetch|dns error", done.stderr):
-        pytest.skip(f"no package index can be reached: {done.stderr.strip().splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
-    return made
+    errors = process.stderr
+    if process.returncode != 0 and re.search(r"(?i)connection|failed to fetch|dns error", errors):
+        pytest.skip(f"no package index can be reached: {errors.strip().splitlines()[-1]}")
+    assert process.returncode == 0, process.stderr
+    return installed
 
 
 @pytest.fixture(scope="module")
@@ -107,35 +108,35 @@ def test_the_library_alone_is_small_and_runs_the_example_of_the_readme(library):
     (block,) = re.findall(r"```python\n(.*?)```", readme, flags=re.DOTALL)
     assert library.python(block, "-W", "error::ImportWarning").startswith("Keep ")
     names = library.distributions()
-    assert len(names) <= MOST_DISTRIBUTIONS, names
+    assert len(names) <= MAX_DISTRIBUTIONS, names
     assert not {"prefect", "mlflow", "matplotlib"} & set(names)
 
 
 def test_the_library_knows_its_version_and_ships_its_types(library):
-    told = library.python("import swarm; print(swarm.__version__)")
-    assert f'version = "{told}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    version = library.python("import swarm; print(swarm.__version__)")
+    assert f'version = "{version}"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert len([*library.bin.parent.glob("lib/python*/site-packages/swarm/py.typed")]) == 1
 
 
 def test_the_command_without_the_workflow_says_what_to_install(library):
-    done = library.run(library.bin / "swarm", "select", "default")
-    assert done.returncode == 2
-    assert "swarmselect[workflow]" in done.stderr
+    process = library.run(library.bin / "swarm", "select", "default")
+    assert process.returncode == 2
+    assert "swarmselect[workflow]" in process.stderr
 
 
 def test_a_new_user_selects_features_and_finds_everything_in_one_folder(workflow):
-    options = [part for each in SMALL for part in ("--set", each)]
-    done = workflow.run(workflow.bin / "swarm", "select", "default", *options)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "of 30 columns" in done.stdout
+    options = [word for setting in SMALL for word in ("--set", setting)]
+    process = workflow.run(workflow.bin / "swarm", "select", "default", *options)
+    assert process.returncode == 0, process.stderr
+    assert "Traceback" not in process.stderr
+    assert "of 30 columns" in process.stdout
     assert sorted(path.name for path in workflow.folder.iterdir()) == ["home", "mlruns"]
-    kept = workflow.folder / "mlruns"
-    assert (kept / "mlflow.db").exists()
-    assert (kept / "archive.db").exists()
-    run_id = re.search(r"run (\w{32}) in sqlite", done.stderr)[1]
-    assert (kept / "artifacts" / run_id / "artifacts" / "report.html").exists()
-    with closing(sqlite3.connect(kept / "prefect" / "prefect.db")) as database:
+    store = workflow.folder / "mlruns"
+    assert (store / "mlflow.db").exists()
+    assert (store / "archive.db").exists()
+    run_id = re.search(r"run (\w{32}) in sqlite", process.stderr)[1]
+    assert (store / "artifacts" / run_id / "artifacts" / "report.html").exists()
+    with closing(sqlite3.connect(store / "prefect" / "prefect.db")) as database:
         ((state,),) = database.execute("select state_type from flow_run").fetchall()
     assert state == "COMPLETED"
     assert not list((workflow.folder / "home" / ".prefect").glob("*"))
@@ -154,9 +155,11 @@ def test_folders_of_the_same_names_are_named_or_do_no_harm(workflow):
             package = mine / name / "__init__.py"
             package.touch()
             shadowed = {**os.environ, "PYTHONPATH": str(mine)}
-            done = subprocess.run(command, env=shadowed, capture_output=True, text=True, timeout=60)
-            assert done.returncode == 2
-            assert str(package.parent) in done.stderr
+            process = subprocess.run(
+                command, env=shadowed, capture_output=True, text=True, timeout=60
+            )
+            assert process.returncode == 2
+            assert str(package.parent) in process.stderr
             package.unlink()
     finally:
         shutil.rmtree(workflow.folder / "mine")

@@ -1,4 +1,4 @@
-"""The library stands alone, and calls are readable; lint-imports holds the layers themselves."""
+"""Tests that the library works alone, and that calls are readable."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.command import ROOT
 
 
 def test_the_library_works_without_prefect_and_mlflow_and_its_names_are_not_modules() -> None:
-    """Public names stay those of objects where a module of the same name was imported before."""
+    """A public name is an object, even where a module of the same name is imported."""
     code = (
         "import pkgutil, sys, types\n"
         "sys.modules |= dict.fromkeys(('prefect', 'mlflow', 'tasks', 'flows', 'conf'))\n"
@@ -18,16 +18,16 @@ def test_the_library_works_without_prefect_and_mlflow_and_its_names_are_not_modu
         "for module in pkgutil.walk_packages(swarm.__path__, 'swarm.'):\n"
         "    __import__(module.name)\n"
         "public = {name: getattr(swarm, name) for name in swarm.__all__}\n"
-        "print(*[name for name, each in public.items() if isinstance(each, types.ModuleType)])"
+        "print(*[name for name, value in public.items() if isinstance(value, types.ModuleType)])"
     )
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert not done.stdout.split()
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert process.returncode == 0, process.stderr
+    assert not process.stdout.split()
 
 
 def test_no_call_has_more_than_five_positional_arguments() -> None:
-    """But for those that take a list of equal things: columns of a table, lines of text."""
+    """Calls that take a list of equal things, such as columns or lines, are exempt."""
     lists = {"sa.Table", "echo"}
     crowded = [
         f"{path.relative_to(ROOT)}:{node.lineno}"

@@ -1,6 +1,6 @@
-"""Locks: one refresh of a champion and one process per run at a time, until their holder ends.
+"""Tests of locks: one refresh of a champion, and one process per run, at a time.
 
-Those of archives on PostgreSQL are in ``test_postgres.py``.
+Locks of archives on PostgreSQL are tested in ``test_postgres.py``.
 """
 
 from __future__ import annotations
@@ -42,14 +42,17 @@ def test_a_lock_is_held_by_one_and_belongs_to_its_archive_and_name(
 
 
 def test_a_lock_that_removes_its_file_is_still_held_by_one(tmp_path: Path) -> None:
-    holders, held, most = 0, 0, 0
+    holders = 0
+    held = 0
+    most = 0
 
     def contend(_: int) -> None:
         nonlocal holders, held, most
         for _ in range(200):
             with contextlib.suppress(StoreError), run_lock(f"sqlite:///{tmp_path}/a.db", "run"):
                 holders += 1
-                most, held = max(most, holders), held + 1
+                most = max(most, holders)
+                held += 1
                 time.sleep(0)
                 holders -= 1
 

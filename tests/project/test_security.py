@@ -1,4 +1,4 @@
-"""Files, names and YAML from elsewhere run no code; servers listen on this machine alone."""
+"""Tests of security: foreign names and YAML run no code, and servers listen locally only."""
 
 from __future__ import annotations
 

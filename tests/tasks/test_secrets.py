@@ -1,4 +1,4 @@
-"""A password planted in every address shows nowhere: not in output, files, databases or errors."""
+"""Tests of secrets: a password planted in every address shows in no output, file or error."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ from tests.leaky import address, register
 from tests.small_run import BAYES, OTHERS, Bench, table
 
 SECRET = "q7V:s3cr@t/Zk%9 hunter2"
-# What a memory address may hold in its path.
+# A memory address has its secret in the path, which allows fewer characters.
 TOKEN = "tOk3nQ7vZk9hunter3"
 
 
 def planted_in(data: bytes) -> list[str]:
-    """Which of the secrets, in whatever spelling, show in some bytes."""
-    spelt = {SECRET, TOKEN, quote(SECRET), quote(SECRET, safe=""), quote_plus(SECRET)}
-    spelt |= {repr(SECRET)[1:-1], "hunter2", "hunter3", "q7V"}
-    return [each for each in sorted(spelt) if each.encode() in data]
+    """Return the spellings of the secrets that show in the data."""
+    spellings = {SECRET, TOKEN, quote(SECRET), quote(SECRET, safe=""), quote_plus(SECRET)}
+    spellings |= {repr(SECRET)[1:-1], "hunter2", "hunter3", "q7V"}
+    return [spelling for spelling in sorted(spellings) if spelling.encode() in data]
 
 
 def leaks(folder: Path) -> dict[str, list[str]]:
-    """Files below a folder that show a secret; SQLite keeps its text as it is."""
-    found = {}
+    """Return the files below a folder that show a secret; SQLite stores text unchanged."""
+    spellings_of = {}
     for file in folder.rglob("*"):
         if file.is_file() and (shown := planted_in(file.read_bytes())):
-            found[str(file.relative_to(folder))] = shown
-    return found
+            spellings_of[str(file.relative_to(folder))] = shown
+    return spellings_of
 
 
 @pytest.fixture
 def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    """A bench whose stores and tables all need a secret of the environment."""
+    """Return a bench whose stores and tables all need a secret of the environment."""
     register()
-    # Its tables are made through the plain address, as a database has them before a run.
+    # The tables are created before the run, through the address without a secret.
     bench = Bench(tmp_path, address(tmp_path / "mlflow.db", "SWARM_TEST_SECRET"))
     open_tracking(f"sqlite:///{tmp_path}/mlflow.db", bench.experiment, tmp_path / "artifacts")
     monkeypatch.setenv("SWARM_TEST_SECRET", SECRET)
@@ -61,7 +61,7 @@ def guarded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def sections(bench: Bench, **more: object) -> dict[str, object]:
-    """Keys of a run whose every address holds a secret."""
+    """Return the sections of a run in which every address contains a secret."""
     sql = {
         "source": "sql",
         "url": address(bench.folder / "shop.db", "SWARM_TEST_SECRET"),
@@ -80,8 +80,9 @@ def remote_file(name: str) -> dict[str, object]:
 
 
 def failing(bench: Bench) -> dict[str, dict[str, object]]:
-    """Runs that fail, each where another address was just used."""
-    here, variable = bench.folder, "SWARM_TEST_SECRET"
+    """Return the sections of runs that fail right after an address was used."""
+    folder = bench.folder
+    variable = "SWARM_TEST_SECRET"
     sql = sections(bench)["data"]
     assert isinstance(sql, dict)
     return {
@@ -89,9 +90,9 @@ def failing(bench: Bench) -> dict[str, dict[str, object]]:
         "no driver": {"data": {**sql, "url": f"mysql+no://ann:${{{variable}}}@h/d"}},
         "no column": {"data": {**sql, "target": "nothing"}},
         "no protocol": {"data": {**remote_file("x.csv"), "path": f"zzz://${{{variable}}}@h/x.csv"}},
-        "archive away": {"archive": {"url": address(here / "down", variable)}},
+        "archive away": {"archive": {"url": address(folder / "down", variable)}},
         "archive elsewhere": {"archive": {"url": f"oracle://ann:${{{variable}}}@h/d"}},
-        "store away": {"tracking": {"uri": address(here / "down", variable)}},
+        "store away": {"tracking": {"uri": address(folder / "down", variable)}},
         "store unknown": {"tracking": {"uri": f"ftp://ann:${{{variable}}}@h/d"}},
         "store refuses": {"tracking": {"uri": f"http://ann:${{{variable}}}@127.0.0.1:9"}},
     }
@@ -124,12 +125,12 @@ def test_a_planted_secret_shows_nowhere(
         assert not planted_in(shown.encode()), (name, shown)
     out, err = capfd.readouterr()
     assert err.count("swarm: ") == len(errors) == len(failing(guarded))
-    told = [line for line in (out + err).splitlines() if planted_in(line.encode())]
-    assert told == []
+    lines = [line for line in (out + err).splitlines() if planted_in(line.encode())]
+    assert lines == []
     assert not planted_in(caplog.text.encode())
     assert leaks(guarded.folder) == {}
     assert leaks(Path(os.environ["PREFECT_HOME"])) == {}
-    # Where the search is looked for, there is something to find.
+    # The run left files in which a secret could be.
     files = {file.name for file in guarded.folder.rglob("*") if file.is_file()}
     assert {"mlflow.db", "archive.db", "features.json", "config.yaml"} <= files
     assert b"SWARM_TEST_SECRET" in (guarded.folder / "mlflow.db").read_bytes()

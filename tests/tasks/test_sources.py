@@ -1,4 +1,4 @@
-"""Bundled, file and SQL sources: what a table holds, and what is refused in one sentence."""
+"""Tests of bundled, file and SQL sources: the tables that they give, and their errors."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def csv(tmp_path: Path) -> Callable[..., str]:
 
 def test_a_column_with_a_role_does_not_keep_the_table_in_memory(tmp_path: Path) -> None:
     frame = pd.DataFrame(np.arange(50.0).reshape(5, 10)).add_prefix("x").assign(w=1.0, t=range(5))
-    # Its columns of one type are one array as read.
+    # pandas reads all columns of one type as one array.
     frame.to_parquet(tmp_path / "own.parquet")
     path = str(tmp_path / "own.parquet")
     table = fetch("file", path=path, target="x9", weight="w", time="t")
@@ -77,15 +77,15 @@ def test_dropped_patterns_spare_columns_with_a_role_and_know_types(
     frame = small(a_1=1.0, seen="2024-01-31")
     options: dict[str, Any] = {"target": "y", "dates": {"seen": None}, "categorical": ["b"]}
 
-    def kept(*drop: str) -> list[str]:
+    def features_left(*drop: str) -> list[str]:
         table = fetch("file", path=csv(frame), drop=drop, **options, **ROLES)
         return list(table.features.columns)
 
     # The target is text, too, and so are the groups.
     with pytest.raises(DataError, match="drop: no column matches 'dtype:text'"):
-        kept("dtype:text")
-    assert kept("dtype:date", "a*") == ["b"]
-    assert "b" not in kept("dtype:category")
+        features_left("dtype:text")
+    assert features_left("dtype:date", "a*") == ["b"]
+    assert "b" not in features_left("dtype:category")
 
 
 @pytest.mark.parametrize(
@@ -127,15 +127,16 @@ def test_files_give_the_same_table_in_every_format_and_place(
 ) -> None:
     monkeypatch.setenv("DATA_ROOM", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-    full = (where if "memory" in where else f"{tmp_path}/") + "own" + extension
+    folder = where if "memory" in where else f"{tmp_path}/"
+    file = f"{folder}own{extension}"
     if extension == ".parquet":
-        small().to_parquet(full)
+        small().to_parquet(file)
     elif extension == ".xlsx":
         pytest.importorskip("openpyxl")
-        small().to_excel(full, index=False)
+        small().to_excel(file, index=False)
     else:
         separator = {".csv": ",", ".tsv": "\t"}.get(extension[:4], ";")
-        small().to_csv(full, index=False, sep=separator)
+        small().to_csv(file, index=False, sep=separator)
     path = f"{where}own{extension}"
     table = fetch("file", path=path, target="y", categorical=["b"], **ROLES)
     assert table.name == "own"
@@ -146,10 +147,10 @@ def test_files_give_the_same_table_in_every_format_and_place(
     assert np.argmin(table.time) == 3
     assert list(table.groups) == ["m", "m", "n", "n"]
     assert list(table.weight) == [1.0, 0.0, 2.0, 1.0]
-    last = table.take(np.array([3, 0]))
-    assert list(last.part) == ["test", "train"]
-    assert last.features.index.tolist() == [0, 1]
-    assert last.features["a"].tolist() == [4.0, 1.0]
+    rows = table.take(np.array([3, 0]))
+    assert list(rows.part) == ["test", "train"]
+    assert rows.features.index.tolist() == [0, 1]
+    assert rows.features["a"].tolist() == [4.0, 1.0]
 
 
 def test_a_saved_index_is_no_feature(tmp_path: Path, csv: Callable[..., str]) -> None:
@@ -173,9 +174,9 @@ def test_rows_without_a_target_can_be_left_out_and_change_no_label(
     assert table.target.tolist() == [*labels, *labels[:2]]
     assert table.target.dtype == whole.target.dtype
     assert list(table.features.index) == list(range(6))
-    nothing = csv(small(y=[None] * 4))
+    unlabelled = csv(small(y=[None] * 4))
     with pytest.raises(DataError, match="'y'"):
-        fetch("file", path=nothing, target="y", on_missing_target="drop")
+        fetch("file", path=unlabelled, target="y", on_missing_target="drop")
 
 
 def test_several_targets_are_labels(csv: Callable[..., str]) -> None:
@@ -258,24 +259,24 @@ def test_an_unusable_source_or_table_is_refused_by_its_column_or_key(
     frame: pd.DataFrame | str, options: dict[str, Any], words: str, csv: Callable[..., str]
 ) -> None:
     target = "n" if isinstance(frame, str) and frame == GERMAN else "y"
-    given = {"source": "file", "path": csv(frame), "target": target, **options}
+    arguments = {"source": "file", "path": csv(frame), "target": target, **options}
     with pytest.raises(DataError, match=words):
-        fetch(given.pop("source"), **{key: value for key, value in given.items() if value})
+        fetch(arguments.pop("source"), **{key: value for key, value in arguments.items() if value})
 
 
 def test_an_unusable_parquet_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "own.parquet"
 
-    def refused(message: str) -> None:
+    def assert_refused(message: str) -> None:
         with pytest.raises(DataError, match=message):
             fetch("file", path=str(file), target="y")
 
     file.write_text("hello")
-    refused("cannot read")
+    assert_refused("cannot read")
     pq.write_table(pa.table([[1], [2]], names=["a", "a"]), file)
-    refused(r"duplicate column names in .*'a'")
+    assert_refused(r"duplicate column names in .*'a'")
     small(c=pd.array([1.0, np.inf, None, 2.0], dtype="Float64")).to_parquet(file)
-    refused("feature 'c' has infinite values")
+    assert_refused("feature 'c' has infinite values")
 
 
 def test_a_token_in_a_file_url_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,7 +311,7 @@ def test_sql_gives_the_rows_of_the_query_and_takes_a_password_literally(database
 
 
 def test_a_server_that_is_away_is_no_bad_input(database: Path) -> None:
-    """A deployed flow tries again."""
+    """A deployed flow tries again after a StoreError, but not after a DataError."""
     wrong = f"{ANN}:hunter{2}@h/${{DB_FILE}}"
     with pytest.raises(StoreError, match="login of ann with") as caught:
         fetch("sql", url=wrong, query="select 1", target="y")
@@ -414,12 +415,12 @@ def test_long_numbers_beside_empty_cells_keep_their_digits(source: str, tmp_path
             connection.executemany("insert into t values (?, ?, ?)", rows)
         raw = read_raw("sql", url=f"sqlite:///{file}", query="select * from t")
     else:
-        # As tables without the metadata of pandas have it.
+        # A table of pyarrow has no metadata of pandas, which would name the types.
         plain = pa.table({"account": ids, **sizes})
         pq.write_table(plain, file) if source == "parquet" else frame.to_csv(file, index=False)
         raw = read_raw("file", path=str(file))
     assert raw.as_text == ("account",)
-    assert raw.frame["account"].dropna().tolist() == [str(each) for each in ids if each]
+    assert raw.frame["account"].dropna().tolist() == [str(account) for account in ids if account]
     assert raw.frame[["size", "rank"]].dtypes.tolist() == [np.float64, np.float64]
 
 
@@ -441,8 +442,8 @@ def test_dates_may_be_numbers_with_gaps_and_have_a_zone() -> None:
     days = parsed_dates(pd.Series([20240131.0, np.nan, 20240201.0], name="day"), "%Y%m%d")
     assert days.dt.day.tolist()[::2] == [31, 1]
     moments = pd.Series(pd.date_range("2024-01-01 23:00", periods=2, freq="h", tz="Europe/Paris"))
-    found = parsed_dates(moments, None)
-    assert (found.dt.hour.tolist(), found.dt.tz) == ([22, 23], None)
+    converted = parsed_dates(moments, None)
+    assert (converted.dt.hour.tolist(), converted.dt.tz) == ([22, 23], None)
 
 
 def test_a_date_orders_the_rows_in_its_own_format(csv: Callable[..., str]) -> None:

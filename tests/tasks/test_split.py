@@ -1,4 +1,4 @@
-"""Splits: who may be on which side, and what is said when the test side is not clean."""
+"""Tests of splits: the rows of each side, and the findings of a test side that is not clean."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from tasks.table import Table
 
 
 def table(target: object, **roles: object) -> Table:
-    answer = pd.Series(target, name="y")
+    labels = pd.Series(target, name="y")
     columns = {key: pd.Series(value, name=key) for key, value in roles.items()}
-    features = pd.DataFrame({"a": np.arange(len(answer))})
-    return Table(name="t", source="t", features=features, target=answer, **columns)
+    features = pd.DataFrame({"a": np.arange(len(labels))})
+    return Table(name="t", source="t", features=features, target=labels, **columns)
 
 
 def test_a_random_split_of_repeated_groups_warns_of_the_leak() -> None:
-    made = table(
+    grouped = table(
         np.arange(40) % 2, groups=np.repeat(["m", "n", "o", "p"], 10), time=np.arange(40) * 7 % 40
     )
     for kind in ("random", "stratified", "time"):
-        (finding,) = split(made, kind).findings
+        (finding,) = split(grouped, kind).findings
         assert "of 4 groups" in finding.text
-    assert not split(made, "group").findings
+    assert not split(grouped, "group").findings
     single = table(np.arange(40) % 2, groups=np.arange(40))
     assert not split(single, "random").findings
 
 
 def test_a_class_missing_from_a_side_is_warned_about_whatever_the_split() -> None:
-    part = ["train"] * 70 + ["test"] * 30
-    made = table(["a", "b"] * 35 + ["b"] * 29 + ["c"], time=np.arange(100), part=part)
+    sides = ["train"] * 70 + ["test"] * 30
+    rows = table(["a", "b"] * 35 + ["b"] * 29 + ["c"], time=np.arange(100), part=sides)
     for kind in ("time", "column"):
-        train, test = (each.text for each in split(made, kind).findings)
+        train, test = (finding.text for finding in split(rows, kind).findings)
         assert ("'c'" in train, "'a'" in test) == (True, True)
     grouped = table(["a"] * 10 + ["b"] * 20, groups=[0] * 10 + [1, 2] * 10)
     assert "'c'" in split(table(["a"] * 100 + ["c"]), "random").findings[0].text

@@ -1,4 +1,4 @@
-"""A query reads one table of rows and nothing else, on real databases and as their owner."""
+"""Tests of SQL queries: they only read, on real databases and as the owner of the tables."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def filled(url: str) -> sa.Engine:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Callable[[], object]]:
-    """An address with the rights of the owner, and what counts the rows of its table."""
+    """Return an address with the rights of the owner, and a function that counts the rows."""
     if request.param == "sqlite":
         url = f"sqlite:///{tmp_path}/t.db"
         engine = filled(url)
@@ -107,7 +107,7 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Calla
     return url, state
 
 
-def refused(url: str, queries: tuple[str, ...], folder: Path) -> None:
+def assert_refused(url: str, queries: tuple[str, ...], folder: Path) -> None:
     for query in queries:
         with pytest.raises(DataError, match="query"):
             read_sql(url, query.format(folder=folder) if "{" in query else query)
@@ -119,9 +119,9 @@ def test_what_writes_is_refused_and_changes_nothing(
     url, state = database
     folder = tmp_path / "written"
     folder.mkdir()
-    # The server is of another user.
+    # The server runs as another user, who could write to this folder.
     folder.chmod(0o777)
-    refused(url, ANYWHERE + (ON_SQLITE if "sqlite" in url else ON_POSTGRES), folder)
+    assert_refused(url, ANYWHERE + (ON_SQLITE if "sqlite" in url else ON_POSTGRES), folder)
     assert state() == [["t"], N_ROWS]
     assert not list(folder.iterdir())
 
@@ -155,13 +155,14 @@ def test_check_does_not_write_either(
         )
     )
     _, findings = all_findings(str(config))
-    assert [each.code for each in findings if each.severity == "error"] == ["SWM002"]
+    assert [finding.code for finding in findings if finding.severity == "error"] == ["SWM002"]
     with engine.connect() as connection:
         assert connection.exec_driver_sql("select count(*) from t").scalar_one() == N_ROWS
 
 
 def test_a_full_text_table_can_be_read(tmp_path: Path) -> None:
-    url, query = f"sqlite:///{tmp_path}/t.db", "select * from t where t match 'word'"
+    url = f"sqlite:///{tmp_path}/t.db"
+    query = "select * from t where t match 'word'"
     with sqlite3.connect(tmp_path / "t.db") as connection:
         connection.execute("create virtual table t using fts5(x)")
         connection.execute("insert into t values ('one word'), ('another')")

@@ -1,4 +1,4 @@
-"""Steps of the flows under Ctrl-C."""
+"""Tests of the steps of flows under Ctrl-C."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("prefect_server")
 
 @pytest.fixture(autouse=True)
 def handled() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, which a shell's background job ignores."""
+    """Let SIGINT raise KeyboardInterrupt: a process in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -28,7 +28,7 @@ def interrupt() -> None:
 
 
 class Upstream(dict[str, int]):
-    """A result that Prefect looks into while it creates the run of the step."""
+    """A result that interrupts when Prefect reads it to create the run of the step."""
 
     def items(self) -> Any:
         interrupt()

@@ -1,4 +1,4 @@
-"""The real UCI client against answers of the repository that are files."""
+"""Tests of the UCI client against answers of the repository that are stored in files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tasks.split import split
 from tests.servers import free_port
 
 NAME = "Musk (Version 2)"
-# Each column with its role and its type.
+# Each column has a role and a type.
 VARIABLES = {
     "molecule_name": ("ID", "Categorical"),
     "conformation_name": ("ID", "Categorical"),
@@ -34,7 +34,7 @@ def musk_like() -> pd.DataFrame:
     return pd.DataFrame(
         {
             "molecule_name": molecule,
-            "conformation_name": [f"{m}+{i}" for i, m in enumerate(molecule)],
+            "conformation_name": [f"{name}+{i}" for i, name in enumerate(molecule)],
             "f1": rng.normal(size=60),
             "shape": rng.choice(["ring", "chain"], size=60),
             "code": rng.integers(0, 3, size=60),
@@ -46,7 +46,7 @@ def musk_like() -> pd.DataFrame:
 
 @pytest.fixture(autouse=True)
 def uci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers of the repository, each in a file of the name that the client asks for."""
+    """Write the answers of the repository to files with the names that the client requests."""
     musk_like().to_csv(tmp_path / "data.csv", index=False)
     rest = {"demographic": None, "description": None, "units": None, "missing_values": "no"}
     musk = {
@@ -56,14 +56,15 @@ def uci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "additional_info": {"summary": "served from files"},
         "intro_paper": None,
         "variables": [
-            {"name": name, "role": role, "type": kind, **rest}
-            for name, (role, kind) in VARIABLES.items()
+            {"name": name, "role": role, "type": variable_type, **rest}
+            for name, (role, variable_type) in VARIABLES.items()
         ],
     }
-    found, unknown = {"status": 200, "data": musk}, {"status": 404, "message": "not found"}
-    answers = {"?id=75": found, "?name=Musk": found, "?id=9999": unknown}
-    for asked, answer in answers.items():
-        (tmp_path / f"dataset{asked}").write_text(json.dumps(answer))
+    answer = {"status": 200, "data": musk}
+    unknown = {"status": 404, "message": "not found"}
+    answers = {"?id=75": answer, "?name=Musk": answer, "?id=9999": unknown}
+    for query, content in answers.items():
+        (tmp_path / f"dataset{query}").write_text(json.dumps(content))
     monkeypatch.setattr(ucimlrepo.fetch, "API_BASE_URL", f"{tmp_path.as_uri()}/dataset")
 
 
@@ -71,11 +72,11 @@ def uci(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_set_is_found_by_id_and_by_name(name: str | int) -> None:
     table = fetch("uci", target="class", group="molecule_name", name=name)
     assert (table.name, table.source) == (NAME, "uci:75")
-    # Ids and the target that was not picked are no features; numbers are no categories.
-    kinds = table.features.dtypes.astype(str).to_dict()
-    assert kinds == {"f1": "float64", "shape": "category", "code": "int64"}
+    # Ids and the other target are no features, and numbers are no categories.
+    dtypes = table.features.dtypes.astype(str).to_dict()
+    assert dtypes == {"f1": "float64", "shape": "category", "code": "int64"}
     assert table.target.equals(musk_like()["class"])
-    # An id serves as group.
+    # An id serves as the group.
     rows = split(table, "group")
     assert table.groups is not None
     assert not set(table.groups[rows.train]) & set(table.groups[rows.test])

@@ -1,4 +1,4 @@
-"""The ensemble in the registry: what is loaded elsewhere predicts what was trained here."""
+"""Tests of registered models: they predict elsewhere what the ensemble predicts here."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ import mlflow, numpy as np, pandas as pd
 uri, table, answers = sys.argv[1:4]
 mlflow.set_tracking_uri(uri)
 frame = pd.read_parquet(table)
-found = {}
+predictions = {}
 for model in sys.argv[4:]:
-    found[model] = np.asarray(mlflow.pyfunc.load_model(model).predict(frame)).tolist()
+    predictions[model] = np.asarray(mlflow.pyfunc.load_model(model).predict(frame)).tolist()
 with open(answers, "w") as file:
-    json.dump(found, file)
+    json.dump(predictions, file)
 assert not {"swarm", "tasks"} & set(sys.modules)
 """
 
@@ -59,8 +59,8 @@ def table(n_rows: int = 120) -> pd.DataFrame:
     )
 
 
-def light(kind: Any = LGBMClassifier, **more: Any) -> Any:
-    return kind(n_estimators=8, min_child_samples=5, verbose=-1, n_jobs=1, **more)
+def light(estimator: Any = LGBMClassifier) -> Any:
+    return estimator(n_estimators=8, min_child_samples=5, verbose=-1, n_jobs=1)
 
 
 SUBSETS = [["length", "place"], ["count", "flag", "single"], ["single", "length", "count"]]
@@ -104,15 +104,15 @@ def logged(
     before = Path.cwd()
     os.chdir(tmp_path_factory.mktemp("elsewhere"))
     try:
-        made = {
+        models = {
             name: (fitted, log_ensemble(tracking, run_id, fitted, table().head(60), name, "why"))
             for name, fitted in ensembles().items()
         }
-        # What checking a model leaves is not stored; to load it compiles its code there.
-        for _, info in made.values():
+        # The check of a model compiles its code, and what it leaves is not stored.
+        for _, info in models.values():
             files = tracking.client.list_logged_model_artifacts(info.model_id)
             assert "__pycache__" not in {file.path for file in files}
-        yield made
+        yield models
         assert list(Path.cwd().iterdir()) == []
     finally:
         os.chdir(before)
@@ -135,8 +135,8 @@ def test_a_fresh_process_predicts_what_the_ensemble_predicts(
     shuffled.to_parquet(tmp_path / "table.parquet")
     uris = [f"models:/{name}/1" for name in logged]
     arguments = [tracking.uri, "table.parquet", "answers.json", *uris]
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
-    done = subprocess.run(
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    process = subprocess.run(
         [sys.executable, "-c", CONSUMER, *arguments],
         cwd=tmp_path,
         env=environment,
@@ -144,7 +144,7 @@ def test_a_fresh_process_predicts_what_the_ensemble_predicts(
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    assert process.returncode == 0, process.stderr
     answers = json.loads((tmp_path / "answers.json").read_text())
     for name, (fitted, info) in logged.items():
         assert info.uri == f"models:/{name}/1"
@@ -157,43 +157,44 @@ def test_the_served_model_returns_probabilities_on_request(logged: Any, load: An
         fitted, info = logged[name]
         model = load(info.uri)
         assert model.metadata.get_params_schema().to_dict()[0]["name"] == "probabilities"
-        told = model.predict(X, params={"probabilities": True})
-        assert told.columns.tolist() == fitted.classes_.tolist()
-        np.testing.assert_allclose(told.to_numpy(), fitted.mean_proba(X), rtol=1e-12)
+        proba = model.predict(X, params={"probabilities": True})
+        assert proba.columns.tolist() == fitted.classes_.tolist()
+        np.testing.assert_allclose(proba.to_numpy(), fitted.mean_proba(X), rtol=1e-12)
         assert np.array_equal(model.predict(X), fitted.predict(X)), name
     fitted, info = logged["labels"]
-    told = load(info.uri).predict(X, params={"probabilities": True})
-    assert told.columns.tolist() == ["ill", "in danger"]
+    proba = load(info.uri).predict(X, params={"probabilities": True})
+    assert proba.columns.tolist() == ["ill", "in danger"]
     assert load(info.uri).predict(X).columns.tolist() == fitted.labels_ == ["ill", "in danger"]
     expected = np.column_stack([share[:, 1] for share in fitted.mean_proba(X)])
-    np.testing.assert_allclose(told.to_numpy(), expected, rtol=1e-12)
+    np.testing.assert_allclose(proba.to_numpy(), expected, rtol=1e-12)
     assert load(logged["regression"][1].uri).metadata.get_params_schema() is None
 
 
 def test_an_empty_batch_has_an_empty_answer(logged: Any, load: Any) -> None:
-    none = table().head(0)
+    empty = table().head(0)
     for name in ("binary_any", "regression", "labels"):
         fitted, info = logged[name]
         model = load(info.uri)
-        answer, whole = model.predict(none), model.predict(table())
-        assert answer.shape == (0, *whole.shape[1:]), name
-        assert np.asarray(answer).dtype == np.asarray(whole).dtype, name
+        answer = model.predict(empty)
+        full_answer = model.predict(table())
+        assert answer.shape == (0, *full_answer.shape[1:]), name
+        assert np.asarray(answer).dtype == np.asarray(full_answer).dtype, name
         if getattr(fitted, "classes_", None) is not None:
-            told = model.predict(none, params={"probabilities": True})
-            same = model.predict(table(), params={"probabilities": True}).head(0)
-            pd.testing.assert_frame_equal(told, same)
+            proba = model.predict(empty, params={"probabilities": True})
+            expected = model.predict(table(), params={"probabilities": True}).head(0)
+            pd.testing.assert_frame_equal(proba, expected)
 
 
 def test_rows_may_come_otherwise_than_in_training(logged: Any, load: Any) -> None:
     X = table()
-    # Whole or missing values where training had fractions, and gaps that training did not have.
+    # Batches may have whole or missing values in columns that had fractions or no gaps.
     whole = X.assign(length=X["length"].round(), single=X["count"])
     floats = whole.astype({"length": float, "single": "float32"})
     missing = floats.assign(length=np.nan)
     gaps = X.assign(count=X["count"].astype(float).where(np.arange(len(X)) % 7 > 0))
     batches = [
         (X.astype({"count": float, "flag": int, "single": float, "place": str}), X),
-        *((whole.astype({"length": kind}), floats) for kind in ("int64", "Int64", "object")),
+        *((whole.astype({"length": dtype}), floats) for dtype in ("int64", "Int64", "object")),
         (pd.read_csv(io.StringIO(whole.to_csv(index=False))), floats),
         (missing.assign(length=None), missing),
         (missing.astype({"length": "Int64"}), missing),
@@ -202,8 +203,8 @@ def test_rows_may_come_otherwise_than_in_training(logged: Any, load: Any) -> Non
     for name in ("multi_hard", "regression"):
         fitted, info = logged[name]
         model = load(info.uri)
-        for batch, known in batches:
-            assert np.array_equal(model.predict(batch), fitted.predict(known)), batch.dtypes
+        for batch, equivalent in batches:
+            assert np.array_equal(model.predict(batch), fitted.predict(equivalent)), batch.dtypes
         for wrong in (X.assign(length="long"), X.drop(columns="length")):
             with pytest.raises(Exception, match="length"):
                 model.predict(wrong)
@@ -245,8 +246,8 @@ def test_the_model_has_signature_example_and_pinned_requirements(
 def test_a_registered_model_loads_without_unpickling(
     name: str, extension: str, logged: Any, load: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for each in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
-        monkeypatch.setattr(each, pytest.fail)
+    for function in ("pickle.load", "pickle.loads", "cloudpickle.load", "joblib.load"):
+        monkeypatch.setattr(function, pytest.fail)
     model = load(logged[name][1].uri)
     assert len(model.predict(table())) == len(table())
     assert {file.suffix for file in folder_of(model).rglob("member_*")} == {extension}
@@ -258,7 +259,7 @@ def folder_of(model: Any) -> Path:
 
 
 class Foreign:
-    """A type that no model of a run holds."""
+    """A type that no stored model may contain."""
 
     def __reduce__(self) -> Any:
         return os.system, ("true",)
@@ -267,9 +268,9 @@ class Foreign:
 def test_a_tampered_skops_file_is_refused(logged: Any, load: Any, tmp_path: Path) -> None:
     folder = shutil.copytree(folder_of(load(logged["linear"][1].uri)), tmp_path / "copy")
     member = next(folder.rglob("member_000.skops"))
-    whole = skops.io.load(member, trusted=skops.io.get_untrusted_types(file=member))
-    whole.extra_ = Foreign()
-    skops.io.dump(whole, member)
+    estimator = skops.io.load(member, trusted=skops.io.get_untrusted_types(file=member))
+    estimator.extra_ = Foreign()
+    skops.io.dump(estimator, member)
     with pytest.raises(Exception, match="Foreign"):
         load(str(folder))
 
@@ -278,8 +279,8 @@ def test_an_estimator_that_no_safe_file_can_hold_is_refused_by_name(
     tracking: Tracking, run_id: str
 ) -> None:
     X = table()
-    own = make_pipeline(FunctionTransformer(_double), LogisticRegression())
-    fitted = SubsetEnsemble(own, NUMBERS).fit(X, X["flag"])
+    pipeline = make_pipeline(FunctionTransformer(_double), LogisticRegression())
+    fitted = SubsetEnsemble(pipeline, NUMBERS).fit(X, X["flag"])
     with pytest.raises(StoreError, match=r"Pipeline contains .*_double"):
         log_ensemble(tracking, run_id, fitted, X, "refused")
 
@@ -305,7 +306,7 @@ GAPS = pd.Series([True, False, None], dtype="boolean").astype("category").array
                 [1.0, np.nan, 0.0],
             )
         ),
-        # One new code with a letter makes all of a column text.
+        # A new code with a letter makes the whole column text.
         (pd.Categorical([1, 2]), ["1", "2", "A7", None], [1, 2, None, None]),
         # A gap makes whole numbers floats.
         (pd.Categorical(["1", "2"]), [1.0, 2.0, None], ["1", "2", None]),

@@ -1,4 +1,4 @@
-"""`swarm serve` as a service manager runs it: signals, killed runs, and runs that wait."""
+"""Tests of `swarm serve` under a service manager: signals, killed runs, and approval."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ ENDLESS: dict[str, Any] = {"budget": {"epochs": 1_000_000}, "evaluation": {"n_jo
 
 
 class Served:
-    """A `swarm serve` over one configuration, in a process of its own."""
+    """A process of `swarm serve` with one configuration."""
 
     def __init__(self, bench: Bench, process: subprocess.Popen[bytes], log: Path) -> None:
-        self.bench, self.process, self._log = bench, process, log
+        self.bench = bench
+        self.process = process
+        self._log = log
 
     def said(self) -> str:
         return self._log.read_text()
@@ -52,8 +54,8 @@ class Served:
         """Start a run; return its id."""
         self.wait_for(deployment)
         with get_client(sync_client=True) as api:
-            made = api.read_deployment_by_name(deployment)
-            return api.create_flow_run_from_deployment(made.id, parameters=parameters).id
+            deployment_id = api.read_deployment_by_name(deployment).id
+            return api.create_flow_run_from_deployment(deployment_id, parameters=parameters).id
 
     def family(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
@@ -95,7 +97,7 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
     mapping = bench.mapping(name="ended", **ENDLESS)
     with serving(bench, prefect_server, mapping) as served:
         run = served.trigger("select/ended")
-        # There is no capacity for it yet.
+        # This second run waits: there is no capacity for it yet.
         served.trigger("select/ended")
         served.searches()
         family = served.family()
@@ -103,7 +105,7 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
         assert served.process.wait(90) == 0
         assert not [process for process in family if not is_gone(process)]
         said = served.said()
-        # A run tries again, and says so, where a busy Prefect server did not take its task.
+        # A busy Prefect server may not take a task, and the run logs that it retries.
         said = "\n".join(line for line in said.splitlines() if "; retrying in" not in line)
         for word in ("Traceback", "note:", "WARNING", "Warning", "never awaited"):
             assert word not in said, said
@@ -114,15 +116,15 @@ def test_sigterm_ends_runs_and_workers_and_leaves_nothing_running(
 def test_the_mlflow_run_of_a_killed_process_is_ended(prefect_server: str, bench: Bench) -> None:
     mapping = bench.mapping(name="killed", **ENDLESS)
     with serving(bench, prefect_server, mapping) as served:
-        run = served.trigger("select/killed")
+        flow_run = served.trigger("select/killed")
         served.searches()
         (process,) = psutil.Process(served.process.pid).children()
         process.kill()
         assert happens(lambda: bench.statuses() == ["KILLED"], 240), served.said()
-        assert happens(lambda: state_of(run).is_crashed(), 240)
-        (found,) = bench.runs()
-        assert found.data.tags["prefect.flow_run"] == str(run)
-        assert "status code: -9" in found.data.tags["error"]
+        assert happens(lambda: state_of(flow_run).is_crashed(), 240)
+        (run,) = bench.runs()
+        assert run.data.tags["prefect.flow_run"] == str(flow_run)
+        assert "status code: -9" in run.data.tags["error"]
 
 
 def test_a_promotion_waits_for_the_form_and_shows_the_figures(
@@ -145,28 +147,28 @@ def test_a_promotion_waits_for_the_form_and_shows_the_figures(
     with serving(bench, prefect_server, mapping) as served:
         first = served.trigger("refresh/asked")
         assert happens(lambda: state_of(first).is_final(), 300), served.said()
-        # There is no champion to replace, hence no question.
+        # There is no champion to replace, so nobody is asked.
         assert state_of(first).message.startswith("first: "), state_of(first)
         snapshot(snapshots, "2026-02-02", 16, moved=1)
         second = served.trigger("refresh/asked")
         assert happens(lambda: state_of(second).is_paused(), 300), served.said()
         assert champions.require("asked").version == "1"
-        waiting = bench.tracking.client.get_model_version_by_alias("asked", CHALLENGER)
-        assert str(waiting.version) == "2"
+        challenger = bench.tracking.client.get_model_version_by_alias("asked", CHALLENGER)
+        assert str(challenger.version) == "2"
         state = state_of(second)
         keys = state.state_details.run_input_keyset
         with get_client(sync_client=True) as api:
-            about = api.read_flow_run_input(second, keys["description"])
-            asking = api.read_flow_run(second)
-            # The name of the file that was read, not the pattern that found it.
-            assert asking.name == "rows_2026-02-02/multiswarm/seed 0"
-            assert {"swarm", "refresh", "champion:asked"} <= set(asking.tags)
-            lines = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
+            description = api.read_flow_run_input(second, keys["description"])
+            flow_run = api.read_flow_run(second)
+            # The run is named after the file that was read, not after the pattern that matched it.
+            assert flow_run.name == "rows_2026-02-02/multiswarm/seed 0"
+            assert {"swarm", "refresh", "champion:asked"} <= set(flow_run.tags)
+            of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[second]))
             # Prefect sends the lines of a run in the background, some seconds after its states.
             assert happens(
-                lambda: any("MLflow run " in line.message for line in api.read_logs(lines)), 120
+                lambda: any("MLflow run " in line.message for line in api.read_logs(of_run)), 120
             ), served.said()
-        assert all(word in about for word in ("version 2", "asked", "accuracy 0.", "gain +"))
+        assert all(word in description for word in ("version 2", "asked", "accuracy 0.", "gain +"))
         with get_client(sync_client=True) as api:
             answer = {"approve": True, "reason": "seen"}
             api.resume_flow_run(second, run_input=answer)

@@ -1,4 +1,4 @@
-"""Champions: the alias decides, its history is in tags, and its features are published whole."""
+"""Tests of champions: aliases, their history in tags, and the published features."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ _NUMBERS = itertools.count()
 
 
 class Registry:
-    """Versions of a model, each of a run with a features file of its own."""
+    """A registered model whose versions come from runs that have a features file."""
 
     def __init__(self, champions: Champions, models: list[tuple[str, str]]) -> None:
-        self.champions, self.models = champions, models
-        self.client, self.name = champions.tracking.client, f"model {next(_NUMBERS)}"
+        self.champions = champions
+        self.models = models
+        self.client = champions.tracking.client
+        self.name = f"model {next(_NUMBERS)}"
         for run_id, model_id in models:
             register_logged(champions.tracking, run_id, model_id, self.name)
 
@@ -63,23 +65,23 @@ class Registry:
 
     @property
     def aliases(self) -> dict[str, str]:
-        found = self.client.get_registered_model(self.name).aliases
-        return {name: str(version) for name, version in found.items()}
+        versions = self.client.get_registered_model(self.name).aliases
+        return {name: str(version) for name, version in versions.items()}
 
 
 @pytest.fixture(scope="module")
 def models(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """The champions of a store, and the runs of three models with their ids."""
+    """Return the champions of a store, and the run ids and model ids of three models."""
     tracking = open_tracking(tracking_uri, "champions", tmp_path_factory.mktemp("champions"))
-    made = []
+    ids = []
     for number in (1, 2, 3):
         run_id = tracking.start_run(f"run {number}", {"refresh": "one"})
         content = {"features": [f"x{number}"], "model_inputs": [f"x{number}", "y"]}
         log_file(tracking.client, run_id, "features.json", json.dumps(content).encode())
         model = tracking.client.create_logged_model(tracking.experiment_id, source_run_id=run_id)
         tracking.client.finalize_logged_model(model.model_id, "READY")
-        made.append((run_id, model.model_id))
-    return Champions(tracking), made
+        ids.append((run_id, model.model_id))
+    return Champions(tracking), ids
 
 
 @pytest.fixture
@@ -93,7 +95,8 @@ def registry(models: Any) -> Registry:
 def test_a_promotion_moves_both_aliases_and_records_its_history(
     registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    champions, name = registry.champions, registry.name
+    champions = registry.champions
+    name = registry.name
     assert champions.current(name) is None
     with pytest.raises(InputError, match=name):
         champions.require(name)
@@ -108,7 +111,7 @@ def test_a_promotion_moves_both_aliases_and_records_its_history(
     assert second is not None
     assert (second.over, second.run_id, second.published) == ("1", registry.models[1][0], None)
     assert registry.aliases == {ALIAS: "2", PREVIOUS: "1"}
-    # It was compared with another champion than the one that there is now.
+    # The challenger was compared with another champion than the current one.
     for expected in (None, "1", "3"):
         assert registry.promote("3", expected, location) == second
     assert champions.current(name) == second
@@ -122,21 +125,22 @@ def test_a_location_that_is_the_same_from_every_folder_is_stored_as_it_is(
     location: str, registry: Registry
 ) -> None:
     registry.champions.set_location(registry.name, location)
-    found = registry.promote("1", None, location)
-    assert found is not None
-    assert found.published == location
+    champion = registry.promote("1", None, location)
+    assert champion is not None
+    assert champion.published == location
 
 
 def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated(
     registry: Registry, tmp_path: Path
 ) -> None:
-    champions, name = registry.champions, registry.name
+    champions = registry.champions
+    name = registry.name
     registry.promote("1", None, tmp_path / "features.json")
     with pytest.raises(InputError, match=f"version 1 of '{name}'"):
         registry.roll_back()
     with pytest.raises(InputError, match="77"):
         registry.roll_back("77")
-    # That of a promotion is no rollback to repeat, but its own version needs none.
+    # A rollback to the version of a pending promotion changes nothing.
     before, now = registry.roll_back("1")
     assert before == now == champions.require(name)
     second = registry.promote("2", "1", tmp_path / "features.json")
@@ -146,14 +150,14 @@ def test_a_rollback_restores_the_previous_or_a_named_version_and_can_be_repeated
     assert (now.since, now.why) == (HISTORY["since"], HISTORY["why"])
     assert now.restored == "2026-02-01T00:00:00"
     assert registry.aliases == {ALIAS: "1"}
-    # As if the process had died before it published.
+    # The process died before it published, so the rollback is repeated.
     for to in (None, "1"):
         assert registry.roll_back(to) == (now, now)
     champions.complete(now)
     assert champions.require(name) == replace(now, pending=None)
     with pytest.raises(InputError, match=f"version 1 of '{name}'"):
         registry.roll_back("1")
-    # A version that no refresh has promoted.
+    # Version 3 was never promoted by a refresh.
     before, now = registry.roll_back("3")
     assert before is not None
     assert (before.version, now.version, now.over, now.instead_of) == ("1", "3", "1", "1")
@@ -182,7 +186,7 @@ def test_each_rollback_goes_further_back(by_hand: bool, registry: Registry) -> N
 
 
 def test_a_rollback_completes_a_promotion_that_was_never_published(registry: Registry) -> None:
-    """Else the next refresh of the same rows would not find it, and undo the rollback."""
+    """Without its run, the next refresh of the same rows would undo the rollback."""
     champions = registry.champions
     champions.complete(registry.promote("1", None, None))
     pending = registry.promote("2", "1", None)
@@ -219,8 +223,9 @@ def test_a_change_is_published_and_sent_once(
 ) -> None:
     sent: list[Any] = []
     monkeypatch.setattr("prefect.events.emit_event", lambda **event: sent.append(event))
-    file, name = tmp_path / "features.json", registry.name
+    file = tmp_path / "features.json"
     champions = registry.champions
+    name = registry.name
     registry.promote("1", None, file)
     for _ in range(2):
         complete_change(champions, champions.require(name))
@@ -240,12 +245,12 @@ def test_a_change_is_published_and_sent_once(
         **{"decision": "promoted", "why": HISTORY["why"], "run": run_id, "difference": ""},
         **{"name": name, "version": "1", "champion": f"{name} version 1"},
     }
-    # A file of the same version is not written again, but that of another store is.
+    # A file of the same version is written again only if another store published it.
     file.write_text(json.dumps(content | {"features": ["kept"]}))
     publish_features(champions, champions.require(name))
     assert load_features(str(file)) == ["kept"]
-    for other in ({"run": "0" * 32}, {"version": "9"}, {"name": "another"}):
-        file.write_text(json.dumps(content | other))
+    for change in ({"run": "0" * 32}, {"version": "9"}, {"name": "another"}):
+        file.write_text(json.dumps(content | change))
         publish_features(champions, champions.require(name))
         assert json.loads(file.read_text()) == content
     registry.promote("2", "1", file)
@@ -253,7 +258,7 @@ def test_a_change_is_published_and_sent_once(
     registry.roll_back()
     complete_change(champions, champions.require(name))
     assert load_model_inputs(str(file)) == ["x1", "y"]
-    assert [each["payload"]["decision"] for each in sent] == ["promoted", ROLLED_BACK]
+    assert [event["payload"]["decision"] for event in sent] == ["promoted", ROLLED_BACK]
     assert "version 2" in sent[1]["payload"]["why"]
 
 
@@ -274,7 +279,7 @@ def test_a_features_file_is_read_as_it_was_published(where: str, tmp_path: Path)
     path = str(tmp_path / "new" / "features.json")
     location = {"path": path, "file://": f"file://{path}"}.get(where, where)
     for _ in range(2):
-        # It leaves nothing.
+        # The check leaves no file.
         require_publishable(location)
         with pytest.raises(DataError, match=location):
             read_published(location)
@@ -301,7 +306,8 @@ def test_a_file_that_cannot_be_published_or_read_is_named(tmp_path: Path) -> Non
 
 
 def test_the_registered_model_answers_as_a_consumer_would_load_it(registry: Registry) -> None:
-    champions, name = registry.champions, registry.name
+    champions = registry.champions
+    name = registry.name
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.normal(size=(60, 3)), columns=list("abc"))
     y = np.where(X["a"] > 0, "yes", "no")
@@ -310,10 +316,10 @@ def test_the_registered_model_answers_as_a_consumer_would_load_it(registry: Regi
     log_ensemble(champions.tracking, run_id, fitted, X, name)
     champion = registry.promote("4", None, None)
     assert champion is not None
-    both = champions.predict(champion, X, fitted.classes_)
-    assert np.array_equal(both.predicted, fitted.predict(X))
-    np.testing.assert_allclose(both.proba, fitted.mean_proba(X))
-    assert both.classes is fitted.classes_
+    answers = champions.predict(champion, X, fitted.classes_)
+    assert np.array_equal(answers.predicted, fitted.predict(X))
+    np.testing.assert_allclose(answers.proba, fitted.mean_proba(X))
+    assert answers.classes is fitted.classes_
     for classes in (None, np.array(["no", "yes", "?"]), np.array(["?", "yes"])):
         assert champions.predict(champion, X, classes).proba is None
     # Whole numbers and truth values are the same classes as floats.
@@ -334,8 +340,8 @@ def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
     registry: Registry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry.client.set_registered_model_alias(registry.name, ALIAS, "2")
-    found = registry.champions.require(registry.name)
-    assert found == Champion(registry.name, "2", registry.models[1][0])
+    champion = registry.champions.require(registry.name)
+    assert champion == Champion(registry.name, "2", registry.models[1][0])
     for look_up in ("get_model_version", "get_model_version_by_alias"):
         plain = getattr(registry.client, look_up)
 
@@ -345,7 +351,7 @@ def test_a_champion_that_was_registered_by_hand_has_the_run_of_its_model(
             return version
 
         monkeypatch.setattr(registry.client, look_up, without_run)
-    assert registry.champions.require(registry.name) == found
+    assert registry.champions.require(registry.name) == champion
 
 
 def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> None:
@@ -363,7 +369,8 @@ def test_the_runs_of_a_champion_are_told_from_others_and_ended(models: Any) -> N
 
 
 def test_the_files_of_the_run_of_a_champion_are_read(registry: Registry) -> None:
-    champions, (run_id, _) = registry.champions, registry.models[0]
+    champions = registry.champions
+    run_id, _ = registry.models[0]
     champion = Champion("any", "1", run_id)
     assert champions.features_json(champion)["features"] == ["x1"]
     with pytest.raises(InputError, match=r"reference\.json"):
@@ -400,8 +407,8 @@ def test_a_store_that_is_away_is_named_with_the_champion_and_without_its_passwor
     call: str, models: Any
 ) -> None:
     tracking = replace(models[0].tracking, client=Away(), uri=URI)
-    doing, subject = CALLS[call]
+    function, subject = CALLS[call]
     with pytest.raises(StoreError, match=subject) as caught:
-        doing(Champions(tracking))
+        function(Champions(tracking))
     assert "***@host" in str(caught.value)
     assert "hunter2" not in str(caught.value)

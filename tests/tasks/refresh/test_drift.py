@@ -1,4 +1,4 @@
-"""Data drift: the summaries of columns, and the indices computed from them."""
+"""Tests of data drift: the summaries of columns, and the indices computed from them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_nothing_has_drifted_from_itself(values: list[float]) -> None:
         (["a", "b"], [1, 2], True),
         (["1", "2", "A"], ["1", "2"], False),
         (["1", "2"], [1, 3], False),
-        # New names are drift.
+        # New names are drift, not another type.
         (["a", "b"], ["c", "d"], False),
         ([1, 2], ["3", "4"], False),
         ([1, 2], [None, None], False),
@@ -80,8 +80,9 @@ def drifted(before: Any, now: Any) -> dict[str, float]:
 
 
 def index(before: Any, now: Any) -> float:
-    """The population stability index of shares, by its definition; an empty bin counts 1e-4."""
-    p, q = np.maximum(now, 1e-4), np.maximum(before, 1e-4)
+    """Return the population stability index of shares; an empty bin counts as 1e-4."""
+    p = np.maximum(now, 1e-4)
+    q = np.maximum(before, 1e-4)
     return float(np.sum((p - q) * np.log(p / q)))
 
 
@@ -94,12 +95,12 @@ def test_a_column_is_summarised_by_its_quantiles_or_its_shares() -> None:
             "none": pd.Series([np.nan] * 258, dtype=float),
         }
     )
-    found = summarise(table)
-    assert found["n"] == {"missing": 1 / 258, "quantiles": [float(i) for i in range(257)]}
-    assert found["k"] == {"missing": 0.0, "shares": {"a": 0.5, "b": 0.5}}
-    assert list(found["k"]["shares"]) == ["a", "b"]
-    assert found["t"]["shares"] == {"0": 172 / 258, "1": 86 / 258}
-    assert found["none"] == {"missing": 1.0, "quantiles": []}
+    summary = summarise(table)
+    assert summary["n"] == {"missing": 1 / 258, "quantiles": [float(i) for i in range(257)]}
+    assert summary["k"] == {"missing": 0.0, "shares": {"a": 0.5, "b": 0.5}}
+    assert list(summary["k"]["shares"]) == ["a", "b"]
+    assert summary["t"]["shares"] == {"0": 172 / 258, "1": 86 / 258}
+    assert summary["none"] == {"missing": 1.0, "quantiles": []}
     assert summarise(table.iloc[:0])["n"] == {"missing": 0.0, "quantiles": []}
 
 
@@ -124,13 +125,14 @@ def test_numbers_are_compared_by_deciles_of_the_reference() -> None:
     before = np.arange(1, 1001) / 1000
     now = before[before > 0.5]
     moved = drifted(before, now)
-    # Half of the deciles are empty now, the others twice as full.
+    # Half of the deciles are empty now, and the other half have twice their share.
     assert moved["psi"] == pytest.approx(index([0.1] * 10, [0.0] * 5 + [0.2] * 5), abs=0.02)
     assert moved["ks"] == pytest.approx(ks_2samp(before, now).statistic, abs=1 / 256)
     rng = np.random.default_rng(0)
-    wider, narrower = rng.normal(size=2000), rng.normal(1.0, 0.5, size=2000)
-    found = drifted(wider, narrower)["ks"]
-    assert found == pytest.approx(ks_2samp(wider, narrower).statistic, abs=1 / 256)
+    wider = rng.normal(size=2000)
+    narrower = rng.normal(1.0, 0.5, size=2000)
+    distance = drifted(wider, narrower)["ks"]
+    assert distance == pytest.approx(ks_2samp(wider, narrower).statistic, abs=1 / 256)
     ties = drifted([0.0] * 900 + [1.0] * 100, [0.0] * 500 + [1.0] * 500)
     assert ties["ks"] == pytest.approx(0.4, abs=1 / 256)
 
@@ -139,12 +141,13 @@ def test_categories_are_compared_by_their_shares_and_unknown_ones_share_a_bin() 
     moved = drifted(list("aaaabbbbcc"), list("aaaaaaaadd"))
     assert moved["psi"] == pytest.approx(index([0.4, 0.4, 0.2, 0.0], [0.8, 0.0, 0.0, 0.2]))
     assert moved["ks"] == pytest.approx(0.6)
-    many = [f"k{i:02}" for i in range(60)]
-    summary = summarise(pd.DataFrame({"x": many}))["x"]["shares"]
-    assert list(summary) == many[:50]
-    # The ten that have no bin of their own are a sixth before, and half of the rows now.
-    moved = drifted(many, many[:50] + many[50:] * 5)
-    before, now = [1 / 60] * 50 + [1 / 6], [1 / 100] * 50 + [1 / 2]
+    names = [f"k{i:02}" for i in range(60)]
+    summary = summarise(pd.DataFrame({"x": names}))["x"]["shares"]
+    assert list(summary) == names[:50]
+    # Ten names share a bin, which has a sixth of the rows before and half of them now.
+    moved = drifted(names, names[:50] + names[50:] * 5)
+    before = [1 / 60] * 50 + [1 / 6]
+    now = [1 / 100] * 50 + [1 / 2]
     assert moved["psi"] == pytest.approx(index(before, now))
     assert moved["ks"] == pytest.approx(1 / 2 - 1 / 6)
 
@@ -160,12 +163,13 @@ def test_missing_values_have_a_bin_of_their_own() -> None:
 
 
 def test_a_column_that_is_empty_on_one_side_has_moved_altogether() -> None:
-    nothing = [np.nan, np.nan]
-    gone, new = drifted([1.0, 2.0], nothing), drifted(nothing, [1.0, 2.0])
+    empty = [np.nan, np.nan]
+    gone = drifted([1.0, 2.0], empty)
+    new = drifted(empty, [1.0, 2.0])
     assert gone["ks"] == new["ks"] == 1.0
     assert gone["psi"] == pytest.approx(index([1.0, 0.0], [0.0, 1.0]))
     assert new["psi"] == gone["psi"]
-    still = drifted(nothing, nothing)
+    still = drifted(empty, empty)
     assert (still["ks"], still["psi"], still["missing_now"]) == (0.0, 0.0, 1.0)
 
 

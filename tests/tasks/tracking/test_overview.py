@@ -1,4 +1,4 @@
-"""The answers of the last runs, above MLflow's table of runs."""
+"""Tests of the answers of the last runs above MLflow's table of runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from tests.small_run import Bench
 
 
 def finished(bench: Bench, number: int, **tags: str) -> str:
-    """A run with an answer."""
+    """Create a run with an answer, and return its id."""
     tracking = bench.tracking
     answer = {"headline": f"Keep {number} of 99 columns", "kept": f"{number} of 99"}
-    named = {"scoring": "roc_auc", "strategy": "bpso", **answer, **tags}
-    run_id = tracking.start_run(f"wine-{number}", named, start_ms=1000 * number)
+    all_tags = {"scoring": "roc_auc", "strategy": "bpso", **answer, **tags}
+    run_id = tracking.start_run(f"wine-{number}", all_tags, start_ms=1000 * number)
     tracking.client.log_metric(run_id, "test/best_subset_roc_auc", number / 100)
     return run_id
 
 
 def note(bench: Bench) -> str:
-    """Describe the experiment of a bench, and return what stands there then."""
+    """Describe the experiment of a bench, and return its note."""
     tracking = bench.tracking
     describe_experiment(tracking.client, tracking.experiment_id)
     return str(tracking.client.get_experiment(tracking.experiment_id).tags.get(NOTE, ""))
@@ -34,7 +34,7 @@ def test_the_last_answer_comes_first_and_the_table_has_ten(bench: Bench) -> None
     shown = [row for row in rows if row.startswith("|")]
     assert [row.split("]")[0] for row in shown] == [f"| [wine-{i}" for i in range(12, 2, -1)]
     assert "| ROC AUC 0.110 on unseen rows | 11 of 99 | bpso |" in shown[1]
-    # The next run writes it again.
+    # The next run writes the note again.
     finished(bench, 13)
     assert note(bench).startswith("[wine-13]")
 

@@ -1,4 +1,4 @@
-"""Nothing that a run logs is lost or doubled, no outage holds up a search, and every run ends."""
+"""Tests of the run log: no write is lost or doubled, no outage blocks, and every run ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITES = ("log_batch", "log_artifact", "set_terminated")
 
 
 class Disturbed:
-    """A client of a real store, some calls of which are replaced by ``call(plain, *arguments)``."""
+    """A client of a real store that replaces calls by ``call(plain, *arguments)``."""
 
     def __init__(self, client: Any, **calls: Callable[..., Any]) -> None:
         self._client = client
@@ -57,7 +57,7 @@ def away(*_: Any, **__: Any) -> None:
 
 
 def once_lost(lost: list[Any]) -> Callable[..., Any]:
-    """A call whose first answer gets lost, though the store has carried it out."""
+    """Return a call whose first answer is lost, though the store has carried it out."""
 
     def call(plain: Callable[..., Any], *args: Any, **options: Any) -> Any:
         answer = plain(*args, **options)
@@ -70,11 +70,11 @@ def once_lost(lost: list[Any]) -> Callable[..., Any]:
 
 
 def history(tracking: Tracking, run_id: str, key: str) -> list[tuple[int, float]]:
-    found = tracking.client.get_metric_history(run_id, key)
-    return sorted((point.step, point.value) for point in found)
+    points = tracking.client.get_metric_history(run_id, key)
+    return sorted((point.step, point.value) for point in points)
 
 
-def kept_epochs(tracking: Tracking, run_id: str) -> list[str]:
+def stored_epochs(tracking: Tracking, run_id: str) -> list[str]:
     return [Path(entry.path).stem for entry in tracking.client.list_artifacts(run_id, "epochs")]
 
 
@@ -106,16 +106,16 @@ def test_a_store_that_is_away_for_most_of_a_run_has_everything_once_at_its_end(
         if epoch == 14:
             log.files({"report.html": b"<p>"})
             log.patience = 0.0
-            with pytest.raises(StoreError, match="15 writes") as told:
+            with pytest.raises(StoreError, match="15 writes") as caught:
                 log.settle()
-            assert "s3cret" not in str(told.value)
+            assert "s3cret" not in str(caught.value)
             assert history(tracking, run_id, "epoch/best_log_loss") == []
     log.patience = 120.0
     assert log.close() == ""
     assert history(tracking, run_id, "epoch/best_log_loss") == [(n, 1.0 / n) for n in range(1, 21)]
     for name in tracking.run(run_id).data.metrics:
         assert [step for step, _ in history(tracking, run_id, name)] == list(range(1, 21)), name
-    assert kept_epochs(tracking, run_id) == [f"{n:04d}" for n in range(1, 21)]
+    assert stored_epochs(tracking, run_id) == [f"{n:04d}" for n in range(1, 21)]
     assert tracking.download(run_id, "report.html").read_bytes() == b"<p>"
     assert tracking.run(run_id).info.status == "FINISHED"
     assert sum("is not responding" in message for message in caplog.messages) == 1
@@ -125,7 +125,8 @@ def test_a_store_that_is_away_for_most_of_a_run_has_everything_once_at_its_end(
 def test_attempts_at_a_store_that_is_away_take_a_tenth_of_a_search_at_most(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    now, attempts = [0.0], list[float]()
+    now = [0.0]
+    attempts: list[float] = []
 
     def times_out() -> None:
         attempts.append(now[0])
@@ -142,7 +143,8 @@ def test_attempts_at_a_store_that_is_away_take_a_tenth_of_a_search_at_most(
 
 
 def test_a_write_that_ctrl_c_interrupts_is_sent_before_later_ones() -> None:
-    sent, interrupts = list[int](), [KeyboardInterrupt()]
+    sent: list[int] = []
+    interrupts = [KeyboardInterrupt()]
 
     def send(number: int) -> None:
         if interrupts:
@@ -173,7 +175,7 @@ def test_a_write_that_can_never_be_accepted_holds_up_no_other(
     tracking: Tracking, caplog: pytest.LogCaptureFixture
 ) -> None:
     log = RunLog(tracking, tracking.start_run("refusals", {}))
-    # What is not known is left out, and what is not a number is kept.
+    # A value of None is left out, but NaN and infinity are logged.
     log.metrics({0: {"nothing": math.nan, "far": math.inf, "left out": None, "odd[key]": 1.0}})
     log.metrics({7: {"bad//name": 0.5}})
     log.metrics({1: {"cost": 0.4}})
@@ -196,8 +198,8 @@ def test_the_variable_of_mlflow_measures_the_machine(
 # ------------------------------------------------------------------------------ runs gone on with
 
 
-def started(tracking: Tracking, name: str) -> str:
-    """Id of a run that was killed in mid-run: the store has part of its last step."""
+def cut_short(tracking: Tracking, name: str) -> str:
+    """Return the id of a run that was killed while it logged its last step."""
     run_id = tracking.start_run(name, {"kind": "select"})
     for step in (1, 2, 3):
         tracking.client.log_metric(run_id, "epoch/best_log_loss", 1.0 / step, step=step)
@@ -211,29 +213,30 @@ def started(tracking: Tracking, name: str) -> str:
 
 
 def test_a_resumed_run_gets_what_it_lacks_once_and_nothing_twice(tracking: Tracking) -> None:
-    run_id, left = started(tracking, "resumed"), started(tracking, "child")
+    run_id = cut_short(tracking, "resumed")
+    child_id = cut_short(tracking, "child")
     log = RunLog.resume(tracking, run_id, {}, "seed: 1\n")
     assert tracking.run(run_id).info.status == "RUNNING"
     with log:
         for epoch in range(1, 6):
             log.epoch(record(epoch), LOG_LOSS)
-        child = log.child("child", {}, {}, left, tracking.values(left))
+        child = log.child("child", {}, {}, child_id, tracking.values(child_id))
         child.metrics({step: {"epoch/best_log_loss": 1.0 / step} for step in range(1, 6)})
         child.finish()
     costs = [(step, 1.0 / step) for step in range(1, 6)]
-    for resumed in (run_id, left):
-        assert history(tracking, resumed, "epoch/best_log_loss") == costs
+    for resumed_id in (run_id, child_id):
+        assert history(tracking, resumed_id, "epoch/best_log_loss") == costs
     assert history(tracking, run_id, "epoch/diversity") == [(step, 0.0) for step in range(1, 6)]
-    # What the store has the metrics of, it has: an artifact is sent before them.
-    assert kept_epochs(tracking, run_id) == ["0003", "0004", "0005"]
-    for found in (tracking.run(run_id), tracking.run(left)):
-        assert found.info.status == "FINISHED"
-        assert "error" not in found.data.tags
+    # An epoch whose metrics are stored is not sent again: its artifact was sent before them.
+    assert stored_epochs(tracking, run_id) == ["0003", "0004", "0005"]
+    for run in (tracking.run(run_id), tracking.run(child_id)):
+        assert run.info.status == "FINISHED"
+        assert "error" not in run.data.tags
     assert tracking.download(run_id, "config.yaml").read_text() == "seed: 1\n"
 
 
 def test_a_metric_of_the_whole_run_has_its_latest_value(tracking: Tracking) -> None:
-    with RunLog(tracking, run_id := started(tracking, "whole")) as log:
+    with RunLog(tracking, run_id := cut_short(tracking, "whole")) as log:
         log.metrics({0: {"test/f1": 0.5, "test/recall": 0.25}})
     for value in (0.5, 0.75, 0.75, 0.25):
         with RunLog.resume(tracking, run_id, {}) as log:
@@ -249,11 +252,11 @@ def test_a_child_is_one_run_though_the_answer_to_its_creation_was_lost(tracking:
         child = parent.child("it's one", {"a": 1}, {"kind": "search"})
         child.metrics({0: {"cost": 0.1}})
         child.finish()
-    (found,) = tracking.runs(f"tags.`mlflow.parentRunId` = '{run_id}'")
-    assert lost[0].info.run_id == found.info.run_id == child.run_id
-    assert (found.info.status, found.info.run_name) == ("FINISHED", "it's one")
-    assert (found.data.params, found.data.metrics) == ({"a": "1"}, {"cost": 0.1})
-    assert found.data.tags["kind"] == "search"
+    (run,) = tracking.runs(f"tags.`mlflow.parentRunId` = '{run_id}'")
+    assert lost[0].info.run_id == run.info.run_id == child.run_id
+    assert (run.info.status, run.info.run_name) == ("FINISHED", "it's one")
+    assert (run.data.params, run.data.metrics) == ({"a": "1"}, {"cost": 0.1})
+    assert run.data.tags["kind"] == "search"
 
 
 # ------------------------------------------------------------------------- no run is left running
@@ -275,8 +278,8 @@ def test_a_run_and_its_children_end_whatever_happens(
     children[1].finish("FAILED", "out of memory")
     with pytest.raises(type(error)), parent:
         raise error
-    found = tracking.run(parent.run_id)
-    assert (found.info.status, found.data.tags["error"]) == (status, reason)
+    run = tracking.run(parent.run_id)
+    assert (run.info.status, run.data.tags["error"]) == (status, reason)
     statuses = [tracking.run(child.run_id).info.status for child in children]
     assert statuses == ["FINISHED", "FAILED", "KILLED"]
 
@@ -296,18 +299,18 @@ def test_a_run_whose_artifacts_are_not_taken_ends_and_says_how_to_send_them(
 ) -> None:
     tags = {"kind": "select"}
     run_id = tracking.start_run("half a store", tags)
-    named = replace(disturbed(tracking, log_artifact=away), option=" --tracking-uri here")
-    log = RunLog(named, run_id, tags)
+    store = replace(disturbed(tracking, log_artifact=away), option=" --tracking-uri here")
+    log = RunLog(store, run_id, tags)
     children = [log.child(name, {}, {}) for name in ("whole", "cut off", "stopped")]
     children[0].finish()
     log.settle()
     log.files({"report.html": b"<p>"})
     children[1].finish()
     children[2].finish("KILLED")
-    told = log.close(patience=0.0)
-    assert told.startswith("4 writes")
-    assert f"`swarm resume {run_id} --tracking-uri here`" in told
-    found = tracking.run(run_id)
-    assert (found.info.status, found.data.tags["error"]) == ("FAILED", told)
+    message = log.close(patience=0.0)
+    assert message.startswith("4 writes")
+    assert f"`swarm resume {run_id} --tracking-uri here`" in message
+    run = tracking.run(run_id)
+    assert (run.info.status, run.data.tags["error"]) == ("FAILED", message)
     statuses = [tracking.run(child.run_id).info.status for child in children]
     assert statuses == ["FINISHED", "FAILED", "KILLED"]

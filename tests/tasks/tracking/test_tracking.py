@@ -1,4 +1,4 @@
-"""Runs are written by id to a store that answers, or the reason comes fast and without secrets."""
+"""Tests of the tracking store: runs by id, and fast errors without secrets."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.servers import free_port
 
 @pytest.fixture(scope="module")
 def tracking(tracking_uri: str, tmp_path_factory: pytest.TempPathFactory) -> Tracking:
-    """A store that is nobody else's, with the tables of that of the session."""
+    """Return a store of this module: a copy of the store of the session."""
     folder = tmp_path_factory.mktemp("my store")
     shutil.copy(tracking_uri.removeprefix("sqlite:///"), folder)
     return open_tracking(f"sqlite:///{folder}/mlflow.db", "search")
@@ -38,10 +38,10 @@ def test_many_long_and_odd_parameters_are_all_kept(tracking: Tracking) -> None:
     params = {f"p{i}": i for i in range(250)} | {"odd[key]": "x" * 10_000, "no": None}
     tags = {f"t{i}": "y" * 9000 for i in range(120)}
     with RunLog.start(tracking, "wide", params, tags, "") as log:
-        found = tracking.run(log.run_id)
-    assert len(found.data.params) == 251
-    assert found.data.params["odd_key_"] == "x" * 5997 + "..."
-    assert sum(key.startswith("t") for key in found.data.tags) == 120
+        run = tracking.run(log.run_id)
+    assert len(run.data.params) == 251
+    assert run.data.params["odd_key_"] == "x" * 5997 + "..."
+    assert sum(key.startswith("t") for key in run.data.tags) == 120
 
 
 def test_the_first_characters_of_an_id_find_its_run_unless_several_begin_so(
@@ -50,7 +50,7 @@ def test_the_first_characters_of_an_id_find_its_run_unless_several_begin_so(
     runs = [tracking.run(tracking.start_run("twin", {})) for _ in range(2)]
     run_id = runs[0].info.run_id
     assert tracking.run(run_id[:8]).info.run_id == run_id
-    # Three are too few, whatever runs there are.
+    # Three characters are too few, even for a single run.
     with pytest.raises(InputError, match="no run"):
         tracking.run(run_id[:3])
     monkeypatch.setattr(tracking.client, "search_runs", lambda *_, **__: runs)
@@ -60,7 +60,7 @@ def test_the_first_characters_of_an_id_find_its_run_unless_several_begin_so(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """SIGINT raises KeyboardInterrupt, which a process in the background ignores."""
+    """Let SIGINT raise KeyboardInterrupt: a process in the background ignores it."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -69,7 +69,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
     """An interrupted call would leave the file locked."""
-    finished = list[str]()
+    finished: list[str] = []
 
     def press(uri: str) -> None:
         with store_errors(uri, "write"):
@@ -83,26 +83,27 @@ def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
 
 
 def test_runs_are_read_by_id_without_a_change_of_the_store(tracking: Tracking) -> None:
-    run_id, deleted = (tracking.start_run(name, {}) for name in ("read", "gone"))
+    run_id = tracking.start_run("read", {})
+    deleted = tracking.start_run("gone", {})
     tracking.client.delete_run(deleted)
     file = Path(tracking.uri.removeprefix("sqlite:///"))
-    before = file.read_bytes(), sorted(file.parent.iterdir())
+    before = (file.read_bytes(), sorted(file.parent.iterdir()))
     store = open_tracking(tracking.uri, None)
     assert store.run(run_id).info.run_name == "read"
     assert (file.read_bytes(), sorted(file.parent.iterdir())) == before
-    for other in ("0123456789abcdef", "no such run!", deleted):
-        for ask in (store.values, store.run):
-            with pytest.raises(InputError, match=f"'{other}'"):
-                ask(other)
+    for unknown in ("0123456789abcdef", "no such run!", deleted):
+        for method in (store.values, store.run):
+            with pytest.raises(InputError, match=f"'{unknown}'"):
+                method(unknown)
 
 
 def test_runs_that_match_come_latest_first_however_many(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tasks.tracking.client._MAX_RUNS_PER_PAGE", 2)
-    made = [tracking.start_run(f"page {i}", {"book": "one"}) for i in range(5)]
-    found = [run.info.run_id for run in tracking.runs("tags.book = 'one'")]
-    assert found == made[::-1]
+    run_ids = [tracking.start_run(f"page {i}", {"book": "one"}) for i in range(5)]
+    matching = [run.info.run_id for run in tracking.runs("tags.book = 'one'")]
+    assert matching == run_ids[::-1]
 
 
 def test_artifacts_live_beside_the_database_and_come_back(tracking: Tracking) -> None:
@@ -128,26 +129,27 @@ def test_a_data_set_is_an_input_of_the_run(tracking: Tracking) -> None:
     log_dataset(tracking, run_id, Table("named", "", named, frame["a"]), "named", "test")
     log_dataset(tracking, run_id, Table("wide", "", wide, frame["a"]), "wide", "test")
     inputs = tracking.client.get_run(run_id).inputs.dataset_inputs
-    found = {entry.dataset.name: entry for entry in inputs}
-    assert set(found) == {"small", "named", "wide"}
-    assert "postgresql://u:***@h/db" in found["small"].dataset.source
-    schema = json.loads(found["small"].dataset.schema)["mlflow_colspec"]
+    datasets = {entry.dataset.name: entry.dataset for entry in inputs}
+    assert set(datasets) == {"small", "named", "wide"}
+    assert "postgresql://u:***@h/db" in datasets["small"].source
+    schema = json.loads(datasets["small"].schema)["mlflow_colspec"]
     assert [column["name"] for column in schema] == ["a", "b", "y"]
-    assert json.loads(found["wide"].dataset.profile) == {"num_rows": 2, "num_elements": 60_002}
+    assert json.loads(datasets["wide"].profile) == {"num_rows": 2, "num_elements": 60_002}
     for name in ("named", "wide"):
-        assert found[name].dataset.schema in (None, "")
+        assert datasets[name].schema in (None, "")
 
 
 def test_a_table_that_another_run_adds_at_the_same_moment_is_attached(
     tracking: Tracking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = tracking.start_run("together", {})
-    log_inputs, errors = tracking.client.log_inputs, ["(sqlite3.IntegrityError) UNIQUE"]
+    log_inputs = tracking.client.log_inputs
+    errors = ["(sqlite3.IntegrityError) UNIQUE"]
 
-    def late(*arguments: Any, **named: Any) -> None:
+    def late(*arguments: Any, **options: Any) -> None:
         if errors:
             raise MlflowException(errors.pop())
-        log_inputs(*arguments, **named)
+        log_inputs(*arguments, **options)
 
     monkeypatch.setattr(tracking.client, "log_inputs", late)
     table = Table("small", "file:x.csv", pd.DataFrame({"a": [1, 2]}), pd.Series([0, 1], name="y"))
@@ -184,13 +186,13 @@ def test_an_error_of_a_database_is_one_sentence_and_nothing_else(
     "uri", ["http://ann:s3cret@127.0.0.1:%s", "postgresql://ann:s3cret@127.0.0.1:%s/m"]
 )
 def test_an_absent_server_is_told_without_its_password(uri: str) -> None:
-    for ask in (
+    for call in (
         lambda: open_tracking(uri % free_port(), "search", timeout=120),
         lambda: open_tracking(uri % free_port(), None).run("0" * 32),
     ):
-        with pytest.raises(StoreError, match=r"\*\*\*@127\.0\.0\.1") as told:
-            ask()
-        assert "s3cret" not in str(told.value)
+        with pytest.raises(StoreError, match=r"\*\*\*@127\.0\.0\.1") as caught:
+            call()
+        assert "s3cret" not in str(caught.value)
 
 
 def test_a_server_that_is_silent_is_told() -> None:
@@ -203,8 +205,8 @@ def test_a_server_that_is_silent_is_told() -> None:
 def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(
     tracking_uri: str, tmp_path: Path
 ) -> None:
-    store, folder = tracking_uri, tmp_path / "kept"
-    tracking = open_tracking(store, "not written", folder)
+    folder = tmp_path / "kept"
+    tracking = open_tracking(tracking_uri, "not written", folder)
     tracking.require_writable()
     assert list(folder.iterdir()) == []
     folder.rmdir()
@@ -212,7 +214,7 @@ def test_an_experiment_whose_artifacts_cannot_be_written_is_refused_by_name(
     with pytest.raises(StoreError, match=r"'not written'.*kept'.*tracking\.experiment"):
         tracking.require_writable()
     with pytest.raises(StoreError, match=r"kept'.*tracking\.artifacts"):
-        open_tracking(store, "nor this", folder)
+        open_tracking(tracking_uri, "nor this", folder)
     assert tracking.client.get_experiment_by_name("nor this") is None
     assert folder.read_text() == "a file"
 
