@@ -23,7 +23,7 @@ from swarm import SubsetSelector
 ROWS = Path(__file__).parent / "results" / "noise.csv"
 SHAPES = ((100, 20), (100, 100), (300, 30), (300, 300), (1000, 30), (1000, 300), (3000, 100))
 MODELS: dict[str, Any] = {"naive Bayes": GaussianNB(), "5-NN": KNeighborsClassifier(5)}
-# Of k-NN: its distances take long on more rows.
+# The distances of k-NN take long on more rows.
 MOST_ROWS = {"naive Bayes": 3000, "5-NN": 300}
 N_TABLES, N_UNSEEN = 20, 2000
 KEY = ["n_rows", "n_columns", "model", "seed"]

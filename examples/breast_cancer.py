@@ -16,7 +16,7 @@ def main() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
     model = LGBMClassifier(n_estimators=30, num_leaves=8, random_state=0, verbosity=-1)
 
-    # With archive="sqlite:///archive.db" a second fit reuses all evaluations.
+    # A second fit reuses all evaluations if archive="sqlite:///archive.db" is passed to both.
     selector = SubsetSelector(model, scoring="f1", budget=8, n_jobs=2, verbose=1)
     selector.fit(X_train, y_train)
     print(f"{len(selector.subset_)} of {X.shape[1]} columns, cost {selector.cost_:.4f}")

@@ -47,7 +47,7 @@ def snapshot(folder: Path, day: str, weeks: int, moved_in: int) -> None:
 
 def main() -> None:
     """Refresh on three snapshots, then roll back."""
-    # As in the command line, before Prefect is imported: no logs and no telemetry.
+    # Prefect writes no logs and sends no telemetry if this is set before it is imported.
     for name in ("PREFECT_LOGGING_LEVEL", "PREFECT_SERVER_LOGGING_LEVEL"):
         os.environ.setdefault(name, "CRITICAL")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")

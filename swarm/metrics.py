@@ -283,7 +283,7 @@ Value = Callable[[Float, int], Float]
 def row_statistics(task: str, y_true: AnyArray, y_pred: AnyArray, classes: AnyArray) -> Float:
     """Return statistics (n_rows, n_statistics): all metrics are functions of their sums."""
     if task == "regression":
-        # Without centring, r2 is a difference of large sums.
+        # r2 would be a difference of large sums if values were not centred.
         truth = y_true - y_true.mean()
         error = y_pred - y_true
         columns = [np.ones_like(truth), truth, truth**2, error**2, np.abs(error)]

@@ -157,7 +157,7 @@ def _cell(
     number: int,
     seconds: float,
 ) -> None:
-    # Of this process, from its start.
+    # The limit counts from the start of this process.
     resource.setrlimit(resource.RLIMIT_CPU, (round(seconds), round(seconds) + 1))
     made: list[dict[str, Any]] = []
     try:

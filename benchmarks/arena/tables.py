@@ -37,7 +37,7 @@ TITLES = {
     "noise": "sets of known columns",
     "file": "sets of a folder",
 }
-# With fewer sets no difference can be significant after Holm's correction.
+# No difference can be significant on fewer sets after Holm's correction.
 FEWEST_SETS = 8
 EVIDENCE = Path("docs/evidence")
 TEXT = Path(__file__).with_name("page.txt")

@@ -41,7 +41,7 @@ _STANDARD_SCORES = tuple(
 
 
 # Names that an unknown one may stand for.
-_MOST_NEAR = 3
+_MAX_NEAR = 3
 
 
 @dataclass(frozen=True)
@@ -273,7 +273,7 @@ def _near(name: str, names: Collection[str]) -> list[str]:
     ]
     near += [each for each, words in parts.items() if wanted == "".join(w[0] for w in words)]
     near = sorted(dict.fromkeys(near), key=len) or get_close_matches(name, names)
-    return near[:_MOST_NEAR]
+    return near[:_MAX_NEAR]
 
 
 def scores_perfect_predictions(scoring: Scoring, truth: AnyArray, classes: AnyArray | None) -> bool:

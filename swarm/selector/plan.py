@@ -99,7 +99,7 @@ def search_of(
 def _confirm_options(selector: SubsetSelector) -> Mapping[str, Any] | None:
     if isinstance(selector.confirm, Mapping):
         return selector.confirm
-    # With `pick`, the rule selects among the subsets of the search itself.
+    # A rule of `pick` selects among the subsets of the search itself.
     is_automatic = selector.confirm == "auto" and selector.pick == "best"
     return {} if selector.confirm is True or is_automatic else None
 

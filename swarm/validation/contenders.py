@@ -152,7 +152,7 @@ def train_and_predict(
     A `fitted` ensemble is used instead of training one. `cost_of` is a function of model, features
     and target.
     """
-    # With one thread, results are bit-identical in this process and in a worker.
+    # Results of one thread are bit-identical in this process and in a worker.
     with one_thread():
         ensemble = fitted
         if ensemble is None:
