@@ -47,6 +47,11 @@ def _to_distance(products: Float, squares: Float) -> None:
 def unit_distance(distance: Float, units: Sequence[Sequence[int]]) -> Float:
     """Root mean square of `distance` (d, d) over the columns of two units: (n_units, n_units)."""
     columns, starts, sizes = columns_of_units(units)
+    if len(columns) == len(sizes):
+        # The root of a square is exact, and the matrix may be the largest thing in memory.
+        single = distance[np.ix_(columns, columns)]
+        read_only(single)
+        return single
     squares = distance[np.ix_(columns, columns)] ** 2
     sums = np.add.reduceat(np.add.reduceat(squares, starts, axis=0), starts, axis=1)
     # Both triangles are summed in different orders, so they may differ in the last bit.
