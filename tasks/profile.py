@@ -69,7 +69,7 @@ class Profile:
 
 def profile_of(raw: Raw, target: str) -> Profile:
     """Give every column of a table a role; a target that cannot be predicted is a DataError."""
-    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    frame = raw.named_frame
     if target not in frame.columns:
         raise DataError(unknown_column("target", target, raw.source, frame.columns))
     n_read = len(frame)

@@ -191,19 +191,14 @@ def _data_findings(
         findings += _row_findings(config, table, estimator)
     if not advises:
         return findings
-    frame = _named_frame(raw)
+    frame = raw.named_frame
     return [with_settings(finding, config, frame, estimator) for finding in findings]
-
-
-def _named_frame(raw: Raw) -> pd.DataFrame:
-    """Return the table with names of columns as text."""
-    return raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
 
 
 def _with_dropped_columns(config: SelectConfig, raw: Raw, findings: list[Finding]) -> SelectConfig:
     """Replace the patterns of `data.drop` by columns; one that matches none is reported."""
     data = config.data
-    frame = _named_frame(raw)
+    frame = raw.named_frame
     names = [*(getattr(data, role) for role in _ROLES), config.folds.column]
     with_role = {name for name in names if name is not None}
     with_role |= {*name_list(data.target), *raw.target}
@@ -225,7 +220,7 @@ def _table(
 ) -> Table:
     """Assign the roles, without the columns that cannot have theirs; these are reported."""
     data = config.data
-    frame = _named_frame(raw)
+    frame = raw.named_frame
     columns = list(frame.columns)
 
     def exists(role: str, name: str) -> bool:
@@ -338,7 +333,7 @@ def _dropped_column_findings(config: SelectConfig, raw: Raw) -> Iterator[Finding
     """Yield the findings of columns that are no features: groups, order of time, and numbers."""
     data = config.data
     targets = name_list(data.target) or list(raw.target)
-    frame = labelled_rows(_named_frame(raw), targets)
+    frame = labelled_rows(raw.named_frame, targets)
     target = frame[targets[0]] if len(targets) == 1 else frame[targets]
     look = look_at(frame.drop(columns=targets), target.to_numpy(), formats=data.dates)
     for group in look.groups if data.group is None else ():

@@ -59,7 +59,7 @@ def initial_config(table: str, target: str) -> tuple[Profile, str, list[Finding]
         example = form.example
         notes.append((name, f"{example!r} is read as the number {form.number(example):.12g}"))
     profile = profile_of(raw, target)
-    frame = raw.frame.set_axis([str(name) for name in raw.frame.columns], axis=1)
+    frame = raw.named_frame
     texts = {name: frame[name] for name in (*profile.categorical, *profile.dropped)}
     notes += [(name, note) for name, text in texts.items() if (note := _answers_note(text))]
     columns_by_note = defaultdict[str, list[str]](list)

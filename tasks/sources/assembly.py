@@ -104,8 +104,7 @@ def columns_to_drop(
 
 def _named_columns(raw: Raw) -> pd.DataFrame:
     """Return the rows with texts as names of columns; refuse duplicate names."""
-    frame = raw.frame.reset_index(drop=True)
-    frame.columns = pd.Index([str(name) for name in frame.columns])
+    frame = raw.named_frame.reset_index(drop=True)
     if twice := duplicates(frame.columns):
         raise DataError(
             f"duplicate column names in {raw.source!r}: {quoted(twice)}; "

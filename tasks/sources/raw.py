@@ -53,6 +53,11 @@ class Raw:
     written: Mapping[str, pd.Series] = field(default_factory=dict)
     csv: Mapping[str, Any] | None = None
 
+    @property
+    def named_frame(self) -> pd.DataFrame:
+        """The table with names of columns as text."""
+        return self.frame.set_axis([str(name) for name in self.frame.columns], axis=1)
+
 
 def with_numbers(raw: Raw, dates: Collection[str] = ()) -> Raw:
     """Return a table in which texts such as ``$1,243.56`` and ``12.5%`` are numbers."""
