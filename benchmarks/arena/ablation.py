@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from answers import MODELS, Peers, Rows, prepared
+from answers import MODELS, Peers, Rows, cell, prepared
 from fixed_size import append, carry_out, finished, parser
 from metric import balanced_accuracy
 
@@ -73,16 +73,8 @@ def run(folder: Path, out: Path, *, names: list[str], models: list[str], divisio
             if (name, label, division) in done:
                 continue
             for rule, score in rules(rows, peers, MODELS[label]):
-                row = {
-                    "table": name,
-                    "model": label,
-                    "division": division,
-                    "n_columns": rows.X.shape[1],
-                    "n_train": len(rows.y),
-                    "rule": rule,
-                    "score": round(score, 5),
-                }
-                append(out, row)
+                scored = {"rule": rule, "score": round(score, 5)}
+                append(out, cell(name, label, division, rows) | scored)
 
 
 def summary(out: Path) -> pd.DataFrame:

@@ -249,6 +249,17 @@ def prepared(folder: Path, names: list[str], division: int) -> Iterator[tuple[st
             yield name, divided(X, y, division)
 
 
+def cell(table: str, model: str, division: int, rows: Rows) -> dict[str, Any]:
+    """Return what a row of a result says about its table and its model."""
+    return {
+        "table": table,
+        "model": model,
+        "division": division,
+        "n_columns": rows.X.shape[1],
+        "n_train": len(rows.y),
+    }
+
+
 def run(
     folder: Path,
     out: Path,
@@ -270,11 +281,7 @@ def run(
                 if answer not in wanted:
                     continue
                 row = {
-                    "table": name,
-                    "model": label,
-                    "division": division,
-                    "n_columns": rows.X.shape[1],
-                    "n_train": len(rows.y),
+                    **cell(name, label, division, rows),
                     "answer": answer,
                     "n_selected": len(np.unique(np.concatenate(votes))),
                     "score": round(rows.score(MODELS[label], votes), 5),
