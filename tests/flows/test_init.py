@@ -177,7 +177,7 @@ def test_points_between_thousands_are_told(tmp_path: Path, swarm: Swarm) -> None
     _, printed = written_and_printed(swarm, file)
     assert "read people: " in printed
     assert "is read as a fraction" in printed
-    # Where the decimal mark is a comma, points divide thousands.
+    # Points divide thousands if the decimal mark is a comma.
     frame.assign(a=frame["a"].round(3)).to_csv(file, index=False, sep=";", decimal=",")
     config, printed = written_and_printed(swarm, file)
     assert config.data.drop == []

@@ -113,7 +113,7 @@ def test_a_gap_applies_to_the_split_and_to_outer_folds(bench: Bench) -> None:
         prepare_as_configured(wide, rows)
     with pytest.raises(ConfigError, match="--repeats"):
         outer_folds(rows, "time", 3, 2, 0, model)
-    # Where the split has no gap, outer folds have that of the folds.
+    # Outer folds have the gap of the folds if the split has none.
     config = timed(bench, split={"kind": "random"}, folds={"kind": "time", "gap": 2})
     assert outer_gap(config) == 2
 

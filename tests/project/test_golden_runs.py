@@ -121,7 +121,7 @@ def genes() -> tuple[SubsetSelector, pd.DataFrame, Any, dict[str, Any]]:
 @pytest.mark.parametrize("build", [regression, labels, groups, wide, genes])
 def test_a_search_gives_its_recorded_answer(build: Callable[[], Any]) -> None:
     selector, X, y, of_rows = build()
-    # Where rows are grouped, the test rows are whole groups.
+    # The test rows of grouped rows are whole groups.
     unit = of_rows.get("groups", np.arange(len(X)))
     test = unit >= np.quantile(unit, 0.75)
     seen = {name: values[~test] for name, values in of_rows.items()}

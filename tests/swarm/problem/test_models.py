@@ -169,7 +169,7 @@ def test_fold_importances_are_the_mean_over_the_fold_models_and_never_truncated(
     assert answers.importances.dtype == np.float64
     assert np.array_equal(answers.importances[0, mask[0]], np.sum(gains, axis=0) / 3)
     assert (answers.importances[0, ~mask[0]] == 0).all()
-    # With such small sample weights, gains are below one.
+    # Gains are below one if sample weights are so small.
     small = LGBMClassifier(**SMALL, min_child_weight=0, min_child_samples=5)
     problem = Problem.build(X, y, small, weight=np.full(len(y), 1e-3), folds=3)
     tiny = evaluated(problem, mask)

@@ -134,7 +134,7 @@ def test_what_is_preferred_is_the_result_unless_another_is_better_by_some_standa
             costs, [3, 6], around(0.2), goal=goal, origin=origin, preferred=("trees",), doubt=1.0
         )
         assert fresh.origin == chosen
-        # Without a preference, fresh folds alone decide.
+        # Fresh folds alone decide if nothing is preferred.
         assert replace(fresh, preferred=()).origin == "search"
     # The goal picks among those that are preferred, and among the others.
     costs = [around(0.10), around(0.101, 0.02), around(0.105, 0.04), around(0.13, 0.02)]
