@@ -15,11 +15,11 @@ from urllib.parse import quote, urlencode, urlsplit, urlunsplit
 from filelock import FileLock
 
 from swarm.errors import InputError, StoreError, check_known
-from swarm.interrupts import sigint_delivered
 from swarm.redaction import redact
 from tasks.processes import PROCESS, own_process
 from tasks.secrets import expand
 from tasks.tracking.store import (
+    Uninterrupted,
     contact,
     is_database,
     is_sqlite,
@@ -77,8 +77,7 @@ def open_tracking(
     location = _location(address, artifacts)
     with store_errors(address, "open the experiment"):
         if is_sqlite(address):
-            with sigint_delivered():
-                _make_tables(sqlite_file(address))
+            _make_tables(sqlite_file(address))
         load_mlflow()
         if not is_database(address):
             return within(timeout, lambda: _open(address, experiment, location))
@@ -114,6 +113,8 @@ def _open(uri: str, experiment: str | None, location: str | None) -> Tracking:
     from mlflow.exceptions import MlflowException
 
     client = mlflow.MlflowClient(tracking_uri=uri, registry_uri=uri)
+    if is_sqlite(uri):
+        client = Uninterrupted(client)
     if experiment is None:
         return Tracking(client, uri, "", "")
     entity = client.get_experiment_by_name(experiment)

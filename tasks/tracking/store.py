@@ -6,15 +6,14 @@ import os
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from swarm.errors import InputError, StoreError
-from swarm.interrupts import sigint_deferred
 from swarm.redaction import cause_without_secrets, redact, secrets_of
 from swarm.storage.database import postgres_driver
 from tasks.secrets import reason
@@ -136,17 +135,32 @@ def within(seconds: float, call: Callable[[], T]) -> T:
     return future.result(timeout=seconds)
 
 
-def uninterrupted(uri: str) -> contextlib.AbstractContextManager[None]:
-    """Defer Ctrl-C during a call of an SQLite store: interrupted, it leaves the file locked."""
-    return sigint_deferred() if is_sqlite(uri) else contextlib.nullcontext()
+class Uninterrupted:
+    """A client of MLflow whose calls no signal interrupts: an SQLite file would remain locked.
+
+    Signals are handled in the main thread, so the calls run in another one. The handler of SIGTERM
+    cannot be replaced, because Prefect takes its absence for a run that cannot be cancelled.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            # Leaving the context waits for the call, also after an exception.
+            with ThreadPoolExecutor(1) as pool:
+                return pool.submit(method, *args, **kwargs).result()
+
+        return call
 
 
 @contextlib.contextmanager
 def store_errors(uri: str, doing: str) -> Iterator[None]:
     """Convert errors of a store into StoreError with a one-sentence message."""
     try:
-        with uninterrupted(uri):
-            yield
+        yield
     except (InputError, StoreError):
         raise
     except TimeoutError:

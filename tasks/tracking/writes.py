@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import Any, NamedTuple
 
 from tasks.processes import PROCESS, own_process
-from tasks.tracking.store import first_line, uninterrupted
+from tasks.tracking.store import first_line
 
 _LOGGER = logging.getLogger(__name__)
 _AWAY = "The tracking store is not responding (%s); the search continues."
@@ -153,8 +153,7 @@ class Writes:
             write = self.unsent[0]
             started = monotonic()
             try:
-                with uninterrupted(self._uri):
-                    write.send()
+                write.send()
             except Exception as error:
                 line = first_line(error, self._uri)
                 if getattr(error, "error_code", "") not in _REFUSALS:

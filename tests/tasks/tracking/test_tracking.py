@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import socket
@@ -15,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from mlflow.exceptions import MlflowException
+from sqlalchemy.orm import Session
 
 from swarm.errors import InputError, StoreError
 from swarm.interrupts import sigint_ignored
@@ -22,7 +24,6 @@ from tasks.table import Table
 from tasks.tracking import Tracking, open_tracking
 from tasks.tracking.dataset import log_dataset
 from tasks.tracking.run_log import RunLog
-from tasks.tracking.store import store_errors
 from tests.servers import free_port
 
 
@@ -60,26 +61,27 @@ def test_the_first_characters_of_an_id_find_its_run_unless_several_begin_so(
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let SIGINT raise KeyboardInterrupt: a process in the background ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    """Let SIGINT and SIGTERM raise KeyboardInterrupt."""
+    names = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(name, signal.default_int_handler) for name in names]
     yield
-    signal.signal(signal.SIGINT, before)
+    for name, handler in zip(names, before, strict=True):
+        signal.signal(name, handler)
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_ctrl_c_waits_for_a_call_of_a_file_and_for_no_server() -> None:
-    """An interrupted call would leave the file locked."""
-    finished: list[str] = []
-
-    def press(uri: str) -> None:
-        with store_errors(uri, "write"):
-            signal.raise_signal(signal.SIGINT)
-            finished.append(uri)
-
-    for uri in ("sqlite:////srv/mlflow.db", "https://runs.example"):
-        with pytest.raises(KeyboardInterrupt):
-            press(uri)
-    assert finished == ["sqlite:////srv/mlflow.db"]
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_within_a_write_of_a_file_does_not_leave_it_locked(
+    tracking: Tracking, name: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = tracking.start_run("interrupted", {})
+    commit = Session.commit
+    monkeypatch.setattr(Session, "commit", lambda self: (os.kill(os.getpid(), name), commit(self)))
+    with pytest.raises(KeyboardInterrupt):
+        tracking.client.log_metric(run_id, "cost", 1.0)
+    monkeypatch.undo()
+    assert tracking.client.get_run(run_id).data.metrics == {"cost": 1.0}
+    tracking.client.log_metric(run_id, "cost", 2.0)
 
 
 def test_runs_are_read_by_id_without_a_change_of_the_store(tracking: Tracking) -> None:
