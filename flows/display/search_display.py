@@ -78,10 +78,16 @@ class SearchDisplay:
         """Show and log the epochs; yield a callback for each epoch."""
         search = stages.search
         minimum, maximum = search.strategy.evaluations_in(search.problem.space)
+        doing = "measuring" if maximum == 1 else "searching"
+        say(f"{doing}: run {self.log.run_id} in {self.log.tracking.label}", self.verbosity)
+        self.log.tag({"evaluation": stages.search_evaluator.method})
+        if maximum == 1:
+            # A strategy that evaluates one subset does not search, and its score says nothing.
+            with self.stage("training the model on each fold"):
+                yield lambda record: self.log.epoch(record, search.problem.scoring)
+            return
         if minimum == maximum and search.prefilter is None:
             say(f"evaluations in total: {maximum:,}", self.verbosity)
-        say(f"searching: run {self.log.run_id} in {self.log.tracking.label}", self.verbosity)
-        self.log.tag({"evaluation": stages.search_evaluator.method})
         score = partial(named_score, scoring=search.problem.scoring)
         with EpochDisplay(search.budget, score, self.verbosity) as bar:
             self._on_fit = bar.fit
