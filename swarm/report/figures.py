@@ -83,15 +83,9 @@ def draw_figures(
 
 def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
     """Yield name, text alternative and figure; not every run has all figures."""
-    epochs = counted(len(data.history), "epoch")
-    best = data.scoring.natural(float(data.history["best_cost"].iloc[-1]))
-    label = f"{_searched_metric(data)} over {epochs}, the best {best:.4g}."
-    yield "convergence", label, _convergence(data)
-    label = (
-        f"Score against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
-        "front and the chosen subsets."
-    )
-    yield "tradeoff", label, _tradeoff(data)
+    # Rankings alone search nothing.
+    if len(data.evaluations) > 1:
+        yield from _figures_of_search(data)
     if data.confirmed is not None:
         label = (
             f"Score against size of {counted(len(data.confirmed), 'subset')} on fresh folds, the "
@@ -103,6 +97,19 @@ def _figures(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
         label = "Rank correlations of the chosen features and their nearest neighbours."
         square = data.distance.loc[names, names].to_numpy()
         yield "correlations", label, _heatmap(names, square, data.features)
+
+
+def _figures_of_search(data: ReportData) -> Iterator[tuple[str, str, Figure]]:
+    """Yield the figures of what was evaluated on the folds of the search."""
+    epochs = counted(len(data.history), "epoch")
+    best = data.scoring.natural(float(data.history["best_cost"].iloc[-1]))
+    label = f"{_searched_metric(data)} over {epochs}, the best {best:.4g}."
+    yield "convergence", label, _convergence(data)
+    label = (
+        f"Score against size of {counted(len(data.evaluations), 'subset')}, with the Pareto "
+        "front and the chosen subsets."
+    )
+    yield "tradeoff", label, _tradeoff(data)
 
 
 # ---------------------------------------------------------------- convergence

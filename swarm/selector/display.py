@@ -37,7 +37,7 @@ from swarm.statistics.resampled import CONFIDENCE
 from swarm.storage.exports import describe_columns, export_columns, format_of
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
-from swarm.validation.sentences import chosen_columns, search_score
+from swarm.validation.sentences import chosen_columns, cost_as_score
 from swarm.validation.verdict import Headline
 from swarm.wording import counted, listed
 
@@ -323,14 +323,13 @@ class SelectionDisplay:
     def _summary_lines(self) -> Iterator[str]:
         """Yield the lines of the summary; notes are cut to one row."""
         selection = self._selection
-        scoring = self._evaluated.scoring
+        result, scoring = self.result_, self._evaluated.scoring
         head = selection.headline()
-        counts = self.result_.state.counts
-        importances = by_column(selection.importances, selection.mask, self.result_.space)
+        importances = by_column(selection.importances, selection.mask, result.space)
         names = [shortened(name) for name in ranked(selection.names, importances)]
         yield f"{head.title}."
         yield chosen_columns(head, names, _MAX_WIDTH)
-        yield _cut(f"  Score: {search_score(scoring, selection.cost)}.")
+        yield _cut(f"  Score: {cost_as_score(result, scoring, selection.cost)}.")
         if not self.confirm and isinstance(self.cv, int) and self.cv > 1:
             yield "  confirm=True scores the best subsets again, on new folds of the same rows."
         for text in head.sentences():
@@ -339,9 +338,12 @@ class SelectionDisplay:
         smaller = selection.smaller()
         if smaller is not None:
             columns = counted(len(smaller.names), "column")
-            score = search_score(scoring, smaller.cost)
+            score = cost_as_score(result, scoring, smaller.cost)
             yield _cut(f"Smaller  repick('parsimonious') keeps {columns}: {score}")
+        counts = result.state.counts
         work = f"{counted(counts.distinct, 'subset')}, {counted(counts.fits, 'model')}"
+        if result.confirmation is not None and result.confirmation.replaces_search:
+            work = f"{counted(len(result.confirmation.candidates), 'subset')} on new folds"
         ended = "; interrupted" if self.interrupted_ else ""
         yield _cut(f"Search   {name_of(self.strategy_)}, seed {self.random_state}: {work}{ended}")
         titles = [f"{finding.code} {finding.title}" for finding in doubts(head, self.findings_)]

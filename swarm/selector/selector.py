@@ -42,6 +42,7 @@ from swarm.selector.unseen import ProblemMark, groups_of
 from swarm.storage.archive import Archive
 from swarm.strategies.base import Strategy
 from swarm.strategies.catalogue import name_of
+from swarm.wording import counted
 
 
 class SubsetSelector(
@@ -306,10 +307,9 @@ class SubsetSelector(
         if epochs_to_finish is not None:
             epochs = min(epochs or epochs_to_finish, epochs_to_finish)
         smallest, largest = strategy.evaluations_in(problem.space)
-        if smallest == largest and epochs is not None and search.prefilter is None:
-            print_line(
-                f"{name_of(strategy)}: {largest:,} evaluations, {epochs:,} epochs", self.verbose
-            )
+        if 1 < smallest == largest and epochs is not None and search.prefilter is None:
+            work = f"{counted(largest, 'evaluation')}, {counted(epochs, 'epoch')}"
+            print_line(f"{name_of(strategy)}: {work}", self.verbose)
         with progress(self.verbose, epochs) as show_epoch:
             findings = [*label_findings(X, {"y": y, **params}), *_data_findings(problem)]
             self._warn_of_leaks(findings, problem)

@@ -224,9 +224,13 @@ def origin(result: SearchResult) -> str:
     return f"{text}: no searched subset is {clearly}better."
 
 
-def search_score(scoring: Scoring, cost: float) -> str:
-    """State the score of a cost on the folds of the search."""
-    return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))} in the search"
+def cost_as_score(result: SearchResult, scoring: Scoring, cost: float) -> str:
+    """State the score of a cost that selects subsets, and on which folds it is measured."""
+    confirmation = result.confirmation
+    where = "in the search"
+    if confirmation is not None and confirmation.replaces_search:
+        where = f"on {confirmation.n_folds} new folds"
+    return f"{display_name(scoring.metric)} {format_score(scoring.natural(cost))} {where}"
 
 
 def searched(result: SearchResult, scoring: Scoring, tested: bool) -> str:

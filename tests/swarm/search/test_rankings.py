@@ -354,6 +354,15 @@ def test_its_cost_is_that_of_rankings_within_the_folds_also_in_the_table(
     assert smallest.cost_ <= confirmation.candidates.fresh_costs[0] + confirmation.errors[0] + 1e-9
 
 
+def test_a_report_and_a_summary_of_rankings_show_no_search(
+    wide: SubsetSelector, tmp_path: Path
+) -> None:
+    page = Path(wide.report(tmp_path / "report.html", *few_rows())).read_text()
+    assert "Convergence" not in page
+    assert "Work of the search" not in page
+    assert "in the search" not in summary_of(wide)
+
+
 def test_the_vote_has_the_sizes_of_both_rankings_within_one_standard_error(
     wide: SubsetSelector,
 ) -> None:
