@@ -1,9 +1,9 @@
 """Recursive elimination to a given number of units, by the importances of the model of each fold.
 
-At a given size it competes with the search. It is repeated on the training rows of each fresh fold,
-so that its costs there are those of the procedure. Half of the units are dropped at a time, as in
-Guyon, Weston, Barnhill and Vapnik (2002), Gene selection for cancer classification using support
-vector machines.
+At a given size it competes with the search, unless rankings are better as units outnumber rows many
+times. It is repeated on the training rows of each fresh fold, so that its costs there are those of
+the procedure. Half of the units are dropped at a time, as in Guyon, Weston, Barnhill and Vapnik
+(2002), Gene selection for cancer classification using support vector machines.
 """
 
 import numpy as np
@@ -13,14 +13,16 @@ from swarm.evaluation.crossval import CrossValidation
 from swarm.problem.problem import Problem
 from swarm.rows import Fold
 from swarm.search.prefilter import ranking_problem
+from swarm.search.rankings import prefers_rankings
 from swarm.statistics.lowest import first_of
 
 ELIMINATION = "recursive elimination"
 
 
 def allows_elimination(problem: Problem) -> bool:
-    """Whether units are eliminated: the size is given, and models have importances."""
-    return problem.space.min_size == problem.space.max_size and problem.importance == "fold"
+    """Whether units are eliminated: rankings are not better, and the models have importances."""
+    is_given = problem.space.min_size == problem.space.max_size
+    return is_given and problem.importance == "fold" and not prefers_rankings(problem)
 
 
 def elimination_problem(problem: Problem, folds: tuple[Fold, ...]) -> Problem:

@@ -122,10 +122,10 @@ def confirm_on_fresh_folds(
 
 def _preference(problem: Problem) -> dict[str, Any]:
     """Return the origins that are preferred, and by how many standard errors."""
-    if problem.space.min_size == problem.space.max_size:
-        return {"preferred": (ELIMINATION,), "doubt": _DOUBT_OF_ELIMINATION}
     if prefers_rankings(problem):
         return {"preferred": RANKINGS, "doubt": _DOUBT_OF_RANKINGS}
+    if problem.space.min_size == problem.space.max_size:
+        return {"preferred": (ELIMINATION,), "doubt": _DOUBT_OF_ELIMINATION}
     return {}
 
 

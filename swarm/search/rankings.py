@@ -53,9 +53,8 @@ def allows_rankings(problem: Problem) -> bool:
 
 
 def prefers_rankings(problem: Problem) -> bool:
-    """Whether rankings are better than a search: units outnumber rows many times, at any size."""
-    is_open = problem.space.min_size < problem.space.max_size
-    return is_open and _n_allowed(problem) > _MIN_UNITS_PER_ROW * problem.n_rows
+    """Whether rankings are better than a search: units outnumber rows many times."""
+    return _n_allowed(problem) > _MIN_UNITS_PER_ROW * problem.n_rows
 
 
 def can_replace_search(problem: Problem) -> bool:

@@ -67,7 +67,7 @@ class SubsetSelector(
         Search algorithm: a name from the page *Choose a strategy*, or an instance of a class
         derived from :class:`swarm.strategies.base.Strategy`. ``"auto"`` is ``"multiswarm"``, or
         ``"rankings"`` if columns outnumber rows more than ten times and no option is for a search
-        (`strategy_params`, `warm`, `proxy`, ``prefilter=True`` or `size`).
+        (`strategy_params`, `warm`, `proxy` or ``prefilter=True``).
     budget : int, "auto", mapping or None, default="auto"
         When the search ends: a number of epochs, or a mapping of the limits of
         :class:`swarm.search.budget.Budget`, of which the first that is reached ends it. ``"auto"``:

@@ -318,7 +318,6 @@ def test_by_default_rankings_replace_the_search_where_columns_outnumber_rows_man
     for options in (
         {"strategy": "multiswarm"},
         {"strategy_params": {"n_particles": 4, "n_swarms": 2}},
-        {"size": 5},
         {"warm": [["x0"]]},
         {"proxy": {"rows": 0.5}},
         {"prefilter": True},
@@ -328,6 +327,16 @@ def test_by_default_rankings_replace_the_search_where_columns_outnumber_rows_man
         assert not isinstance(selector.fit(X, y).strategy_, RankingSizes)
     narrow = SubsetSelector(GaussianNB(), budget=1).fit(X.iloc[:, :500], y)
     assert isinstance(narrow.strategy_, MultiSwarm)
+
+
+def test_exactly_k_columns_of_many_more_than_rows_are_the_first_of_a_ranking() -> None:
+    trees = DecisionTreeClassifier(random_state=0)
+    selector = SubsetSelector(trees, size=5).fit(*few_rows())
+    assert isinstance(selector.strategy_, RankingSizes)
+    assert len(selector.subset_) == 5
+    # Elimination does not compete, although the model has importances.
+    origins = set(selector.confirmation_.candidates.origin)
+    assert origins == {"F ranking", "extra-trees ranking"}
 
 
 def test_every_size_of_every_ranking_is_measured_on_all_fresh_folds(wide: SubsetSelector) -> None:
@@ -428,7 +437,7 @@ def test_a_second_fit_trains_nothing_and_workers_change_nothing(tmp_path: Path) 
 
 
 def test_at_a_given_size_what_the_model_eliminates_competes_and_is_preferred() -> None:
-    X, y = few_rows()
+    X, y = few_rows(400)
     model = LogisticRegression(max_iter=200)
     selector = SubsetSelector(model, size=6, budget=1, confirm=FEW).fit(X, y)
     candidates = selector.confirmation_.candidates
@@ -457,7 +466,7 @@ def test_at_a_given_size_what_the_model_eliminates_competes_and_is_preferred() -
 
 
 def test_a_model_without_importances_eliminates_nothing_and_narrow_tables_do() -> None:
-    X, y = few_rows()
+    X, y = few_rows(400)
     bayes = SubsetSelector(GaussianNB(), size=3, budget=1, confirm=FEW).fit(X, y)
     assert "recursive elimination" not in bayes.confirmation_.candidates.origin
     narrow = SubsetSelector(LogisticRegression(), size=3, budget=1, confirm=FEW)
