@@ -330,7 +330,8 @@ class SelectionDisplay:
         yield f"{head.title}."
         yield chosen_columns(head, names, _MAX_WIDTH)
         yield _cut(f"  Score: {cost_as_score(result, scoring, selection.cost)}.")
-        if not self.confirm and isinstance(self.cv, int) and self.cv > 1:
+        is_confirmed = self.confirm or result.confirmation is not None
+        if not is_confirmed and isinstance(self.cv, int) and self.cv > 1:
             yield "  confirm=True scores the best subsets again, on new folds of the same rows."
         for text in head.sentences():
             yield textwrap.fill(f"  {text}", _MAX_WIDTH, subsequent_indent="    ")

@@ -370,6 +370,9 @@ def test_a_report_and_a_summary_of_rankings_show_no_search(
     assert "Convergence" not in page
     assert "Work of the search" not in page
     assert "in the search" not in summary_of(wide)
+    # Rankings are measured on fresh folds, with or without a confirmation.
+    unconfirmed = clone(wide).set_params(confirm=False).fit(*few_rows())
+    assert "confirm=True" not in summary_of(unconfirmed)
 
 
 def test_the_vote_has_the_sizes_of_both_rankings_within_one_standard_error(
