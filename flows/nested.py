@@ -21,7 +21,6 @@ from swarm.metrics import display_name, value_range
 from swarm.problem.scoring import Scoring
 from swarm.report.stability import stability_files
 from swarm.report.table import TextTable
-from swarm.statistics.resampled import CorrectedTTest
 from swarm.validation.contenders import CONTENDERS
 from swarm.validation.nested import SELECTED, NestedEstimate, estimate
 from swarm.validation.sentences import (
@@ -153,15 +152,18 @@ class NestedRun:
     def optimism(self) -> str:
         """State by how much the best subset scores worse than in the search, and than confirmed."""
         worse, better = ("higher", "lower") if self.scoring.lower_is_better else ("lower", "higher")
-        confirmed = self.estimate.optimism_confirmed
-
-        def shift(test: CorrectedTTest) -> str:
-            return f"{format_score(abs(test.mean))} {worse if test.mean >= 0 else better}"
-
-        text = f"is {shift(self.estimate.optimism)} on the test rows than in the search"
-        if confirmed is not None:
-            text += f", and {shift(confirmed)} than on new folds of the rows of the search"
-        return f"The {display_name(self.scoring.metric)} of the best subset {text}."
+        searched, confirmed = self.estimate.optimism, self.estimate.optimism_confirmed
+        tests = {"in the search": searched, "on new folds of its rows": confirmed}
+        if searched == confirmed:
+            # Nothing was searched.
+            del tests["in the search"]
+        shifts = [
+            f"{format_score(abs(test.mean))} {worse if test.mean >= 0 else better} than {where}"
+            for where, test in tests.items()
+            if test is not None
+        ]
+        metric = display_name(self.scoring.metric)
+        return f"On the test rows the {metric} of the best subset is {' and '.join(shifts)}."
 
     def as_dict(self) -> dict[str, Any]:
         """Return all figures as JSON types; undefined values are null."""
