@@ -186,14 +186,15 @@ def _by_folds(
     """
     costs = costs_of(measured.fold_costs)
     confirmation = result.confirmation
+    nothing = np.zeros((0, result.space.n_units), dtype=bool), np.empty(0)
     if confirmation is None:
-        no_masks = np.zeros((0, result.space.n_units), dtype=bool)
-        searched = _ScoredSubsets.of(measured.masks, costs)
-        return searched, _ScoredSubsets.of(no_masks, np.empty(0))
+        return _ScoredSubsets.of(measured.masks, costs), _ScoredSubsets.of(*nothing)
     candidates = confirmation.candidates
+    fresh = _ScoredSubsets.of(candidates.masks, candidates.fresh_costs)
+    if confirmation.replaces_search:
+        return _ScoredSubsets.of(*nothing), fresh
     is_biased = only_ranked(measured.masks, result)
-    searched = _ScoredSubsets.of(measured.masks[~is_biased], costs[~is_biased])
-    return searched, _ScoredSubsets.of(candidates.masks, candidates.fresh_costs)
+    return _ScoredSubsets.of(measured.masks[~is_biased], costs[~is_biased]), fresh
 
 
 def _swapped(

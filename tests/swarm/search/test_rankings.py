@@ -334,9 +334,13 @@ def test_exactly_k_columns_of_many_more_than_rows_are_the_first_of_a_ranking() -
     selector = SubsetSelector(trees, size=5).fit(*few_rows())
     assert isinstance(selector.strategy_, RankingSizes)
     assert len(selector.subset_) == 5
+    candidates = selector.confirmation_.candidates
+    shared = selector.columns_.loc[selector.result_.space.subset(candidates.masks.all(axis=0))]
+    assert len(shared)
+    assert set(shared["scored_on"]) == {"fresh folds"}
+    assert shared["score_with"].notna().all()
     # Elimination does not compete, although the model has importances.
-    origins = set(selector.confirmation_.candidates.origin)
-    assert origins == {"F ranking", "extra-trees ranking"}
+    assert set(candidates.origin) == {"F ranking", "extra-trees ranking"}
 
 
 def test_every_size_of_every_ranking_is_measured_on_all_fresh_folds(wide: SubsetSelector) -> None:
