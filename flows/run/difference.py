@@ -122,7 +122,7 @@ class Difference:
         metric = display_name(self.score["metric"])
         text = f"{metric} {format_score(before)} -> {format_score(after)}"
         if self.score["n_rows"] is None:
-            return f"{text} on different unseen rows"
+            return f"{text} on unseen rows that are others or too few to compare"
         gain = _with_interval(self.score["gain"], self.score["low"], self.score["high"])
         rows = counted(self.score["n_rows"], "unseen row")
         return f"{text} on the same {rows}, a gain of {gain}"
