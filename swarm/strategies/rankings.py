@@ -20,10 +20,10 @@ class RankingSizes(SingleMaskStrategy):
     """The first columns of two rankings, measured inside the folds, without a search.
 
     Columns are ranked by the F statistic and by extremely randomised trees, on the training rows of
-    each fold anew. Sizes are in geometric progression, up to all columns. The result is the best of
-    them, or by the goal of the confirmation a smaller one; the ensemble has the best sizes of both.
-    For tables with more than ten times as many columns as rows, which ``auto`` leaves to it. As
-    many units as are allowed are evaluated first.
+    each fold anew. Sizes are in geometric progression within the constraints, up to all columns.
+    The result is the best of them, or by the goal of the confirmation a smaller one; the ensemble
+    has the sizes of both within one standard error. ``auto`` leaves tables to it that have more
+    than ten times as many columns as rows. As many units as are allowed are evaluated first.
 
     References
     ----------
